@@ -11,7 +11,7 @@ PYTHON ?= python3
 DEMO_PLAN := plans/demo-three-web-servers.toml
 DEMO_FILES_PLAN := plans/demo-samba-strict-sync.toml
 
-.PHONY: help demo test test-rust test-python lint format bench docs fuzz wheel setup servers lock clean
+.PHONY: help demo test test-rust test-python lint lint-rust lint-python format bench docs fuzz wheel setup servers lock clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -27,12 +27,16 @@ PAGE_PROGRAM := python/serverdyno/servers/dynamic/dyno-page
 
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
 
-$(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
+# Static, so that a web server may start it anywhere, and small, as each request starts it.
+# With --jobs=2 it is made, and all crates are fetched, while pip fetches. A build says which crates can't be had.
+$(PAGE_PROGRAM): $(RUST)
+	cargo fetch --quiet --locked --target "$$(rustc --print host-tuple)" || true
+	cargo rustc --package dyno-page --bin dyno-page --profile program --locked --quiet -- -C target-feature=+crt-static
+	install -D target/program/dyno-page $@
+
+$(VENV)/.built: $(VENV)/.installed $(PAGE_PROGRAM) $(RUST) pyproject.toml
 	. $(BIN)/activate
 	PIP_QUIET=1 maturin develop --release --locked --quiet
-	# Static, so that a web server may start it anywhere, and small, as each request starts it.
-	cargo rustc --package dyno-page --bin dyno-page --profile program --locked --quiet -- -C target-feature=+crt-static
-	install -D target/program/dyno-page $(PAGE_PROGRAM)
 	touch $@
 
 setup: $(VENV)/.built ## Make the virtual environment and build the native module.
@@ -66,15 +70,27 @@ demo: ## Measure three web servers, then Samba (as root); a report each, in abou
 test: setup servers test-rust test-python ## Run every test.
 
 test-rust: setup
-	cargo test --workspace --exclude dyno-native --locked --quiet  # that one is tested from Python
+	# Most of a test is waiting. The native module is tested from Python.
+	RUST_TEST_THREADS=6 cargo test --workspace --exclude dyno-native --locked --quiet
 
 test-python: setup
 	@tools/install-servers.sh tests
-	$(BIN)/pytest --numprocesses 3  # most of a test is waiting; tests/conftest.py says which tests may run side by side
+	$(BIN)/pytest --numprocesses 4  # most of a test is waiting; tests/conftest.py says which tests may run side by side
 
-lint: setup ## Check format, lints and types; a warning is an error.
+lint: lint-rust lint-python ## Check format, lints and types; a warning is an error.
+
+lint-rust: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	# The fuzz targets are a workspace of their own. To check them takes no libFuzzer, which a C++ compiler would make.
+	if cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml; then
+		CARGO_TARGET_DIR=target CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a \
+			cargo check --quiet --locked --bins --manifest-path fuzz/Cargo.toml
+	else
+		echo "lint: the fuzz targets are not checked; cargo says above why" >&2
+	fi
+
+lint-python: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from benches import (
@@ -17,6 +18,8 @@ from benches import (
     fleet,
     growth,
     http2,
+    local,
+    many_nodes,
     nfs,
     open_load,
     peers,
@@ -24,6 +27,7 @@ from benches import (
     speed,
     tls,
 )
+from benches.amounts import Amount
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -40,13 +44,15 @@ def run_speed(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_tls(results: Results, places: Cpus, effort: Effort) -> None:
-    """Handshakes and requests over TLS, against the peers."""
-    _carry_out(tls.cases(), results, places, effort)
+    """Handshakes and requests over TLS, against the peers; many connections."""
+    _carry_out(tls.cases(), results, places, replace(effort, rounds=min(tls.ROUNDS, effort.rounds)))
+    _grow(growth.SECURE, results, places, effort)
 
 
 def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
-    """Several streams a connection, against h2load."""
+    """Several streams a connection, against h2load; many connections."""
     _carry_out(http2.cases(), results, places, effort)
+    _grow(growth.STREAMS, results, places, effort)
 
 
 def run_open(results: Results, places: Cpus, effort: Effort) -> None:
@@ -85,8 +91,12 @@ def run_times(results: Results, places: Cpus, effort: Effort) -> None:
 
 def run_growth(results: Results, places: Cpus, effort: Effort) -> None:
     """Ten to ten thousand connections."""
-    _say("10 to 10,000 connections")
-    results.runs += growth.carry_out(places, effort)
+    _grow(growth.PLAIN, results, places, effort)
+
+
+def _grow(kind: growth.Growth, results: Results, places: Cpus, effort: Effort) -> None:
+    _say(f"{kind.connections[0]:,} to {kind.connections[-1]:,} {kind.title}")
+    results.runs += growth.carry_out(kind, places, effort)
 
 
 def run_files(results: Results, places: Cpus, effort: Effort) -> None:
@@ -118,12 +128,16 @@ def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_fleet(results: Results, places: Cpus, effort: Effort) -> None:
-    """A fleet of one node, many nodes, and merging."""
-    case = fleet.FleetCase()
-    _say(case.title)
-    results.runs += case.carry_out(places, effort)
-    _say(f"{fleet.NODES} nodes on this machine")
-    results.waits += fleet.many_nodes()
+    """A fleet of one node against none and against four, many nodes, and merging."""
+    for case in (fleet.FleetCase(), fleet.NodesCase()):
+        _say(case.title)
+        results.runs += case.carry_out(places, effort)
+    _say(f"{many_nodes.NODES} nodes on this machine")
+    for found in many_nodes.many_nodes():
+        if isinstance(found, Amount):
+            results.amounts.append(found)
+        else:
+            results.waits.append(found)
     _say("merging what many nodes have told")
     results.waits.append(fleet.merging())
 
@@ -135,6 +149,16 @@ def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
         return
     _say("Bonnie's phases on a directory in memory")
     results.runs += bonnie.carry_out(places, effort)
+
+
+def run_local(results: Results, places: Cpus, effort: Effort) -> None:
+    """A local directory: streams against fio, metadata against a C loop."""
+    if absent := local.missing():
+        results.left_out.append(f"a local directory: not installed here: {', '.join(absent)}")
+        return
+    for case in local.CASES:
+        _say(case.title)
+        results.runs += local.carry_out(case, places, effort)
 
 
 def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
@@ -158,6 +182,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "nfs": run_nfs,
     "fleet": run_fleet,
     "bonnie": run_bonnie,
+    "local": run_local,
     "promises": run_promises,
 }
 

@@ -2,16 +2,22 @@
 
 In memory because bonnie++ syncs its file at each close and Bonnie never did: a sync costs nothing there. Characters are
 left out of bonnie++, which makes a system call for each. Not for seeks: theirs are processes, ours threads.
+
+bonnie++ rounds its own figures, and has none of phases below half a second. So its phases are timed from here: it tells
+when each begins and ends, and the clock of its CPU time is read at these moments.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +25,7 @@ from pathlib import Path
 from benches.file_server import data_directory
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.ratios import Bound
-from benches.rounds import BenchError, Cpus, Effort, Run, run_tool
+from benches.rounds import GRACE_S, BenchError, Cpus, Effort, Run, run_tool
 from benches.speed import Goal, ReadFigure
 from benches.tools import Account, Tool
 from serverdyno.probes.noise import machine_cpu
@@ -27,10 +33,15 @@ from serverdyno.probes.noise import machine_cpu
 OURS, PEER = "dyno bonnie", "bonnie++"
 PROGRAM = "bonnie++"
 CHUNK_BYTES = 8192
-SIZE_MIB = 2048  # bonnie++ gives no figure of a phase of less than half a second
-MIB, KIB = 1 << 20, 1 << 10
-# Where a phase stands in the line of values that bonnie++ 2.00 prints: K/sec, then the share of a CPU in percent.
-COLUMNS = {"write": 11, "rewrite": 13, "read": 17}
+SIZE_MIB = 1024
+MIB = 1 << 20
+# What bonnie++ 2.00 says on standard error at the begin of a phase; "done" follows at its end.
+MESSAGES = {
+    "write": b"Writing intelligently...",
+    "rewrite": b"Rewriting...",
+    "read": b"Reading intelligently...",
+}
+DONE = b"done"
 MOST_S = 600.0
 FIGURES: dict[str, ReadFigure] = {
     "MB/s": lambda run: run.requests_s * CHUNK_BYTES / 1e6,
@@ -65,7 +76,19 @@ class BonnieCase:
         return (Goal(OURS, (PEER,), "MB/s", Bound(0.95, at_least=True)),)
 
 
-CASES = [BonnieCase(phase) for phase in COLUMNS]
+Phases = dict[str, tuple[float, float]]
+"""Seconds, and CPU seconds, of each phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One side. `call`: carries all phases out once on a CPU; what they took, and the CPU seconds of all of it."""
+
+    name: str
+    call: Callable[[int], tuple[Phases, float]]
+
+
+CASES = [BonnieCase(phase) for phase in MESSAGES]
 
 
 def missing() -> bool:
@@ -77,77 +100,108 @@ def carry_out(places: Cpus, effort: Effort, size_mib: int = SIZE_MIB) -> Iterato
     """Both in turn, in an order that turns round; all phases of a call are runs of a round. Raises BenchError."""
     with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
         for number in range(effort.rounds):
-            tools = [ours(Path(folder), size_mib), peer(Path(folder), size_mib)]
-            for tool in tools if number % 2 == 0 else tools[::-1]:
-                for run in one_call(tool, places, effort, size_mib):
+            programs = [ours(Path(folder), size_mib), peer(Path(folder), size_mib)]
+            for program in programs if number % 2 == 0 else programs[::-1]:
+                for run in one_call(program, places, effort, size_mib):
                     yield replace(run, round=number)
 
 
-def ours(folder: Path, size_mib: int) -> Tool:
+def ours(folder: Path, size_mib: int) -> Program:
     """Return our program, with as few seeks as it takes."""
     command = [sys.executable, "-m", "serverdyno", "bonnie", "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
-    return Tool(
-        OURS, sys.executable, lambda _url, _seconds: command, lambda text: _account(_our_phases(text)), 1
-    )
+
+    def account(text: str) -> Account:
+        return Account(1, 1, 1.0, 0, details={"phases": _our_phases(text)})
+
+    tool = Tool(OURS, sys.executable, lambda _url, _seconds: command, account, 1)
+
+    def call(cpu: int) -> tuple[Phases, float]:
+        found, process_s = run_tool(tool, "", MOST_S, cpu)
+        return found.details["phases"], process_s
+
+    return Program(OURS, call)
 
 
-def peer(folder: Path, size_mib: int) -> Tool:
-    """Return bonnie++ without characters and files."""
-    command = [
-        PROGRAM,
-        "-d",
-        str(folder),
-        "-s",
-        f"{size_mib}:{CHUNK_BYTES}",
-        "-n",
-        "0",
-        "-f",
-        "-r",
-        "0",
-        "-q",
-    ]
-    command += ["-u", "root", "-m", "bench"]
-    return Tool(PEER, PROGRAM, lambda _url, _seconds: command, lambda text: _account(peer_phases(text)), 1)
-
-
-def _our_phases(text: str) -> dict[str, tuple[float, float]]:
-    """Seconds, and CPU seconds, of each phase."""
+def _our_phases(text: str) -> Phases:
     phases = json.loads(text[text.index("{") :])["phases"]
     return {
         one["phase"]: (one["elapsed_s"], one["user_s"] + one["system_s"])
         for one in phases
-        if one["phase"] in COLUMNS
+        if one["phase"] in MESSAGES
     }
 
 
-def peer_phases(text: str) -> dict[str, tuple[float, float]]:
-    """Seconds, and CPU seconds, by the last line that bonnie++ prints. Raises BenchError where it has no figure."""
-    values = text.strip().splitlines()[-1].split(",") if text.strip() else []
+def peer(folder: Path, size_mib: int) -> Program:
+    """Return bonnie++ without characters and files."""
+    sizes = ["-s", f"{size_mib}:{CHUNK_BYTES}", "-n", "0", "-f", "-r", "0"]
+    command = [PROGRAM, "-d", str(folder), *sizes, "-u", "root", "-m", "bench"]
+    return Program(PEER, lambda cpu: _watched(command, cpu))
+
+
+def _watched(command: list[str], cpu: int) -> tuple[Phases, float]:
+    """Raises BenchError where it fails, does not end, or leaves a phase out."""
+    process = subprocess.Popen(
+        ["taskset", "--cpu-list", str(cpu), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    watch = threading.Timer(MOST_S + GRACE_S, process.kill)
+    watch.start()
     try:
-        size_mib = int(values[5].removesuffix("M"))
-        found = {name: (float(values[at]), float(values[at + 1])) for name, at in COLUMNS.items()}
-    except (IndexError, ValueError) as error:
-        raise BenchError(f"{PEER} gives no figures (a larger file has some):\n{text}") from error
-    seconds = {name: size_mib * KIB / rate for name, (rate, _) in found.items()}
-    return {name: (seconds[name], seconds[name] * percent / 100) for name, (_, percent) in found.items()}
+        said, phases = timed(process.stderr.fileno(), cpu_clock(process.pid))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        watch.cancel()
+        process.stderr.close()
+    if process.returncode != 0 or set(phases) != set(MESSAGES):
+        raise BenchError(f"{PEER} ended with status {process.returncode}:\n{said}")
+    return phases, usage.ru_utime + usage.ru_stime
 
 
-def _account(phases: Mapping[str, tuple[float, float]]) -> Account:
-    return Account(1, 1, 1.0, 0, details={"phases": phases})
+def cpu_clock(pid: int) -> Callable[[], float]:
+    """Return the clock of the CPU seconds of a process, all its threads (clock_getcpuclockid(3))."""
+    clock = (~pid << 3) | 2
+    return lambda: time.clock_gettime(clock)
 
 
-def one_call(tool: Tool, places: Cpus, effort: Effort, size_mib: int) -> list[Run]:
+def timed(said_to: int, cpu_s: Callable[[], float]) -> tuple[str, Phases]:
+    """Read what bonnie++ says until its end, and time the phases that it tells of.
+
+    `said_to`: a file descriptor. `cpu_s`: the clock of its CPU time. Returns its words, and the phases that ended.
+    """
+    text = b""
+    begun: dict[str, tuple[float, float]] = {}
+    found: Phases = {}
+    while piece := os.read(said_to, 4096):
+        text += piece
+        try:
+            now_s, used_s = time.monotonic(), cpu_s()
+        except OSError:  # it has ended
+            continue
+        for phase, message in MESSAGES.items():
+            if message in text:
+                began_s, before_s = begun.setdefault(phase, (now_s, used_s))
+                if message + DONE in text and phase not in found:
+                    found[phase] = (now_s - began_s, used_s - before_s)
+    return text.decode(errors="replace"), found
+
+
+def one_call(program: Program, places: Cpus, effort: Effort, size_mib: int) -> list[Run]:
     """One call, whatever others did meanwhile: a run of each phase. Raises BenchError."""
     quiet, waiting = wait_until_quiet(effort.patience_s), time_wait_sockets()
     started, own, machine = datetime.now(UTC), time.process_time(), machine_cpu()
-    account, process_s = run_tool(tool, "", MOST_S, places.generator)
+    phases, process_s = program.call(places.generator)
     others = foreign_share(machine, machine_cpu(), process_s + time.process_time() - own)
     chunks = size_mib * MIB // CHUNK_BYTES
     return [
         Run(
             case=BonnieCase(phase).name,
-            tool=tool.name,
+            tool=program.name,
             round=0,
             attempt=0,
             kept=True,
@@ -165,5 +219,5 @@ def one_call(tool: Tool, places: Cpus, effort: Effort, size_mib: int) -> list[Ru
             time_wait_before=waiting,
             details={},
         )
-        for phase, (seconds, cpu_s) in account.details["phases"].items()
+        for phase, (seconds, cpu_s) in phases.items()
     ]

@@ -136,6 +136,7 @@ def running_ganesha(cpus: Sequence[int]) -> Iterator[BenchGanesha]:
     settings = GaneshaSettings(data_directory=data_directory())
     server = BenchGanesha(settings, directory, Path(os.devnull), cpus)
     with started(server):
+        _use_plain_congestion_control(server)
         yield server
 
 
@@ -166,12 +167,13 @@ def running_samba(cpus: Sequence[int], most_bytes: int | None = None) -> Iterato
         server.stop()
 
 
-def _use_plain_congestion_control(server: BenchSamba) -> None:
+def _use_plain_congestion_control(server: BenchServer) -> None:
     """As `make bench` does for all else, in the server's own network, for connections from now on."""
-    way = inside(server).before
-    if way:
+    namespace = server.access().network_namespace
+    if namespace:
         setting = "echo reno >/proc/sys/net/ipv4/tcp_congestion_control"
-        subprocess.run([*way, "sh", "-c", setting], check=True, timeout=60)
+        command = ["nsenter", f"--net={namespace}", "sh", "-c", setting]
+        subprocess.run(command, check=True, timeout=60)
 
 
 def data_directory() -> str | None:

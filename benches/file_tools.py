@@ -61,8 +61,15 @@ def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: An
 
     Every read is compared with what must be there, unless `verify_share` is less.
     """
-    hold = options.pop("hold", False)
     workload = {"workload": "loadfile", "cache": cache}
+    return ours(name, workload, clients, load_file=str(load_file), **options)
+
+
+def ours(
+    name: str, workload: dict[str, Any], clients: int, load_file: str | None = None, **options: Any
+) -> FileTool:
+    """Ours with a workload and its options, and those of the mix's shape."""
+    hold = options.pop("hold", False)
 
     def request(server: BenchServer, seconds: float) -> str:
         access = server.access()
@@ -73,7 +80,7 @@ def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: An
         shape = {"clients": clients, "ramp_up_s": RAMP_S} | options
         shape["length_s"] = shape["ramp_up_s"] + seconds
         return json.dumps(
-            {"target": target, "files": workload, "shape": shape, "load_file": str(load_file), "hold": hold}
+            {"target": target, "files": workload, "shape": shape, "load_file": load_file, "hold": hold}
         )
 
     command = [sys.executable, "-m", "benches.files_generator"]

@@ -134,8 +134,8 @@ def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
         *(_replay(sizes, clients) for clients in sizes.clients),
         _messages(sizes),
         *(_stream(folder, sizes, way, most) for most in STREAM_LIMITS for way in load_files.STREAM_WAYS),
-        _idle(folder, sizes),
-        _working(folder, sizes),
+        idle(folder, sizes.sessions),
+        working(folder, sizes.sessions),
     ]
 
 
@@ -225,10 +225,12 @@ def _in_pieces(run: Run) -> Run:
     return replace(run, requests=pieces, requests_s=pieces / run.measured_s)
 
 
-def _idle(folder: Path, sizes: Sizes) -> FileCase:
+def idle(
+    folder: Path, sessions: Sequence[int], kind: type[FileCase] | None = None, name: str = "files-idle"
+) -> FileCase:
     """Sessions that are logged on, have a document, and wait; memory is looked at when all do."""
 
-    def idle(count: int, cache: str, stand: FileStand) -> list[Run]:
+    def once(count: int, cache: str, stand: FileStand) -> list[Run]:
         server = stand.server
         before = server.rss_bytes() or 0
         document = load_files.office(folder / "office.load")
@@ -242,13 +244,13 @@ def _idle(folder: Path, sizes: Sizes) -> FileCase:
         run = one_run(waiting, tool, lambda: {"server_rss_growth_bytes": (server.rss_bytes() or 0) - before})
         return [run]
 
-    return FileCase(
-        "files-idle",
-        "Memory of sessions that wait",
+    return (kind or FileCase)(
+        name,
+        "Memory of sessions that wait" + ("" if kind is None else ", over NFS"),
         IDLE_FIGURES,
         {
-            f"{count}, {cache}": partial(idle, count, cache)
-            for count in sizes.sessions
+            f"{count}, {cache}": partial(once, count, cache)
+            for count in sessions
             for cache in ("none", "leases")
         },
         most_rounds=SESSION_ROUNDS,
@@ -256,19 +258,23 @@ def _idle(folder: Path, sizes: Sizes) -> FileCase:
     )
 
 
-def _working(folder: Path, sizes: Sizes) -> FileCase:
-    def working(count: int, stand: FileStand) -> list[Run]:
+def working(
+    folder: Path, sessions: Sequence[int], kind: type[FileCase] | None = None, name: str = SESSION_CASE
+) -> FileCase:
+    """The same at work, each on its document."""
+
+    def once(count: int, stand: FileStand) -> list[Run]:
         document = load_files.office(folder / "office.load")
         return measure(
             stand,
             dyno(f"{OURS}, {count:,} sessions", document, "none", count, ramp_up_s=stand.effort.seconds),
         )
 
-    return FileCase(
-        SESSION_CASE,
-        "More sessions, all at work on a document of their own",
+    return (kind or FileCase)(
+        name,
+        "More sessions, all at work on a document of their own" + ("" if kind is None else ", over NFS"),
         WORKING_FIGURES,
-        {str(count): partial(working, count) for count in sizes.sessions},
+        {str(count): partial(once, count) for count in sessions},
         most_rounds=SESSION_ROUNDS,
         own_server=True,
     )

@@ -1,41 +1,42 @@
-"""What a fleet costs: one node against none, many idle nodes on one machine, and merging what very many have told."""
+"""What a fleet costs: one node against none and against four, and merging what very many have told. Not for many idle
+nodes: see `many_nodes.py`.
+"""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import psutil
 
-from benches.fleet_generator import NO_SECRETS
+from benches.many_nodes import MERGED_NODES, standing
 from benches.mixes import document, http_target
 from benches.promises import Waiting
 from benches.ratios import Bound
-from benches.rounds import BenchError, Cpus, Effort, Run, Stand, one_run
-from benches.speed import BODY_BYTES, FIGURES, Goal, ReadFigure
+from benches.rounds import US_PER_S, BenchError, Cpus, Effort, Run, Stand, rounds
+from benches.speed import BODY_BYTES, DOCUMENT, FIGURES, Goal, ReadFigure
 from benches.tools import CONNECTIONS, Tool, dyno, dyno_account
 from serverdyno import _native
-from serverdyno.fleet import cluster as backend
-from serverdyno.fleet.folder import FleetFolder, create
-from serverdyno.fleet.membership import fleet_at
-from serverdyno.fleet.up import end_all, start_scheduler
-from serverdyno.plan.model import GeneratorPlan
-from serverdyno.servers.proof import LOOPBACK, free_port
+from serverdyno.fleet.folder import FleetFolder
+from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.running import running
 
-NODES, NODES_UP_S, MIX_S = 64, 300.0, 2.0
-MERGED_NODES, MERGED_CLIENTS = 1_000, 10_000
+MERGED_CLIENTS = 10_000
 CLIENT_WORDS = 7
-END_S = 10.0
+TOOL, ONE, FOUR = "fleet", "one node", "four nodes"
+OUTSIDE = "CPU outside the engine, % of a CPU"
+OUTSIDE_LIMIT = Bound(1, at_least=False)
+
+
+def outside_the_engine(run: Run) -> float | None:
+    """The share of a CPU that the generator's process used besides its engine, from before the mix to after it."""
+    engine_us: Any = run.details.get("cpu_in_window_us")
+    return None if engine_us is None else 100 * (run.generator_cpu_s - engine_us / US_PER_S) / run.measured_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +48,48 @@ class FleetCase:
         f"Reference server, {BODY_BYTES} bytes, {CONNECTIONS} connections: a fleet of one node, and no fleet"
     )
     goals: tuple[Goal, ...] = (
-        Goal("fleet", ("dyno",), "requests/s", Bound(0.98)),
-        Goal("fleet", ("dyno",), "generator CPU, us/request", Bound(1.01, at_least=False)),
+        Goal(TOOL, ("dyno",), "requests/s", Bound(0.98)),
+        Goal(TOOL, ("dyno",), "generator CPU, us/request", Bound(1.01, at_least=False)),
     )
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
         """What is told of each."""
-        return FIGURES
+        return {**FIGURES, OUTSIDE: outside_the_engine}
 
     def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
         """Every round: A B, then B A. Raises DynoError."""
-        runs = []
         with (
-            standing(1, places.generator) as folder,
+            standing(1, places.generator) as fleet,
             running("reference", {"body_bytes": BODY_BYTES}, cpus=[places.server]) as server,
         ):
             stand = Stand(self.name, server, "/", places, effort)
-            tools = [dyno(), from_fleet(folder)]
-            for number in range(effort.rounds):
-                for tool in tools[:: 1 if number % 2 == 0 else -1]:
-                    runs.append(replace(one_run(stand, tool), round=number))
-        return runs
+            return rounds(stand, [dyno(), from_fleet(fleet.folder)])
 
 
-def from_fleet(folder: FleetFolder) -> Tool:
+@dataclass(frozen=True, slots=True)
+class NodesCase(FleetCase):
+    """The same load from one node and from four on the same CPU, in turns. The server is the limit."""
+
+    name: str = "four-nodes"
+    title: str = f"nginx, one worker, 735 bytes, {CONNECTIONS} connections: a fleet of one node, and of four"
+    goals: tuple[Goal, ...] = (
+        Goal(FOUR, (ONE,), "requests/s", Bound(0.97)),
+        Goal(FOUR, (ONE,), "requests/s", Bound(1.03, at_least=False)),
+    )
+
+    def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
+        """Every round: A B, then B A. Raises DynoError."""
+        with (
+            standing(1, places.generator) as one,
+            standing(4, places.generator) as four,
+            running("nginx", {"workers": 1, "access_log": True}, cpus=[places.server]) as server,
+        ):
+            stand = Stand(self.name, server, DOCUMENT, places, effort)
+            return rounds(stand, [from_fleet(one.folder, ONE), from_fleet(four.folder, FOUR)])
+
+
+def from_fleet(folder: FleetFolder, name: str = TOOL) -> Tool:
     """The load of `tools.dyno`, made by a fleet."""
 
     def command(url: str, seconds: float) -> list[str]:
@@ -84,60 +102,7 @@ def from_fleet(folder: FleetFolder) -> Tool:
         }
         return [sys.executable, "-m", "benches.fleet_generator", json.dumps(mix)]
 
-    return Tool("fleet", sys.executable, command, dyno_account)
-
-
-@contextmanager
-def standing(count: int, cpu: int | None = None) -> Iterator[FleetFolder]:
-    """A fleet of so many nodes of this machine, all of them there; `cpu`: where they all run. Raises DynoError."""
-    with ExitStack() as stack:
-        path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="serverdyno-bench-")))
-        folder = create(
-            path / "lab", f"{LOOPBACK}:{free_port()}", [f"n{number}" for number in range(count)], 1
-        )
-        start_scheduler(folder)
-        stack.callback(lambda: list(end_all(folder)))
-        for name in folder.nodes:
-            command = [sys.executable, "-m", "serverdyno", "node", str(folder.node(name))]
-            pinned = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
-            node = subprocess.Popen([*pinned, *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-            stack.callback(_end, node)
-        with backend.connected(folder) as cluster:
-            if len(backend.wait_for(cluster, folder.nodes, NODES_UP_S)) < count:
-                raise BenchError(f"not all of {count} nodes have joined after {NODES_UP_S:g} s")
-        yield folder
-
-
-def _end(node: subprocess.Popen[bytes]) -> None:
-    node.terminate()
-    try:
-        node.wait(END_S)
-    except subprocess.TimeoutExpired:
-        node.kill()
-        node.wait()
-
-
-def many_nodes(count: int = NODES) -> Iterator[Waiting]:
-    """So many nodes with idle engines: until they are up, and one mix through all of them. Raises DynoError."""
-    began_s = time.monotonic()
-    with standing(count) as folder:
-        took_s = time.monotonic() - began_s
-        yield Waiting(f"{count}-nodes-up", f"dyno node, {count} times", (took_s,), Bound(60, at_least=False))
-        server = _native.ReferenceServer.start()
-        try:
-            target = http_target(f"http://{LOOPBACK}:{server.port}/")
-            with fleet_at(folder.path, GeneratorPlan(), target, NO_SECRETS) as fleet:
-                shape = {"clients": count, "length_s": MIX_S, "think_time_s": MIX_S}
-                began_s = time.monotonic()
-                load = fleet.start(document(target, {"name": "webbench-static"}, {}, **shape))
-                while not load.wait(1.0):
-                    pass
-                load.result()
-                took_s = time.monotonic() - began_s
-        finally:
-            server.stop()
-        name = f"a mix of {MIX_S:g} s, {count} nodes"
-        yield Waiting(f"mix-through-{count}-nodes", name, (took_s,), Bound(MIX_S + 10, at_least=False))
+    return Tool(name, sys.executable, command, dyno_account)
 
 
 def merging(nodes: int = MERGED_NODES, clients: int = MERGED_CLIENTS) -> Waiting:

@@ -1,51 +1,81 @@
-"""What more connections cost: requests a second, CPU time and memory at 10 to 10,000 kept-alive connections."""
+"""What more connections cost: requests a second, CPU time and memory of kept-alive connections, up to 10,000."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from benches.rounds import Cpus, Effort, Run, Stand, one_run
 from benches.speed import BODY_BYTES
 from benches.tools import Tool, dyno
+from serverdyno.protocols.access import ANYBODY
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.running import running
 
-CONNECTIONS = (10, 100, 1_000, 10_000)
-ROUNDS = 3
 SAMPLE_S = 0.5
 
 
-def carry_out(places: Cpus, effort: Effort, connections: Sequence[int] = CONNECTIONS) -> list[Run]:
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Numbers of connections of one kind to the reference server. `settings`: of the server, besides the body's size;
+    `options`: of the mix. `ramp_windows`: the ramp, in which all connections are made, in lengths of the window.
+    """
+
+    name: str
+    title: str
+    connections: Sequence[int]
+    rounds: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    ramp_windows: int = 1
+
+
+PLAIN = Growth("growth", "kept-alive connections", (10, 100, 1_000, 10_000), 3)
+SECURE = Growth(
+    "growth-tls",
+    "kept-alive connections over TLS 1.3, each by a full handshake",
+    (10, 10_000),
+    1,
+    {"tls": "ecdsa-p256"},
+    {"trust": ANYBODY, "tls": {"min_version": "1.3"}, "timeout_s": 60.0},
+    ramp_windows=4,
+)
+STREAMS = Growth(
+    "growth-http2",
+    "connections of 100 streams each, HTTP/2 in the clear",
+    (1, 1_000),
+    1,
+    {"http2": True},
+    {"http_version": "2", "threads": 100, "streams": 100, "timeout_s": 60.0},
+    ramp_windows=2,
+)
+EVERY = (PLAIN, SECURE, STREAMS)
+
+
+def carry_out(growth: Growth, places: Cpus, effort: Effort) -> list[Run]:
     """Up and down the numbers of connections. Raises DynoError.
 
-    Each run has a server of its own, since memory that is freed often stays with the process; and a ramp as long as
-    the window, in which all connections are made.
+    Each run has a server of its own, since memory that is freed often stays with the process.
     """
-    longer = replace(effort, seconds=2 * effort.seconds)
+    ramp_s = growth.ramp_windows * effort.seconds
+    whole = replace(effort, seconds=ramp_s + effort.seconds)
     runs = []
-    for number in range(min(ROUNDS, effort.rounds)):
-        for count in connections if number % 2 == 0 else reversed(connections):
-            with _server(places) as server:
-                tool = dyno(f"dyno, {count} connections", count, ramp_up_s=effort.seconds)
-                run = _one(server, tool, places, longer)
+    for number in range(min(growth.rounds, effort.rounds)):
+        for count in growth.connections if number % 2 == 0 else reversed(growth.connections):
+            tool = dyno(f"dyno, {count} connections", count, ramp_up_s=ramp_s, **growth.options)
+            settings = {"body_bytes": BODY_BYTES} | growth.settings
+            with running("reference", settings, cpus=[places.server]) as server:
+                run = _one(Stand(growth.name, server, "/", places, whole), tool)
             runs.append(replace(run, round=number))
     return runs
 
 
-@contextmanager
-def _server(places: Cpus) -> Iterator[ServerDriver]:
-    with running("reference", {"body_bytes": BODY_BYTES}, cpus=[places.server]) as server:
-        yield server
-
-
-def _one(server: ServerDriver, tool: Tool, places: Cpus, effort: Effort) -> Run:
-    with PeakMemory(server) as memory:
-        run = one_run(Stand("growth", server, "/", places, effort), tool)
+def _one(stand: Stand, tool: Tool) -> Run:
+    with PeakMemory(stand.server) as memory:
+        run = one_run(stand, tool)
     return replace(run, details=run.details | {"server_rss_growth_bytes": memory.growth_bytes})
 
 

@@ -23,6 +23,10 @@ OF_WEB_CLIENT = {
 }
 OF_DISK_MIX = ("workspace_bytes", "legacy_seed_reads", "true_offsets")
 OF_STREAMS = ("file_bytes", "block_bytes", "random", "writers_percent")
+OF_METADATA = ("files", "file_bytes", "shared", "looks")
+OF_CONTENTION = ("files", "blocks", "writes_percent")
+OF_FAILOVER = ("blocks", "block_bytes", "writes_per_flush", "cut_connections_percent")
+OF_WORKLOADS = {*OF_DISK_MIX, *OF_STREAMS, *OF_METADATA, *OF_CONTENTION, *OF_FAILOVER}
 
 
 def http_target(url: str, consent_token: str | None = None, trust: Any = None) -> _native.Target:
@@ -86,6 +90,6 @@ def files_mix(
     client = dict(files)
     load_file = client.pop("load_file", None)
     workload = {"name": client.pop("workload")}
-    workload |= {key: client.pop(key) for key in (*OF_DISK_MIX, *OF_STREAMS) if key in client}
+    workload |= {key: client.pop(key) for key in OF_WORKLOADS if key in client}
     text = json.dumps(document(target, workload, client, **shape))
     return _native.prepare(text, target, workspaces, load_file)

@@ -1,37 +1,45 @@
-"""The claims about NFS: a large file copied there and back, and a large directory listed, against libnfs's tools.
+"""The claims about NFS: a large file copied there and back, a large directory listed and blocks read at random, against
+libnfs; and many clients in one process.
 
 One private Ganesha for all tools of a comparison, in interleaved rounds. Ours streams in a window; libnfs's tools copy
 or list once a run, from their start to their end, and the CPU time of a call that does next to nothing is taken off.
+Libnfs reads at random in a program of ours in C.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from benches import files as smb
 from benches import load_files
 from benches.file_runs import FileStand, measure
 from benches.file_server import BenchServer, running_ganesha
 from benches.file_tools import dyno
+from benches.file_tools import ours as our_tool
 from benches.files import STREAM_FIGURES, FileCase, Once
-from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
+from benches.local import OPERATIONS
+from benches.quiet import wait_until_quiet
 from benches.ratios import Bound
-from benches.rounds import BenchError, Cpus, Run, best_of, run_tool
+from benches.rounds import BenchError, Cpus, Run, best_of, measured, run_tool
 from benches.speed import Goal, ReadFigure
 from benches.tools import Account, Tool
-from serverdyno.probes.noise import machine_cpu
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT
 from serverdyno.servers.local import find_program
 
 COPY_BYTES = 480 << 20
 FILES = 60_000
+BLOCK_BYTES, DEPTH = 4096, 32
+SESSIONS = (1_000,)
 OURS, COPY, LIST = "dyno", "nfs-cp", "nfs-ls"
+COMPARING, READS, READS_AT_ONCE = "dyno, comparing", "libnfs", "libnfs, TCP_NODELAY"
+SOURCE = Path(__file__).with_name("random_reads.c")
+LIBNFS_HEADER = Path("/usr/include/nfsc/libnfs.h")
 MOST_S = 300.0
 LISTED = "listed"
 LISTING_FIGURES: dict[str, ReadFigure] = {
@@ -48,6 +56,7 @@ class Sizes:
 
     copy_bytes: int = COPY_BYTES
     files: int = FILES
+    sessions: tuple[int, ...] = SESSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +72,20 @@ class NfsCase(FileCase):
 
 def missing() -> list[str]:
     """What has to be installed before any of this can be done."""
-    programs = ("ganesha.nfsd", "rpcbind", COPY, LIST, "nsenter", "bash")
-    return [name for name in programs if find_program(name) is None]
+    programs = ("ganesha.nfsd", "rpcbind", COPY, LIST, "nsenter", "bash", "gcc")
+    absent = [name for name in programs if find_program(name) is None]
+    return absent if LIBNFS_HEADER.exists() else [*absent, f"{LIBNFS_HEADER} (libnfs-dev)"]
 
 
 def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
     """In the order in which they are run. `folder` gets what they need beside a server."""
-    return [*(_copy(folder, sizes, way) for way in load_files.STREAM_WAYS), _listing(folder, sizes)]
+    return [
+        *(_copy(folder, sizes, way) for way in load_files.STREAM_WAYS),
+        _listing(folder, sizes),
+        _random_reads(folder, sizes),
+        smb.idle(folder, sizes.sessions, NfsCase, "nfs-idle"),
+        smb.working(folder, sizes.sessions, NfsCase, "nfs-sessions"),
+    ]
 
 
 def _copy(folder: Path, sizes: Sizes, way: str) -> FileCase:
@@ -131,6 +147,56 @@ def _listing(folder: Path, sizes: Sizes) -> FileCase:
     )
 
 
+def _random_reads(folder: Path, sizes: Sizes) -> FileCase:
+    streams = {"workload": "streams", "cache": "none", "random": True, "writers_percent": 0}
+    streams |= {"file_bytes": sizes.copy_bytes, "block_bytes": BLOCK_BYTES}
+
+    def ours(name: str, verify_share: float) -> Once:
+        tool = our_tool(name, streams, 1, threads=DEPTH, verify_share=verify_share)
+        return lambda stand: measure(stand, tool)
+
+    def theirs(name: str, at_once: bool) -> Once:
+        def once(stand: FileStand) -> list[Run]:
+            program, [volume] = folder / "random_reads", stand.server.data_directories()
+            if not program.exists():
+                subprocess.run(["gcc", "-O2", "-o", program, SOURCE, "-lnfs"], check=True)
+            blocks = volume / "blocks"
+            if not blocks.exists():
+                blocks.write_bytes(os.urandom(sizes.copy_bytes))
+            how = [BLOCK_BYTES, DEPTH, stand.effort.seconds, int(at_once)]
+            command = [f"{program}", _url("blocks"), *map(str, how)]
+            return best_of(stand.effort.attempts, lambda: _read(stand, name, command))
+
+        return once
+
+    return NfsCase(
+        "nfs-random-read",
+        f"NFSv3: {BLOCK_BYTES >> 10} KiB read at random, {DEPTH} at once, of a file of {sizes.copy_bytes >> 20} MiB",
+        OPERATIONS,
+        {
+            OURS: ours(OURS, 0.0),
+            COMPARING: ours(COMPARING, 1.0),
+            READS: theirs(READS, at_once=False),
+            READS_AT_ONCE: theirs(READS_AT_ONCE, at_once=True),
+        },
+        (Goal(OURS, (READS,), "operations/CPU-second", Bound(1.3)),),
+    )
+
+
+def _read(stand: FileStand, name: str, command: list[str]) -> Run:
+    """One run of libnfs's reads. Raises BenchError."""
+
+    def account(output: str) -> Account:
+        try:
+            reads, seconds, cpu_s = output.split()
+            return Account(int(reads), int(reads), float(seconds), 0, cpu_s=float(cpu_s))
+        except ValueError as error:
+            raise BenchError(f"{name} failed:\n{output}") from error
+
+    tool = _in_namespace(stand, name, command, account)
+    return measured(stand.case, tool, stand.places, replace(stand.effort, seconds=MOST_S), stand.server)
+
+
 def _make_files(server: BenchServer, files: int) -> None:
     """Behind the server's back, before it has looked there for the first time."""
     [volume] = server.data_directories()
@@ -148,7 +214,7 @@ def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
     there = f"copy{next(_numbers)}"
     put = [COPY, str(local), _url(there)]
     if way == "read":
-        _called(stand, put)
+        run_tool(_program(stand, put), "", MOST_S, stand.places.generator)
     small = back.with_name("small")
     small.write_bytes(b"a")
     idle = [COPY, str(small), _url(f"{there}-small")]
@@ -156,6 +222,8 @@ def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
     run = _timed(stand, command, idle, local.stat().st_size // load_files.PIECE_BYTES)
     if way == "read" and back.stat().st_size != local.stat().st_size:
         raise BenchError(f"{COPY} brought {back.stat().st_size} bytes of {local.stat().st_size}")
+    # nfs-cp overwrites nothing, and a copy is made again where others were at work.
+    back.unlink(missing_ok=True)
     for name in (there, f"{there}-small"):
         (stand.server.data_directories()[0] / name).unlink()
     bytes_moved = run.requests * load_files.PIECE_BYTES
@@ -171,50 +239,30 @@ def _url(path: str) -> str:
     return f"nfs://127.0.0.1/volume1/{path}?nfsport={NFS_PORT}&mountport={MOUNT_PORT}"
 
 
-def _called(stand: FileStand, command: list[str]) -> tuple[float, float]:
-    """Seconds from its start to its end, and CPU seconds. Raises BenchError."""
-    namespace = stand.server.access().network_namespace
-    timed = ["bash", "-c", 'TIMEFORMAT=%R; time "$@" >/dev/null', "bash", *command]
-    words = [f"--net={namespace}", *timed]
+def _in_namespace(stand: FileStand, name: str, command: list[str], account: Callable[[str], Account]) -> Tool:
+    """A program where the server is."""
+    words = ["nsenter", f"--net={stand.server.access().network_namespace}", *command]
+    return Tool(name, name, lambda _url, _seconds: words, account, 1)
+
+
+def _program(stand: FileStand, command: list[str], units: int = 1) -> Tool:
+    """One of libnfs's programs, timed from its start to its end; `units`: what it does in that time."""
 
     def account(output: str) -> Account:
         lines = output.split()
         try:
-            return Account(1, 1, float(lines[-1]), 0)
+            return Account(units, units, float(lines[-1]), 0)
         except (IndexError, ValueError):
             raise BenchError(f"{command[0]} failed:\n{output}") from None
 
-    tool = Tool(command[0], command[0], lambda _url, _seconds: ["nsenter", *words], account, 1)
-    told, cpu_s = run_tool(tool, "", MOST_S, stand.places.generator)
-    return told.window_s, cpu_s
+    timed = ["bash", "-c", 'TIMEFORMAT=%R; time "$@" >/dev/null', "bash", *command]
+    return _in_namespace(stand, command[0], timed, account)
 
 
 def _timed(stand: FileStand, command: list[str], idle: list[str], units: int) -> Run:
-    quiet, waiting = wait_until_quiet(stand.effort.patience_s), time_wait_sockets()
-    started = datetime.now(UTC)
-    _, idle_s = _called(stand, idle)
-    own, before, machine = time.process_time(), stand.server.cpu_s(), machine_cpu()
-    elapsed_s, process_s = _called(stand, command)
-    after_machine, after = machine_cpu(), stand.server.cpu_s()
-    server_s = None if before is None or after is None else after - before
-    others = foreign_share(machine, after_machine, process_s + (server_s or 0.0) + time.process_time() - own)
-    return Run(
-        case=stand.case,
-        tool=command[0],
-        round=0,
-        attempt=0,
-        kept=True,
-        started_utc=f"{started:%Y-%m-%dT%H:%M:%S}Z",
-        connections=1,
-        requests=units,
-        requests_s=units / elapsed_s,
-        errors=0,
-        server_requests=None,
-        generator_cpu_s=process_s - idle_s,
-        server_cpu_s=server_s,
-        measured_s=elapsed_s,
-        foreign_cpu_share=others,
-        quiet_before=quiet,
-        time_wait_before=waiting,
-        details={},
-    )
+    """One run; what `idle` takes, a call that does next to nothing, is taken off its CPU time. Raises BenchError."""
+    wait_until_quiet(stand.effort.patience_s)
+    _, idle_s = run_tool(_program(stand, idle), "", MOST_S, stand.places.generator)
+    tool = _program(stand, command, units)
+    run = measured(stand.case, tool, stand.places, replace(stand.effort, seconds=MOST_S), stand.server)
+    return replace(run, generator_cpu_s=run.generator_cpu_s - idle_s)

@@ -13,6 +13,7 @@ PACKAGES = {
     "h2load": "nghttp2-client",
     "dbench": "dbench",
     "bonnie++": "bonnie++",
+    "fio": "fio",
 }  # program: Debian package
 
 
@@ -39,7 +40,7 @@ def install_missing() -> None:
 
 
 def versions() -> dict[str, str]:
-    """The first line in which each of them names itself."""
+    """The first line in which each of them names its version."""
     found = {}
     for program, option in (
         ("wrk", "-v"),
@@ -48,11 +49,14 @@ def versions() -> dict[str, str]:
         ("oha", "--version"),
         ("smbtorture", "--version"),
         ("smbclient", "--version"),
-        ("bonnie++", "-version"),
+        ("bonnie++", "-h"),
+        ("fio", "--version"),
+        ("gcc", "--version"),
     ):
         if shutil.which(program):
             done = subprocess.run([program, option], capture_output=True, text=True, check=False)
-            found[program] = (done.stdout + done.stderr).strip().splitlines()[0]
+            lines = (done.stdout + done.stderr).strip().splitlines()
+            found[program] = next((line for line in lines if any(map(str.isdigit, line))), lines[0])
     return found
 
 

@@ -119,7 +119,7 @@ def _real_mix(suite: Suite, key: RunKey, mix: Mix) -> MixRecord:
     with running("reference", {}) as server:
         target = open_target(HTTP, server.access(), suite.settings(HTTP))
         setup = LoadSetup(suite, target, GeneratorPlan(), (), None)
-        result = local.run_mix(short, setup, seed=1, on_tick=lambda _: None)
+        result = local.run_mix(short, setup, seed=1, on_tick=lambda *_: None)
     return mix_record(key, mix, result, HostFigures(UNKNOWN, server_rss_bytes=None))
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benches import peers
+from benches import many_nodes, peers
 from benches.accuracy import TIMES
 from benches.bonnie import BonnieCase
 from benches.files import FileCase
 from benches.fleet import FleetCase
+from benches.growth import EVERY, Growth
+from benches.local import LocalCase
 from benches.ratios import Spread
-from benches.results import GROWTH, GROWTH_FIGURES, Results, Row
+from benches.results import GROWTH_FIGURES, Results, Row
 from benches.rounds import FOREIGN_LIMIT, Run
 from benches.speed import Case
 from serverdyno.probes.host import host_facts
@@ -44,6 +46,14 @@ METHOD = """\
 - `close` means a new connection for each request. dyno and wrk send HTTP/1.1 with `Connection: close`, ab sends
   HTTP/1.0. `dyno, reset` ends its connections with a reset, which no browser does: it is off by default, is shown for
   who wonders, and has no target.
+"""
+
+LOCAL = """\
+- A local directory: one client on one CPU, files in memory. fio's CPU time is the one that it tells of its job, ours
+  that of the engine's thread in the window, the C loop's that of its process. `dyno` without more compares no content,
+  as fio does; `dyno, comparing` compares every byte. fio flushes as often as ours, after each 64 MiB.
+- bonnie++ says when a phase begins and ends; the clock of its CPU time is read at these moments. Its own figures are
+  rounded, and there are none of phases below half a second.
 """
 
 CAVEATS = """\
@@ -80,7 +90,10 @@ FILES = """\
 - NFS: a private Ganesha instead. Ours moves a file as above, with close-to-open rules: UNSTABLE writes and a COMMIT at
   the close. nfs-cp copies a whole file of random bytes once a run, from a local file or to one in memory; from its CPU
   time that of copying one byte is taken off. Listings: ours reads names and attributes and keeps none, nfs-ls prints
-  them to /dev/null.
+  them to /dev/null. Random reads: 32 under way at once on one connection; libnfs by a program in C
+  (`benches/random_reads.c`) drops what it read, and so does ours, which in a row of its own compares each block. Ours
+  has each request leave at once (TCP_NODELAY, as Linux's client has it); libnfs does not ask for that, so that the
+  kernel gathers its requests, and does so in a row of its own. Sessions are as below, on Ganesha.
 - Sessions: one engine thread, one smbd process a session. Memory when all wait: ours is what the resident set grew by,
   smbd's the proportional set sizes of all its processes.
 """
@@ -98,11 +111,13 @@ def readme(results: Results, title: str) -> str:
         *(part for case in results.cases() for part in _case(case, results)),
         *_counts(results),
         *_times(results),
-        *_growth(results),
+        *(part for growth in EVERY for part in _growth(growth, results)),
         *_waits(results),
+        *_amounts(results),
         "## Method",
         METHOD.format(limit=round(100 * FOREIGN_LIMIT), attempts=results.effort.attempts),
         *(["## Method: file servers", FILES] if results.file_cases else []),
+        *(["## Method: local directories", LOCAL] if _is_local(results) else []),
         "## Caveats",
         CAVEATS,
         "## Machine and versions",
@@ -128,7 +143,11 @@ def _targets(rows: Sequence[Row]) -> str:
     )
 
 
-def _case(case: Case | FileCase | FleetCase | BonnieCase, results: Results) -> list[str]:
+def _is_local(results: Results) -> bool:
+    return any(isinstance(case, BonnieCase | LocalCase) for case in results.cases())
+
+
+def _case(case: Case | FileCase | FleetCase | BonnieCase | LocalCase, results: Results) -> list[str]:
     runs = results.kept(case.name)
     rows = []
     for tool in dict.fromkeys(run.tool for run in runs):
@@ -196,20 +215,20 @@ def _times(results: Results) -> list[str]:
     ]
 
 
-def _growth(results: Results) -> list[str]:
-    runs = results.kept(GROWTH)
+def _growth(growth: Growth, results: Results) -> list[str]:
+    runs = results.kept(growth.name)
     if not runs:
         return []
     found = list(results.growth())
     rows = []
     for tool in dict.fromkeys(run.tool for run in runs):
         own = [run for run in runs if run.tool == tool]
-        figures = {row.figure: row.spread for row in found if row.subject == tool}
+        figures = {row.figure: row.spread for row in found if (row.case, row.subject) == (growth.name, tool)}
         cells = map(_spread, figures.values())
         rows.append((f"{own[0].connections:,}", *cells, sum(run.errors for run in own)))
     return [
-        "## More connections",
-        "Reference server, kept-alive connections; median [lowest - highest]. Requests and CPU time once all "
+        f"## More connections: {growth.title}",
+        f"Reference server; `{growth.name}`; median [lowest - highest]. Requests and CPU time once all "
         "are open. Memory per connection contains what the process needs for any number of them: look at the last row.",
         _table(("connections", *GROWTH_FIGURES, "errors"), rows),
     ]
@@ -229,6 +248,22 @@ def _waits(results: Results) -> list[str]:
         for wait in results.waits
     ]
     return ["## The tool itself", _table(("command", "times", "least, s", "most, s", "case"), rows)]
+
+
+def _amounts(results: Results) -> list[str]:
+    if not results.amounts:
+        return []
+    rows = [
+        (amount.name, amount.figure, _number(amount.value), amount.limit or "") for amount in results.amounts
+    ]
+    parts = ["## Measured once", _table(("case", "what", "figure", "target"), rows)]
+    if paper := many_nodes.on_paper(results.amounts, results.waits):
+        parts += [
+            "## On paper: more nodes, each on a machine of its own",
+            "Not measured: each line is what one node took above, as many times.",
+            _table(("what", *(f"{nodes:,} nodes" for nodes in many_nodes.ON_PAPER)), paper),
+        ]
+    return parts
 
 
 def _facts() -> Iterable[tuple[str, object]]:

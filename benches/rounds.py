@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.tools import Account, Tool
@@ -138,19 +138,40 @@ def best_of(attempts: int, once: Callable[[], Run]) -> list[Run]:
 def one_run(stand: Stand, tool: Tool) -> Run:
     """One run, whatever others did meanwhile. Raises BenchError where the tool fails or no request succeeds."""
     server, effort = stand.server, stand.effort
-    quiet = wait_until_quiet(effort.patience_s)
-    waiting = time_wait_sockets()
+    tool = tool if tool.of_server is None else tool.of_server(server)
     url = server.url.removesuffix("/") + stand.path
-    started = datetime.now(UTC)
     served_before = server.requests_served()
-    own_before, cpu_before, machine_before = time.process_time(), server.cpu_s(), machine_cpu()
-    account, process_cpu_s = run_tool(tool, url, effort.seconds, stand.places.generator)
-    machine_after, cpu_after, own_after = machine_cpu(), server.cpu_s(), time.process_time()
-    served_after = server.requests_served()
+    run = measured(stand.case, tool, stand.places, effort, server, url)
+    return replace(run, server_requests=_difference(served_before, server.requests_served()))
+
+
+class HasCpu(Protocol):
+    """A server, as far as its CPU time is concerned."""
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds of all its processes so far; None where that can't be known."""
+
+
+def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
+    case: str, tool: Tool, places: Cpus, effort: Effort, server: HasCpu | None = None, url: str = ""
+) -> Run:
+    """One run of a tool once the machine is quiet, whatever others do meanwhile; `server`: whose CPU time is told.
+
+    What the server counted is not known. Raises BenchError as `run_tool` does.
+    """
+
+    def server_s() -> float | None:
+        return None if server is None else server.cpu_s()
+
+    quiet, waiting = wait_until_quiet(effort.patience_s), time_wait_sockets()
+    started = datetime.now(UTC)
+    own_before, cpu_before, machine_before = time.process_time(), server_s(), machine_cpu()
+    account, process_cpu_s = run_tool(tool, url, effort.seconds, places.generator)
+    machine_after, cpu_after, own_after = machine_cpu(), server_s(), time.process_time()
     server_cpu_s = _difference(cpu_before, cpu_after)
-    ours_s = process_cpu_s + (server_cpu_s or 0.0) + own_after - own_before
+    ours_s = process_cpu_s + account.elsewhere_cpu_s + (server_cpu_s or 0.0) + own_after - own_before
     return Run(
-        case=stand.case,
+        case=case,
         tool=tool.name,
         round=0,
         attempt=0,
@@ -160,7 +181,7 @@ def one_run(stand: Stand, tool: Tool) -> Run:
         requests=account.requests,
         requests_s=account.requests_in_window / account.window_s,
         errors=account.errors,
-        server_requests=_difference(served_before, served_after),
+        server_requests=None,
         generator_cpu_s=process_cpu_s if account.cpu_s is None else account.cpu_s,
         server_cpu_s=server_cpu_s,
         measured_s=account.window_s,

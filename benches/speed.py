@@ -8,7 +8,8 @@ from typing import Any
 
 from benches.ratios import Bound, Spread, spread
 from benches.rounds import Cpus, Effort, Run, Stand, rounds
-from benches.tools import CONNECTIONS, Tool, ab, dyno, wrk
+from benches.tools import CONNECTIONS, Tool, ab, dyno, wrk, wrk_thinking
+from serverdyno.servers import dynamic
 from serverdyno.servers.registry import driver_type
 from serverdyno.servers.running import running
 
@@ -17,6 +18,8 @@ BODY_BYTES = 1024
 DOCUMENT = "/wbtree/735/735_0000.gif"
 NGINX = {"workers": 1, "access_log": False, "open_file_cache": True}
 CLOSE = "Connection: close"
+THINK_MS = 4
+"""Of both tools, so that neither is the limit: their offered rates are the same, about 16,000/s."""
 
 ReadFigure = Callable[[Run], float | None]
 FIGURES: dict[str, ReadFigure] = {
@@ -86,9 +89,32 @@ class Case:
             return rounds(Stand(self.name, server, self.path, places, effort), present)
 
 
+@dataclass(frozen=True, slots=True)
+class ShareCase(Case):
+    """How much of the CPU time of both is the generator's."""
+
+    @property
+    def figures(self) -> Mapping[str, ReadFigure]:
+        """What is told of each tool."""
+        return {**FIGURES, "generator's share of CPU time, %": _generator_share}
+
+
+def _generator_share(run: Run) -> float | None:
+    if run.generator_cpu_us is None or run.server_cpu_us is None:
+        return None
+    return 100 * run.generator_cpu_us / (run.generator_cpu_us + run.server_cpu_us)
+
+
 def cases() -> list[Case]:
     """In the order in which they are run."""
-    return [_reference_keep_alive(), _reference_close(), *_nginx(), _nginx_tree()]
+    return [
+        _reference_keep_alive(),
+        _reference_close(),
+        *_nginx(),
+        _nginx_same_rate(),
+        _nginx_tree(),
+        _apache_cgi(),
+    ]
 
 
 def _reference_keep_alive() -> Case:
@@ -145,6 +171,18 @@ def _nginx() -> Iterator[Case]:
             )
 
 
+def _nginx_same_rate() -> Case:
+    return Case(
+        "nginx-same-rate",
+        f"nginx, one worker, {CONNECTIONS} kept connections, each {THINK_MS} ms between an answer and the next request",
+        "nginx",
+        NGINX,
+        DOCUMENT,
+        (dyno(think_time_s=THINK_MS / 1e3), wrk_thinking(THINK_MS)),
+        (Goal("dyno", ("wrk",), "server CPU, us/request", Bound(1.02, at_least=False)),),
+    )
+
+
 def _nginx_tree() -> Case:
     return Case(
         "nginx-tree",
@@ -153,4 +191,15 @@ def _nginx_tree() -> Case:
         NGINX,
         "/",
         (dyno("dyno, WebBench tree", workload="webbench-static", verify_share=1.0),),
+    )
+
+
+def _apache_cgi() -> Case:
+    return ShareCase(
+        "apache-cgi",
+        f"Apache, a page of 1,024 bytes by CGI, {CONNECTIONS} kept connections",
+        "apache",
+        {"dynamic": "cgi"},
+        dynamic.PATH,
+        (dyno(),),
     )

@@ -11,13 +11,18 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+from serverdyno.servers.base import ServerDriver
 
 CONNECTIONS = 64
 NS_PER_S = 1e9
 # ab makes room for this many results at start; it ends by time, long before.
 AB_MAX_REQUESTS = 1_000_000
+USER_AGENT = "User-Agent: serverdyno"
+THINK_SCRIPT = Path(__file__).with_name("think.lua")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,7 @@ class Account:
 
     `requests` from start to end, which is what the server should have counted; `requests_in_window` and `window_s`
     are what the tool makes its rate of. `cpu_s`: None where the tool does not measure itself. `details`: all that it
-    said, of ours only.
+    said, of ours only. `elsewhere_cpu_s`: of processes that are not below its own.
     """
 
     requests: int
@@ -35,6 +40,7 @@ class Account:
     errors: int
     cpu_s: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    elsewhere_cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class Tool:
     command: Callable[[str, float], list[str]]  # of URL and seconds
     account: Callable[[str], Account]  # of its output
     connections: int = CONNECTIONS
+    of_server: Callable[[ServerDriver], Tool] | None = None
+    """What it is once the server is up, where it has to know more of it than the URL."""
 
     @property
     def installed(self) -> bool:
@@ -76,17 +84,28 @@ def dyno_account(output: str) -> Account:
         told["errors"],
         told["cpu_user_s"] + told["cpu_system_s"],
         told,
+        told.get("elsewhere_cpu_s", 0.0),
     )
 
 
 def wrk(name: str = "wrk", *headers: str) -> Tool:
-    """wrk with one thread; it takes whole seconds."""
+    """wrk with one thread; it takes whole seconds. It names itself as we do: another field costs a server CPU."""
 
     def command(url: str, seconds: float) -> list[str]:
-        fields = [word for header in headers for word in ("-H", header)]
+        fields = [word for header in (USER_AGENT, *headers) for word in ("-H", header)]
         return ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{math.ceil(seconds)}s", *fields, url]
 
     return Tool(name, "wrk", command, wrk_account)
+
+
+def wrk_thinking(think_ms: int) -> Tool:
+    """wrk that pauses between an answer and the next request. Whole milliseconds: it counts in them."""
+    plain = wrk()
+
+    def command(url: str, seconds: float) -> list[str]:
+        return [*plain.command(url, seconds), "-s", str(THINK_SCRIPT), "--", str(think_ms)]
+
+    return replace(plain, command=command)
 
 
 def wrk_account(output: str) -> Account:

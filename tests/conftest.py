@@ -14,57 +14,82 @@ from xdist.scheduler import LoadScopeScheduling
 
 from dyno_process import Home, new_home
 
-# Test modules, by the beginning of their names. Those of file servers share the machine's mounts, limits and counters
-# of system calls; those without a server share nothing. Those of web servers share the machine's time: long experiments
-# make a second group of them, of about the same length.
-OF_FILE_SERVERS = (
-    "test_abandoned",
-    "test_ask",
-    "test_benches_files",
-    "test_bonnie",
-    "test_calibrate",
-    "test_durability",
-    "test_external_smb",
-    "test_files",
-    "test_generator_processes",
-    "test_negotiated",
-    "test_nfs",
-    "test_powercut",
-    "test_reference_nfs",
-    "test_reference_smb",
-    "test_room",
-    "test_samba",
-    "test_scenario",
-    "test_tasks",
-    "test_testbed",
-    "test_users_workspaces",
-)
-LONG_EXPERIMENTS = (
+# Test modules, by the beginning of their names, in the order in which they begin. The tests of a group share something
+# and run in turn; first those that change the machine's limits, or count what is left of its counters of system calls.
+GROUPS = {
+    "the machine's limits and counters": (
+        "test_abandoned",
+        "test_benches_files",
+        "test_bonnie",
+        "test_calibrate",
+        "test_durability",
+        "test_files_experiment",
+        "test_generator_processes",
+        "test_powercut",
+        "test_room",
+        "test_samba",
+        "test_scenario",
+        "test_tasks",
+        "test_testbed",
+    ),
+    "file servers": (
+        "test_ask",
+        "test_contention",
+        "test_external_smb",
+        "test_failover",
+        "test_files",
+        "test_kerberos",
+        "test_negotiated",
+        "test_nfs",
+        "test_reference_nfs",
+        "test_reference_smb",
+        "test_users_workspaces",
+    ),
+    "fleets": ("test_fleet",),
+}
+# Modules that share nothing with others. Who begins these last waits for them in the end.
+LONGEST = (
+    "test_benches",
     "test_capacity",
-    "test_fleet",
     "test_http2",
     "test_live",
     "test_load_places",
     "test_open_load",
     "test_runner",
+    "test_servers",
     "test_sessions",
-    "test_store",
     "test_suite",
+    "test_team",
+    "test_tls",
     "test_until",
 )
-WITHOUT_SERVER = ("test_analysis_", "test_audit", "test_published", "test_report_")
+# Modules whose tests share nothing, not even a server.
+WITHOUT_SERVER = ("test_analysis_", "test_audit", "test_published", "test_report_", "test_store_hostile")
+
+
+def group_of(module: str) -> str | None:
+    return next((group for group, names in GROUPS.items() if module.startswith(names)), None)
+
+
+def place(module: str) -> int:
+    """When a module's tests begin: the lower, the sooner."""
+    if (group := group_of(module)) is not None:
+        return [*GROUPS].index(group)
+    ranks = (module.startswith(LONGEST), not module.startswith(WITHOUT_SERVER), True)
+    return len(GROUPS) + ranks.index(True)
 
 
 class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Tests that share something of the machine run one after the other, in one worker."""
+    """Tests that share something run one after the other, in one worker; who is done takes what begins next."""
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0].rpartition("/")[2]
-        if module.startswith(OF_FILE_SERVERS):
-            return "file servers"
-        if module.startswith(LONG_EXPERIMENTS):
-            return "long experiments"
-        return nodeid if module.startswith(WITHOUT_SERVER) else "web servers"
+        return group_of(module) or (nodeid if module.startswith(WITHOUT_SERVER) else module)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order in which they begin, which is that of the files otherwise."""
+    items.sort(key=lambda item: place(item.path.name))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses one
@@ -96,7 +121,8 @@ def _hear_signals() -> None:
 
 @pytest.hookimpl(optionalhook=True)  # absent under `-p no:xdist`
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharersInTurn:
-    """For `make test-python`, which has three workers."""
+    """For `make test-python`. The order is ours, and not by the number of tests."""
+    config.option.loadscopereorder = False
     return SharersInTurn(config, log)
 
 

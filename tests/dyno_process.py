@@ -7,23 +7,32 @@ can be told from everything else on the machine.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pytest
 
+from serverdyno import cli
+from serverdyno.errors import ServerError
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
+from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import DRIVERS
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0  # for what hangs: many times what it takes on a quiet machine
+ENDS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 DYNO = [sys.executable, "-m", "serverdyno"]
 INSTALLED = [name for name in ("nginx", "apache", "lighttpd") if DRIVERS[name].installed()]
 
@@ -56,6 +65,30 @@ class Home:
             timeout=PATIENCE_S,
             check=False,
         )
+
+    def here(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
+        """Runs `dyno` to its end in this process, which has imported everything already: for commands that put nothing
+        under load. A defect is raised, and not printed.
+        """
+        out, err = io.StringIO(), io.StringIO()
+        handlers = {number: signal.getsignal(number) for number in ENDS}
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            for name in os.environ.keys() - self.environment.keys():
+                patch.delenv(name)
+            for name, value in (self.environment | changed).items():
+                patch.setenv(name, value)
+            patch.chdir(self.temporary)
+            patch.setattr(sys, "argv", ["dyno", *map(str, arguments)])
+            try:
+                status: Any = 0
+                cli.main()
+            except SystemExit as end:
+                status = end.code or 0
+            finally:
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+        assert isinstance(status, int), status
+        return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
     @contextmanager
     def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
@@ -121,6 +154,41 @@ def wait_for_line(process: subprocess.Popen[str], words: str) -> list[str]:
         if words in line:
             return lines
     raise AssertionError("".join(lines))
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Waits for what happens beside the test. Fails after the patience that all of them have."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.01)
+
+
+def wait_until_missed(server: ServerDriver, words: str) -> None:
+    """Waits for the error of a server whose first process has just ended: its keeper tells of that a moment later."""
+    deadline = time.monotonic() + PATIENCE_S
+    with pytest.raises(ServerError, match=words):
+        while time.monotonic() < deadline:
+            server.check()
+            time.sleep(0.01)
+
+
+SUITE = """
+name = "tiny"
+title = "Short mixes"
+source = "a test"
+workload = "webbench-static"
+clients = {clients}
+length_s = 1.3
+ramp_up_s = 0.2
+"""
+
+
+def short_suite(path: Path, clients: Sequence[int]) -> Path:
+    """A suite in a file, for plans: mixes as short as a plan may have, and few of them."""
+    path.write_text(SUITE.format(clients=list(clients)))
+    path.chmod(0o644)
+    return path
 
 
 def experiment(

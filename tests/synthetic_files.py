@@ -56,6 +56,7 @@ UNSIGNED: dict[str, Any] = {
     "max_read_bytes": 2**20,
     "max_write_bytes": 2**20,
     "leases": True,
+    "directory_leases": False,
     "clients": sum(SUITE.clients),
 }
 CLIENT_CACHE: dict[str, Any] = {

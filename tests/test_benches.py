@@ -15,8 +15,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches import accuracy, builds, fleet, growth, open_load, promises, publish, speed, tls
+from benches import (
+    accuracy,
+    builds,
+    fleet,
+    growth,
+    http2,
+    many_nodes,
+    open_load,
+    promises,
+    publish,
+    speed,
+    tls,
+)
+from benches.amounts import Amount
 from benches.ratios import Bound, GoalVerdict, spread
+from benches.readme import readme
 from benches.results import GROWTH_FIGURES, Results
 from benches.rounds import BenchError, Effort, Run, Stand, cpus, rounds, run_tool
 from benches.speed import Goal
@@ -226,12 +240,13 @@ def test_a_disturbed_run_is_repeated_and_one_of_a_round_is_kept() -> None:
 
 @two_cpus
 @pytest.mark.parametrize(
-    "case", [*speed.cases(), *tls.cases(), *open_load.cases()], ids=lambda case: case.name
+    "case", [*speed.cases(), *tls.cases(), *http2.cases(), *open_load.cases()], ids=lambda case: case.name
 )
 def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case) -> None:
     if not case.installed:
         pytest.skip(f"{case.server} is not installed here")
-    runs = case.carry_out(cpus(), replace(TINY, rounds=1))
+    # As long as wrk takes anyhow: oha gives up what is under way at the end, on a busy machine all of it.
+    runs = case.carry_out(cpus(), replace(TINY, rounds=1, seconds=1.0))
     assert {run.tool for run in runs} == {tool.name for tool in case.tools if tool.installed}
     assert [run.errors for run in runs] == [0] * len(runs)
 
@@ -282,15 +297,34 @@ def test_a_fleet_of_one_is_compared_many_nodes_are_timed_and_all_clients_are_mer
     effort = replace(TINY, rounds=1, seconds=0.5)
     results = Results(effort, "", runs=fleet.FleetCase().carry_out(cpus(), effort))
     assert {row.subject for row in results.ratios()} == {"fleet / dyno"}
-    results.waits = [*fleet.many_nodes(2), fleet.merging(3, 5)]
+    assert {row.subject for row in results.outside_the_engine()} == {"fleet"}
+    found = [*many_nodes.many_nodes(2, idle_s=1.0), fleet.merging(3, 5)]
+    results.waits = [each for each in found if not isinstance(each, Amount)]
+    results.amounts = [each for each in found if isinstance(each, Amount)]
     assert [wait.name for wait in results.waits] == ["2-nodes-up", "mix-through-2-nodes", "merging"]
     assert {row.case for row in results.waiting()} == {wait.name for wait in results.waits}
+    measured = {amount.figure.partition(",")[0]: amount.value for amount in results.amounts}
+    assert min(measured["memory of a node"], measured["CPU of the controller"]) > 0
+    if os.geteuid() == 0:
+        # Whatever else there is: two nodes tell the scheduler that they are there, and nobody else is in their network.
+        assert measured["control traffic"] > 10
+        paper = {row[0]: row[1:] for row in many_nodes.on_paper(results.amounts, results.waits)}
+        assert len(paper) == 6
 
 
 def test_growth_has_the_memory_of_both_sides() -> None:
-    results = Results(TINY, "", runs=growth.carry_out(cpus(), replace(TINY, rounds=1, seconds=0.5), (2, 8)))
-    figures = {(row.subject, row.figure) for row in results.growth()}
-    assert figures == {(f"dyno, {count} connections", name) for count in (2, 8) for name in GROWTH_FIGURES}
+    few = [replace(kind, connections=(2, 8)) for kind in growth.EVERY]
+    effort = replace(TINY, rounds=1, seconds=0.5)
+    results = Results(TINY, "", runs=[run for kind in few for run in growth.carry_out(kind, cpus(), effort)])
+    figures = {(row.case, row.subject, row.figure) for row in results.growth()}
+    assert figures == {
+        (kind.name, f"dyno, {count} connections", name)
+        for kind in few
+        for count in (2, 8)
+        for name in GROWTH_FIGURES
+    }
+    assert {row.verdict for row in results.growth_errors()} == {"met"}
+    assert all(f"`{kind.name}`" in readme(results, "r") for kind in few)
 
 
 def test_the_report_of_an_experiment_of_many_mixes_is_timed(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_every_comparison_of_file_servers_runs_and_is_published(tmp_path: Path, 
 def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None:
     if absent := nfs.missing():
         pytest.skip(f"not installed here: {', '.join(absent)}")
-    sizes = nfs.Sizes(copy_bytes=1 << 20, files=300)
+    sizes = nfs.Sizes(copy_bytes=1 << 20, files=300, sessions=(20,))
     results = Results(TINY, "", file_cases=nfs.cases(tmp_path, sizes))
     for case in results.file_cases:
         runs = case.carry_out(cpus(), TINY)
@@ -145,7 +145,8 @@ def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None
         results.runs += runs
     [listing] = [run for run in results.kept("nfs-list") if run.tool == nfs.OURS]
     assert listing.requests % sizes.files == 0
-    assert {row.case for row in results.ratios()} >= {case.name for case in results.file_cases}
+    ratios = {row.case for row in results.ratios()}
+    assert ratios == {case.name for case in results.file_cases if case.goals}
     write(results, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert all(f"## {case.title}" in text for case in results.file_cases)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from benches import bonnie as bench
-from benches.bonnie import peer_phases
-from benches.rounds import BenchError, Effort, cpus
+from benches.rounds import Effort, cpus
 
 from disk_mix import target as smb_target
 from dyno_process import Home
@@ -82,6 +81,24 @@ def test_each_phase_makes_the_calls_of_the_original_and_nothing_is_left(home: Ho
     assert list(tmp_path.iterdir()) == []
 
 
+def test_several_at_once_have_files_of_their_own_and_one_row(home: Home, tmp_path: Path) -> None:
+    options = ("-d", tmp_path, "-s", "2", "--seeks", "40")
+    one, three = phases_of(home, *options), phases_of(home, *options, "--clients", "3")
+    assert list(tmp_path.iterdir()) == []
+    for phase in PHASES:
+        assert three[phase]["bytes"] == 3 * one[phase]["bytes"], phase
+        assert three[phase]["requests"]["close"] == 3 * one[phase]["requests"]["close"], phase
+    assert three["seeks"]["requests"]["read"] == 3 * 40
+
+
+def test_one_of_several_whose_file_is_there_ends_all_and_leaves_it(home: Home, tmp_path: Path) -> None:
+    with home.started("bonnie", "-d", tmp_path, "-s", "2000", "--clients", "2") as tool:
+        theirs = tmp_path / f"Bonnie.{tool.pid}.2"
+        theirs.write_text("kept")
+        assert tool.wait(PATIENCE_S) != 0
+    assert list(tmp_path.iterdir()) == [theirs] and theirs.read_text() == "kept"
+
+
 def test_a_row_has_the_columns_of_its_head(home: Home, tmp_path: Path) -> None:
     done = home.dyno("bonnie", "-d", tmp_path, "-s", "1", "-m", "here", "--seeks", "20")
     assert done.returncode == 0, done.stderr
@@ -108,21 +125,37 @@ def test_an_interrupt_removes_the_file(home: Home, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-BONNIE_PLUS_PLUS = (
-    "1.98,2.00a,bench,1,1700000000,512M,,8192,5,,,1000000,50,500000,60,,,2000000,70,+++++,+++,{}\n".format(
-        "," * 20
-    )
-)
+def test_phases_of_bonnie_plus_plus_are_timed_from_what_it_says() -> None:
+    """Each message comes once the one before it was read: the clock goes on by one second with each look at it."""
+    reads, writes = os.pipe()
+    said = [b"Using uid:0, gid:0.\nWriting intelligently...", b"done\nRewriting...", b"do", b"ne\n"]
+    said += [b"Reading intelligently...done\n", b"start 'em...done\n"]
+    clock = iter(range(100))
+
+    def cpu_s() -> float:
+        now_s = next(clock)
+        if said:
+            os.write(writes, said.pop(0))
+        else:
+            os.close(writes)
+        return float(now_s)
+
+    cpu_s()
+    text, phases = bench.timed(reads, cpu_s)
+    os.close(reads)
+    assert text.endswith("start 'em...done\n")
+    assert {name: used_s for name, (_, used_s) in phases.items()} == {"write": 1, "rewrite": 2, "read": 0}
 
 
-def test_the_line_of_bonnie_plus_plus_is_read_and_one_without_figures_is_refused() -> None:
-    phases = peer_phases(f"Using uid:0, gid:0.\n{BONNIE_PLUS_PLUS}")
-    assert phases["write"] == pytest.approx((512 * 1024 / 1e6, 0.5 * 512 * 1024 / 1e6))
-    assert phases["rewrite"][0] == pytest.approx(512 * 1024 / 5e5)
-    assert phases["read"] == pytest.approx((512 * 1024 / 2e6, 0.7 * 512 * 1024 / 2e6))
-    for text in ("", "Can't open file\n", BONNIE_PLUS_PLUS.replace("2000000,70", "+++++,+++")):
-        with pytest.raises(BenchError, match="gives no figures"):
-            peer_phases(text)
+@pytest.mark.skipif(bench.missing(), reason="bonnie++ is not installed")
+def test_a_run_of_the_bench_has_each_phase_of_the_peer_and_its_cpu_time(tmp_path: Path) -> None:
+    """Of a file so small that the peer gives no figure itself."""
+    effort = Effort(rounds=1, patience_s=0, attempts=1)
+    runs = bench.one_call(bench.peer(tmp_path, 16), cpus(), effort, size_mib=16)
+    assert sorted(run.case for run in runs) == ["bonnie-read", "bonnie-rewrite", "bonnie-write"]
+    # A phase can't use more of its one CPU than it took, but for the moments of the looks at both clocks.
+    assert all(0 < run.generator_cpu_s <= run.measured_s + 0.05 for run in runs)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_of_the_bench_has_each_phase_of_ours(tmp_path: Path) -> None:
@@ -152,6 +185,7 @@ def test_over_smb_the_phases_are_reads_and_writes() -> None:
 
 def carried_out(to: _native.Target, size: int) -> list[_native.BonniePhase]:
     spec = {
+        "clients": 1,
         "file": f"Bonnie.{os.getpid()}",
         "bytes": size,
         "chunk_bytes": 16384,

@@ -4,11 +4,15 @@ node's clients nothing stays.
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benches import load_files
 
 from dyno_process import PATIENCE_S
 from file_server import needs_root
@@ -17,6 +21,7 @@ from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.plan.testbed import of_option
+from serverdyno.protocols import load_file
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import DRIVERS
@@ -27,14 +32,27 @@ from users_smbd import PASSWORD, USER, started
 
 pytestmark = needs_root
 LEAST_WORKSPACE_BYTES = 15 << 20
+SMALL_CLIENTS = 2
+SMALL_DISK_BYTES = (SMALL_CLIENTS + 1) * (LEAST_WORKSPACE_BYTES + (4 << 20))
+COUNTING = ("samba", "reference-nfs", "reference-smb")
+"""Those that tell their counts; Ganesha tells nobody here."""
 SERVERS = [
     ServerPlan(server="reference-nfs", settings={"network": "loopback", "volumes": 2}),
+    ServerPlan(server="reference-smb", node="s", settings={"network": "loopback", "volumes": 2}),
     *(
-        [ServerPlan(server="samba", node="s", settings={"volumes": 2})]
-        if DRIVERS["samba"].installed()
-        else []
+        ServerPlan(server=name, node="s", settings={"volumes": 2})
+        for name in ("samba", "ganesha")
+        if DRIVERS[name].installed()
     ),
 ]
+ELSEWHERE = {
+    "samba": ServerPlan(server="samba", settings={"volumes": 2}),
+    "ganesha": ServerPlan(server="ganesha", settings={"volumes": 2}),
+    "reference-smb": ServerPlan(server="reference-smb", settings={"volumes": 2}),
+    "reference-nfs-directory": ServerPlan(server="reference-nfs-directory", settings={"volumes": 2}),
+    "ganesha-4.1": ServerPlan(server="ganesha", settings={"volumes": 2, "nfs_version": "4.1"}),
+}
+"""On an address that hosts of a testbed reach."""
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +61,18 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
         yield running
 
 
-def suite(clients: list[int]) -> Suite:
+SEEN_S = 4.0
+"""Of a mix that a controller sees in progress: its nodes tell it of each 1.2 s, and at the end."""
+
+
+def suite(clients: list[int], length_s: float = 1.0) -> Suite:
     """Mixes shorter than a plan may have."""
     sections = {"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)}
-    shape: dict[str, Any] = {"workload": "diskmix", "length_s": 1.0, "sections": sections}
+    shape: dict[str, Any] = {"workload": "diskmix", "length_s": length_s, "sections": sections}
     return Suite(name="tiny", source="a test", clients=clients, **shape)
 
 
-def planned(folder: Path, fleet: Path, server: ServerPlan, clients: list[int]) -> Path:
+def planned(folder: Path, fleet: Path, server: ServerPlan, clients: list[int], length_s: float = 1.0) -> Path:
     """An experiment that was not begun."""
     plan = Plan(
         name="tiny",
@@ -59,7 +81,7 @@ def planned(folder: Path, fleet: Path, server: ServerPlan, clients: list[int]) -
         servers=[server],
         generator=GeneratorPlan(fleet=str(fleet)),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite(clients)):
+    with create_experiment(folder, "# made by a test\n", plan, suite(clients, length_s)):
         pass
     return folder
 
@@ -81,18 +103,24 @@ def test_each_node_keeps_the_ledger_of_its_clients_and_the_server_counts_what_al
         assert sum(row.operations_total for row in record.nodes) == record.operations_total
         assert min(row.operations for row in record.nodes) > 0
     [note] = experiment.run_notes().values()
-    assert note.requests_by_server_count is not None
-    assert note.requests_by_server_count == note.requests_answered
+    if server.server in COUNTING:
+        assert note.requests_by_server_count is not None
+        assert note.requests_by_server_count == note.requests_answered
 
 
-@pytest.mark.skipif(not DRIVERS["samba"].installed(), reason="Samba is not installed")
-def test_clients_on_hosts_of_a_testbed_reach_samba_on_the_servers_host(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_clients_on_hosts_of_a_testbed_reach_a_file_server_on_the_servers_host(
+    tmp_path: Path, name: str
+) -> None:
+    server = ELSEWHERE[name]
+    if not DRIVERS[server.server].installed():
+        pytest.skip(f"{server.server} is not installed")
     folder, listener = tmp_path / "e", Listener()
     plan = Plan(
         name="tiny",
         suite="tiny",
         repetitions=1,
-        servers=[ServerPlan(server="samba", settings={"volumes": 2})],
+        servers=[server],
         testbed=of_option("namespaces:2"),
     )
     with create_experiment(folder, "# made by a test\n", plan, suite([4])):
@@ -103,14 +131,122 @@ def test_clients_on_hosts_of_a_testbed_reach_samba_on_the_servers_host(tmp_path:
     assert record.bytes_checked is not None and record.bytes_checked > 0
     assert {row.node for row in record.nodes} == {"node lan-1", "node lan-2"}
     [note] = Experiment.open(folder).run_notes().values()
-    assert note.requests_by_server_count == note.requests_answered
+    if server.server in COUNTING:
+        assert note.requests_by_server_count == note.requests_answered
+    if server.server == "reference-smb":
+        return  # its files are in memory
     # As on this machine alone, it is known what the files lie on and which syncs were made.
     assert note.media
-    assert note.syncs_by_kernel == note.syncs_by_server is not None
+    assert note.syncs_by_kernel is not None
+    if server.server == "samba":
+        assert note.syncs_by_kernel == note.syncs_by_server
+
+
+def test_nodes_replay_a_load_file_that_they_can_not_read_themselves(tmp_path: Path) -> None:
+    place = tmp_path / "inputs"
+    place.mkdir()
+    settings = FilesSettings(load_file=str(load_files.office(place / "office.load")))
+    shape: dict[str, Any] = {"workload": "loadfile", "length_s": 1.0, "sections": {"files": settings}}
+    plan = Plan(
+        name="tiny",
+        suite="tiny",
+        repetitions=1,
+        servers=[ServerPlan(server="reference-smb", settings={"network": "loopback"})],
+        generator=GeneratorPlan(fleet=str(tmp_path / "lab")),
+    )
+    folder, listener = tmp_path / "e", Listener()
+    with create_experiment(
+        folder, "# made by a test\n", plan, Suite(name="t", source="a test", clients=[4], **shape)
+    ):
+        pass
+    hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(place)]
+    names = ("a", "b")
+    with running_fleet(tmp_path / "lab", names, dict.fromkeys(names, hidden)):
+        assert carried_out(folder, listener), listener.failures
+    [record] = Experiment.open(folder).mixes()
+    assert record.errors == []
+    assert all(row.operations_total > 0 for row in record.nodes)
+    assert record.bytes_checked
+
+
+def test_a_packed_load_file_is_the_same_and_a_part_of_one_is_refused(tmp_path: Path) -> None:
+    settings = FilesSettings(load_file=str(load_files.office(tmp_path / "office.load")))
+    packed, read = load_file.packed(settings), load_file.read(settings)
+    assert packed is not None and read is not None
+    assert load_file.unpacked(packed).counts == read.counts
+    for wrong in (packed[: len(packed) // 8 * 4], "AAAA", "not base64"):
+        with pytest.raises(ValueError, match=r"load file|base64|padding"):
+            load_file.unpacked(wrong)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of its own with room for the workspaces and little more, which smbd's user can enter."""
+    place = Path(tempfile.mkdtemp(prefix="dyno-disk-"))
+    place.chmod(0o755)
+    size = f"size={SMALL_DISK_BYTES},mode=755"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        place.rmdir()
+
+
+def filled(place: Path) -> None:
+    """Take all the room that is left."""
+    with (place / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(1 << 16)):
+            pass
+
+
+class Filler(Listener):
+    """Fills the disk in the middle of a mix."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self.place, self.full = place, False
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if not self.full and snapshot["operations"]:
+            self.full = True
+            filled(self.place)
+
+
+def on_disk(place: Path) -> ServerPlan:
+    return ServerPlan(server="samba", node="s", settings={"data_directory": str(place)})
+
+
+@pytest.mark.skipif(not DRIVERS["samba"].installed(), reason="Samba is not installed")
+def test_a_disk_that_fills_up_under_a_server_node_is_told_and_everything_is_taken_away(
+    fleet: RunningFleet, tmp_path: Path, small_disk: Path
+) -> None:
+    filler = Filler(small_disk)
+    folder = planned(tmp_path / "e", fleet.path, on_disk(small_disk), [SMALL_CLIENTS], SEEN_S)
+    carried_out(folder, filler)
+    assert filler.full
+    told = [error.example for record in Experiment.open(folder).mixes() for error in record.errors]
+    assert any("volume is full" in words for words in [*told, *filler.failures]), (told, filler.failures)
+    for record in Experiment.open(folder).mixes():
+        assert {error.side for error in record.errors} == {"server"}
+        assert [row.node for row in record.nodes] == ["node a", "node b"]
+        assert sum(row.operations_total for row in record.nodes) == record.operations_total
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
+@pytest.mark.skipif(not DRIVERS["samba"].installed(), reason="Samba is not installed")
+def test_a_server_nodes_disk_without_room_is_told_before_the_load(
+    fleet: RunningFleet, tmp_path: Path, small_disk: Path
+) -> None:
+    filled(small_disk)
+    listener = Listener()
+    assert not carried_out(planned(tmp_path / "e", fleet.path, on_disk(small_disk), [2]), listener)
+    assert "room" in listener.failures[0] or "No space left" in listener.failures[0], listener.failures
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 class Killer(Listener):
-    """Kills a node in the middle of a mix."""
+    """Kills a node in the middle of a mix, for good: its test is the last one."""
 
     def __init__(self, fleet: RunningFleet) -> None:
         super().__init__()
@@ -135,7 +271,7 @@ def test_a_lost_node_leaves_nothing_of_its_clients_on_a_server_of_the_users(
         users = ServerPlan(
             server="external-smb", url=server.url, settings={"shares": ["data", "more"], "user": USER}
         )
-        folder = planned(tmp_path / "e", fleet.path, users, [6])
+        folder = planned(tmp_path / "e", fleet.path, users, [6], SEEN_S)
         assert not carried_out(folder, killer)
         assert "node b is lost: it has ended" in killer.failures[0]
         assert killer.notices == []

@@ -156,8 +156,39 @@ def test_status_names_every_node_and_what_it_has(home: Home, fleet: RunningFleet
     told = home.dyno("fleet", "status", fleet.path, COLUMNS="200")
     assert told.returncode == 0, told.stdout + told.stderr
     assert "3 of 3 nodes" in told.stdout
+    facts = node_facts()
+    lines = {line.split()[0]: line.split() for line in told.stdout.splitlines() if line}
+    assert lines["node"] == [
+        "node",
+        "host",
+        "CPUs",
+        "version",
+        "clock",
+        "error",
+        "links",
+        "free",
+        "MiB",
+        "state",
+    ]
     for name in NAMES:
-        assert [line for line in told.stdout.splitlines() if line.startswith(f"{name} ") and " ms " in line]
+        assert lines[name][1:4] == [facts["host"], str(len(facts["cpus"])), facts["build"]["version"]]
+        assert float(lines[name][4]) >= 0
+        assert lines[name][5] == "ms"
+        assert all(link in lines[name] for link in facts["links"])
+        assert int(lines[name][-2].replace(",", "")) > 0
+        assert lines[name][-1] == "free"
+
+
+def test_the_load_of_a_command_is_made_by_the_nodes_of_a_fleet(
+    home: Home, fleet: RunningFleet, server: _native.ReferenceServer, tmp_path: Path
+) -> None:
+    folder, url = tmp_path / "e", f"http://127.0.0.1:{server.port}/wbtree/223/223_0000.gif"
+    options = ("--clients", "6", "--length", "2", "--into", folder, "--fleet", fleet.path)
+    done = home.dyno("load", url, *options)
+    assert done.returncode == 0, done.stderr
+    [record] = Experiment.open(folder).mixes()
+    assert [(row.node, row.clients) for row in record.nodes] == [(f"node {name}", 2) for name in NAMES]
+    assert sum(row.operations_total for row in record.nodes) == record.operations_total > 0
 
 
 def test_another_build_or_other_settings_keep_a_node_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,14 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import DYNO, PATIENCE_S, Home, wait_for_line
-from fleet_nodes import RunningFleet, running_fleet
+from dyno_process import DYNO, PATIENCE_S, Home, wait_for_line, wait_until
+from fleet_nodes import RunningFleet, free_port, running_fleet
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import link
 from serverdyno.fleet.certificates import Authority
-from serverdyno.fleet.folder import CONTROLLER
+from serverdyno.fleet.folder import CONTROLLER, create
 from serverdyno.fleet.up import scheduler_process
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
@@ -225,6 +226,19 @@ def test_down_ends_nodes_and_scheduler(home: Home, tmp_path: Path) -> None:
         assert scheduler_process(fleet.folder) is None
 
 
+def test_a_node_whose_folder_is_taken_away_while_it_has_no_scheduler_ends(tmp_path: Path) -> None:
+    folder = create(tmp_path / "lab", f"127.0.0.1:{free_port()}", ["a"], days=1)
+    command = [*DYNO, "node", str(folder.node("a"))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as node:
+        try:
+            wait_for_line(node, "waiting for it")
+            shutil.rmtree(folder.node("a"))
+            wait_for_line(node, "was taken away")
+            assert node.wait(PATIENCE_S) == 0
+        finally:
+            node.kill()
+
+
 def test_a_node_that_is_interrupted_leaves_nothing_and_the_next_takes_away_what_a_killed_one_left(
     own_tmpdir: Path, tmp_path: Path
 ) -> None:
@@ -244,3 +258,38 @@ def test_a_node_that_is_interrupted_leaves_nothing_and_the_next_takes_away_what_
         status = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
         assert status.returncode == 1
         assert list(own_tmpdir.glob("serverdyno-node-*")) == []
+
+
+IN_SMALL_TMP = ("unshare", "--mount", "sh", "-c")
+MOUNTED = 'mount -t tmpfs -o size=256k none "$1" && export TMPDIR="$1" && shift && exec "$@"'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file system of its own takes root")
+def test_a_full_disk_of_a_load_node_is_told_when_it_joins_and_loses_nothing_later(tmp_path: Path) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    before = {"b": (*IN_SMALL_TMP, MOUNTED, "sh", str(place))}
+    with running_fleet(tmp_path / "lab", NAMES, before) as fleet:
+        there = Path(f"/proc/{fleet.nodes['b'].pid}/root{place}")
+        filler = there / "filler"
+        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            while file.write(bytes(4096)):
+                pass
+        folder, listener = planned(tmp_path / "e", fleet.path), Listener()
+        assert carried_out(folder, listener), listener.failures
+        for note in Experiment.open(folder).run_notes().values():
+            assert note.requests_by_server_count == note.requests_answered
+        scheduler = scheduler_process(fleet.folder)
+        assert scheduler is not None
+        scheduler.kill()
+        wait_for_line(fleet.nodes["b"], "has lost the scheduler")
+        # What it had there goes, so that others may take its room; without any, it says why it can't join again.
+        wait_until(lambda: [path.name for path in there.iterdir()] == ["filler"], "its directory has gone")
+        with filler.open("ab", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            while file.write(bytes(4096)):
+                pass
+        backend_up(fleet)
+        wait_for_line(fleet.nodes["b"], "No space left on device")
+        assert [path.name for path in there.iterdir()] == ["filler"]
+        filler.unlink()
+        wait_for_line(fleet.nodes["b"], "b has joined")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,8 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
     [entry] = [each for each in disclosure(experiment.disclosure()) if each.title.startswith("Fleet")]
     assert entry.title == "Fleet: nodes a, b and s (server)"
     drawn = diagram.testbed(source_of(experiment))
+    # The nodes may be anywhere: "this machine" would be the controller's.
+    assert drawn.machine == ("Machines of the nodes", socket.gethostname())
     assert {(link.network, link.outside) for link in drawn.links} == {("HTTP, 127.0.0.1", True)}
     assert all("on node s" in link.server.lines for link in drawn.links)
 

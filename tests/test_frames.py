@@ -66,11 +66,11 @@ def test_every_column_begins_with_the_same_keys(measured: Path) -> None:
 
 
 def test_experiments_are_listed_and_shown(home: Home, measured: Path) -> None:
-    done = home.dyno("list", measured.parent, COLUMNS="200")
+    done = home.here("list", measured.parent, COLUMNS="200")
     assert done.returncode == 0, done.stderr
     assert re.search(r"tiny +reference-threads-1,? ", done.stdout) and "complete" in done.stdout
-    shown = home.dyno("show", measured)
+    shown = home.here("show", measured)
     assert shown.returncode == 0, shown.stderr
     assert "001-reference-threads-1-r1  2 of 2 levels, done" in shown.stdout
     assert f"no report yet; to write it: dyno report {measured}" in shown.stdout
-    assert home.dyno("list", measured / "none").returncode == 2
+    assert home.here("list", measured / "none").returncode == 2

@@ -36,7 +36,9 @@ class Nobody:
 
 urls = json.loads(sys.argv[1])
 servers = [ServerPlan(server="external", name=name, url=url) for name, url in urls.items()]
-suite = Suite(name="tiny", title="Tiny", source="a test", workload="url", clients=[1], length_s=0.5)
+suite = Suite(
+    name="tiny", title="Tiny", source="a test", workload="url", clients=[1], length_s=0.5, timeout_s={LOOK_S}
+)
 plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers)
 folder = Path(tempfile.mkdtemp()) / "e"
 with create_experiment(folder, "# made by a test\\n", plan, suite) as experiment:

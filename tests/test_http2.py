@@ -185,6 +185,8 @@ def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> N
         # OpenSSL, rustls and others refuse the handshake where no protocol is common, as they may (RFC 7301).
         assert faults <= {"not_http2", "nothing_in_common"} and faults, result["errors"]
         assert {error["side"] for error in result["errors"]} == {"server"}
+        advices = [error["advice"] for error in result["errors"] if error["fault"] == "not_http2"]
+        assert all("--http2" in (advice or "") for advice in advices)
 
 
 def test_a_suite_over_http2_wants_servers_that_speak_it(tmp_path: Path) -> None:
@@ -231,6 +233,6 @@ def test_load_refuses_what_http2_has_not(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     home = Home(tmp_path / "home")
     for options in (("--streams", "5"), ("--http2", "--no-keep-alive")):
-        done = home.dyno("load", "http://127.0.0.1:9/", *options)
+        done = home.here("load", "http://127.0.0.1:9/", *options)
         assert done.returncode == 2, done.stdout + done.stderr
         assert "version" in done.stderr or "streams" in done.stderr

@@ -68,6 +68,17 @@ def test_a_line_above_a_live_one_is_written_once_too() -> None:
     assert [terminal.getvalue().count(word) for word in ("first", "second")] == [1, 1]
 
 
+def test_one_thread_alone_writes_to_the_terminal() -> None:
+    """Two would erase each other's lines: each counts on what it wrote last."""
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, _environ={"TERM": "xterm"})
+    before = threading.active_count()
+    with progress_for(console) as progress:
+        assert threading.active_count() == before
+        progress.stage("preparing")
+        assert "preparing" in terminal.getvalue()  # at once: nobody else will write it
+
+
 def test_a_signal_waits_for_the_end_of_what_must_not_be_cut_and_a_second_one_does_not() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), interrupts.held() as signals:

@@ -7,17 +7,16 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from dyno_process import PATIENCE_S, wait_until
 from serverdyno.servers import process as process_module
 from serverdyno.servers.process import ServerProcess
 
-PATIENCE_S = 30.0
 BURNT_CPU_S = 0.3
 TICK_S = 0.01
 
@@ -28,12 +27,11 @@ STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork() or pause(); sa
 DAEMONISED = """
     if fork() == 0:
         os.setsid()
-        if fork() == 0:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            say('ready')
-            pause()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        fork() or pause()
         os._exit(0)
     os.wait()
+    say('ready')
     pause()
 """
 PRELUDE = f"""
@@ -49,13 +47,6 @@ def burn():
 
 def server_command(body: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", PRELUDE + textwrap.dedent(body)]
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
 
 
 def log_says(directory: Path, text: str) -> bool:

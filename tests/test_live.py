@@ -96,16 +96,16 @@ def test_a_run_is_shown_while_it_goes_on(home: Home, browser: webdriver.Chrome, 
     folder = experiment(tmp_path / "e", servers, clients=[1, 2, 3, 4, 5, 6], length_s=1.5)
     with home.started("resume", folder, "--live", "0") as dyno:
         url, port = told_url(wait_for_line(dyno, "live page: ")[-1])
+        for path in ("/", "/events", "/live.js"):
+            # Only reading, and only under this machine's own name: a foreign one may have been pointed here.
+            assert get(port, path, "POST")[0] == 405
+            assert get(port, path, host="example.org")[0] == 400
         browser.get(url)
         wait(browser, "document.querySelectorAll('#throughput canvas').length == 1 && levels.length > 0")
         assert "reference" in text(browser, "levels")
         for width in WIDTHS:
             browser.set_window_size(width, HEIGHT)
             check_page(browser)
-        for path in ("/", "/events", "/live.js"):
-            # Only reading, and only under this machine's own name: a foreign one may have been pointed here.
-            assert get(port, path, "POST")[0] == 405
-            assert get(port, path, host="example.org")[0] == 400
         _, told = dyno.communicate(timeout=PATIENCE_S)
         assert dyno.returncode == 0, told
     wait(browser, "document.getElementById('state').textContent.includes('has ended')")

@@ -120,7 +120,7 @@ def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_co
         (f"shop.example:{server.port}:here", "is no IP address"),
         (f"shop.example:{server.port}:192.0.2.1", "--max-rate: needed"),
     ):
-        refused = home.dyno("load", url, *SHORT, "--resolve", wrong)
+        refused = home.here("load", url, *SHORT, "--resolve", wrong)
         assert refused.returncode == 2 and said in refused.stderr, refused.stderr
 
 
@@ -184,7 +184,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("-m", "10"), "--streams"),
         (("-k",), "where ab needs -k"),
     ):
-        done = home.dyno("load", "http://127.0.0.1:9/", *habit)
+        done = home.here("load", "http://127.0.0.1:9/", *habit)
         assert done.returncode == 2 and said in done.stderr, (habit, done.stderr)
     posted = ("-p", tmp_path / "body", "-T", "application/x-www-form-urlencoded", "-H", "X-A: -n")
     done = home.dyno("load", "http://127.0.0.1:9/", *posted, "-c", "2", "-t", "1", "-d", "1.3s")

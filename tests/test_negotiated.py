@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 from benches.mixes import smb_target
 
-from disk_mix import begun, ended, mixed, target
+from disk_mix import begun, ended, mixed, target, whole
 from file_server import PATIENCE_S, needs_root, samba, skip_unless_installed
 from serverdyno import _native
+from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
@@ -87,7 +88,7 @@ def test_what_is_told_of_sessions_is_what_the_server_says_of_them(
         load.stop()
         result = ended(load)
     assert result["errors"] == []
-    assert result["sessions"] == [agreed | {"clients": CLIENTS}]
+    assert result["sessions"] == [agreed | {"clients": CLIENTS, "authentication": "NTLMv2"}]
     assert seen == [{name: agreed[name] for name in ("dialect", "signing", "encryption")}] * CLIENTS
     assert result["client_cache"] == CLIENT_CACHE
 
@@ -104,6 +105,36 @@ def test_a_client_whose_session_did_not_come_up_has_agreed_on_nothing(tmp_path: 
     assert [session["clients"] for session in result["sessions"]] == [1]
 
 
+@needs_root
+def test_a_session_of_several_connections_is_told_and_every_byte_comes_back() -> None:
+    with samba({"multi_channel": True}) as server:
+        to = target(server, channels=3, encryption="required")
+        result = ended(begun(to, clients=CLIENTS, files={"cache": "leases"}))
+    assert result["errors"] == []
+    assert whole(result)
+    [session] = result["sessions"]
+    assert (session["clients"], session.get("channels"), session["encryption"]) == (CLIENTS, 3, "AES-128-GCM")
+
+
+def test_a_server_of_one_connection_a_session_is_refused_in_words() -> None:
+    server = _native.ReferenceSmbServer.start(user=USER, password=PASSWORD, max_dialect="2.1")
+    try:
+        to = smb_target(
+            f"smb://127.0.0.1:{server.port}/", shares=["volume1"], user=USER, password=PASSWORD, channels=2
+        )
+        result = ended(begun(to))
+    finally:
+        server.stop()
+    assert result["clients_participating"] == 0
+    assert any("several connections a session were asked for" in str(error) for error in result["errors"])
+
+
+def test_a_plan_can_not_ask_for_several_connections_over_an_old_dialect() -> None:
+    with pytest.raises(ValueError, match=r"channels above 1 need a max_dialect of 3\.0 or later"):
+        SmbSettings(channels=2, max_dialect="2.1")
+    assert "one session a client, of 4 connections;" in SMB.described(SmbSettings(channels=4), "1 s")
+
+
 def test_a_guest_is_told() -> None:
     server = _native.ReferenceSmbServer.start()
     try:
@@ -111,7 +142,12 @@ def test_a_guest_is_told() -> None:
         [session] = ended(begun(to))["sessions"]
     finally:
         server.stop()
-    assert (session["guest"], session["signing"], session["clients"]) == (True, None, 2)
+    assert (session["guest"], session["authentication"], session["signing"], session["clients"]) == (
+        True,
+        None,
+        None,
+        2,
+    )
 
 
 def test_the_cache_is_told_as_the_clients_had_it() -> None:
@@ -180,6 +216,10 @@ def protection_warnings(report: Report) -> list[str]:
             SIGNED | {"max_write_bytes": 65_536},
             "Agreed: SMB 3.1.1, signed with AES-128-GMAC, not encrypted, reads of up to 1 MiB, writes of up to 64 KiB, "
             "leases.",
+        ),
+        (
+            UNSIGNED | {"authentication": "Kerberos"},
+            "Agreed: SMB 3.1.1, log-on by Kerberos, unsigned, not encrypted, reads and writes of up to 1 MiB, leases.",
         ),
         (
             SEALED,

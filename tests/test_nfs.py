@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches import load_files
 from benches.mixes import files_mix
 
 from disk_mix import clients_directory, passed, silent_seconds, whole
-from file_server import PATIENCE_S, needs_root
+from file_server import PATIENCE_S, needs_root, skip_unless_installed
 from nfs_server import captured, dissected, ganesha, libnfs, mixed, resurrecting, target
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.load import parse_plan
 from serverdyno.probes.durability import FsyncCounter
+from serverdyno.protocols.access import Access
 from serverdyno.protocols.nfs import NFS
-from serverdyno.servers.ganesha import GaneshaSettings
+from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.registry import create, settings_types
 
 pytestmark = needs_root
@@ -27,11 +29,12 @@ pytestmark = needs_root
 AGREED: dict[str, dict[str, Any]] = {
     "3": {"dialect": "3"},
     "4.1": {"dialect": "4.1", "slots": 64, "lease_s": 60},
+    "4.2": {"dialect": "4.2", "slots": 64, "lease_s": 60},
 }
-VERSIONS = sorted(AGREED)
+VERSIONS = ("3", "4.1")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", sorted(AGREED))
 @pytest.mark.parametrize("cache", ["none", "leases"])
 def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache: str, version: str) -> None:
     with ganesha({"nfs_version": version}) as server, FsyncCounter(server.pids()) as counter:
@@ -58,7 +61,7 @@ def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache:
     assert sum(syncs.values()) >= durable > 0
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [*VERSIONS, "4.2"])
 def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_malformed(
     tmp_path: Path, version: str
 ) -> None:
@@ -80,6 +83,86 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
     assert dissected(capture, "_ws.malformed && !(frame.len > 512)") == []
 
 
+def test_over_udp_ganesha_serves_every_byte_and_syncs_each_flush(tmp_path: Path) -> None:
+    capture = tmp_path / "capture.pcapng"
+    with ganesha({"proto": "udp"}) as server, FsyncCounter(server.pids()) as counter:
+        with captured(server, capture):
+            result = mixed(target(server), workspaces=_native.Workspaces(), cache="leases")
+        assert whole(result)
+        syncs = counter.counts()
+        [session] = result["sessions"]
+        assert (session["transport"], session["max_read_bytes"], session["max_write_bytes"]) == (
+            "udp",
+            *(32768, 32768),
+        )
+        [volume] = server.data_directories()
+        files = [path for path in clients_directory(volume).rglob("*") if path.is_file()]
+        assert len(files) > 100
+        # Another client reads over TCP what came over UDP.
+        for path in sorted(files)[::10]:
+            assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
+        # Nobody names a port: the portmapper is asked over UDP.
+        [look] = target(server, url="nfs://127.0.0.1/volume1?proto=udp", shares=[]).look(0)
+        assert look["why"] is None
+    assert len(dissected(capture, "nfs && udp")) > 1000
+    assert dissected(capture, "nfs && tcp") == []
+    assert dissected(capture, "_ws.malformed && !(frame.len > 512)") == []
+    if syncs is not None:
+        assert sum(syncs.values()) >= passed(result)["flush"] > 0
+
+
+@pytest.mark.parametrize("settings", [{"proto": "udp"}, {"max_transfer_bytes": 16384}], ids=str)
+def test_writes_larger_than_ganesha_takes_go_out_in_parts(settings: dict[str, Any]) -> None:
+    with ganesha(settings) as server:
+        assert whole(mixed(target(server), cache="none", keep_workspace=False))
+
+
+def test_ganesha_without_udp_is_told_by_its_portmapper() -> None:
+    with ganesha() as server, pytest.raises(_native.SessionError) as caught:
+        target(server, url="nfs://127.0.0.1/volume1?proto=udp", shares=[])
+    assert "no NFSv3 over UDP" in str(caught.value)
+    assert "Enable_UDP" in str(caught.value)
+
+
+def test_udp_is_refused_in_words_with_version_4() -> None:
+    for name in ("ganesha", "reference-nfs", "reference-nfs-directory"):
+        with pytest.raises(UserError, match="NFSv4 needs TCP"):
+            create(name, {"nfs_version": "4.1", "proto": "udp"}, documents=Path("/dev/null"))
+
+
+NOT_IN_WORKSPACES = {
+    "3": {"GETATTR": ["GETATTR"], "READ": ["READ"], "RENAME": ["RENAME"], "FSSTAT": ["FSSTAT"]},
+    "4.1": {"READ": ["READ"], "RENAME": ["RENAME"], "READDIR": ["READDIR", "READDIR with attributes"]},
+}
+"""What making and removing workspaces does not take, by Ganesha's name and by ours."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_ganesha_counts_as_many_requests_as_its_clients(version: str) -> None:
+    skip_unless_installed("dbus-daemon", "dbus-send")
+    with ganesha({"nfs_version": version, "own_counters": True}) as server:
+        before, operations_before = server.requests_served(), server.operations_served()
+        assert before is not None and operations_before is not None
+        result = mixed(target(server), cache="leases", keep_workspace=False)
+        assert whole(result) and result["protocol_requests"]
+        # It may count a request after it has answered it.
+        deadline = time.monotonic() + PATIENCE_S
+        while (after := server.requests_served()) != before + result["protocol_requests"]:
+            assert time.monotonic() < deadline, (before, after, result["protocol_requests"])
+            time.sleep(0.05)
+        operations = server.operations_served()
+        assert operations is not None
+    ours = {row["request"]: row["count"] for row in result["requests"]}
+    for theirs, names in NOT_IN_WORKSPACES[version].items():
+        counted = operations[theirs] - operations_before.get(theirs, 0)
+        assert counted == sum(ours.get(name, 0) for name in names) > 0, theirs
+
+
+def test_without_its_own_counters_ganesha_tells_nothing() -> None:
+    with ganesha() as server:
+        assert server.requests_served() is None and server.operations_served() is None
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
     own_tmpdir: Path, version: str
@@ -99,6 +182,31 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
     sent = {row["request"]: row["count"] for row in result["requests"]}
     assert sent["(sent again after a lost connection)"] > 0
     assert silent_seconds(result), "it stands in the timeline"
+
+
+def test_more_clients_than_ganesha_takes_by_default_work_and_its_limit_is_named_where_it_is_reached(
+    tmp_path: Path,
+) -> None:
+    """Each client has a connection for NFS, and one for MOUNT for a moment."""
+    load_file = _native.LoadFile.read(str(load_files.office(tmp_path / "office.load")))
+    files = {"workload": "loadfile", "load_file": load_file, "cache": "none", "keep_workspace": False}
+
+    def waiting(server: Ganesha, clients: int) -> _native.MixResult:
+        mix = files_mix(
+            *(target(server), files), clients=clients, length_s=1.0, think_time_s=600.0, timeout_s=PATIENCE_S
+        )
+        load = mix.start()
+        assert load.wait(2 * PATIENCE_S), "the mix does not end"
+        return load.result()
+
+    with ganesha() as server:
+        many = waiting(server, 1_100)
+    assert (many["errors"], many["clients_participating"]) == ([], 1_100)
+    with ganesha({"max_connections": 16}) as server:
+        refused = waiting(server, 32)["errors"]
+        assert "max_connections 16 exceeded" in (server.directory / "server.log").read_text(errors="replace")
+    assert refused
+    assert all("RPC_Max_Connections" in (error["advice"] or "") for error in refused)
 
 
 def test_ganesha_refuses_an_export_that_is_not_there_with_words_on_what_to_try() -> None:
@@ -140,7 +248,7 @@ def test_ganesha_takes_no_loopback_network_and_says_so() -> None:
 
 def test_what_clients_left_below_an_export_is_removed_by_a_command_that_mounts_it() -> None:
     assert NFS.base_directory("nfs://nas/export/below") == ""
-    command = NFS.remove_command("nfs://nas/export/below", None, "/export/below", "serverdyno-clients-*")
+    command = NFS.remove_command(Access("nfs://nas/export/below"), "/export/below", "serverdyno-clients-*")
     assert "nas:/export/below /mnt" in command
     assert "rm -r /mnt/serverdyno-clients-*" in command
 

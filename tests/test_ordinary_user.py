@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import serverdyno
-from dyno_process import INSTALLED
+from dyno_process import INSTALLED, short_suite
 from serverdyno.store.experiment import Experiment
 
 NOBODY = 65534
@@ -23,7 +23,6 @@ name = "ordinary"
 title = "As an ordinary user"
 suite = "{suite}"
 repetitions = 1
-scale = 0.3
 """
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes root to become another user")
 
@@ -83,7 +82,7 @@ def written(place: Path, name: str, suite: str, servers: Sequence[str]) -> Path:
 def test_web_servers_are_measured_by_an_ordinary_user(place: Path) -> None:
     if not INSTALLED:
         pytest.skip("no web server is installed here")
-    plan = written(place, "web", "quick-static", INSTALLED)
+    plan = written(place, "web", f"{short_suite(place / 'tiny.toml', [2, 4])}", INSTALLED)
     done = as_nobody(place, ["run", plan, "--into", place / "web"])
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     opened = Experiment.open(place / "web")

@@ -18,7 +18,11 @@ from serverdyno.plan.load import load_plan, parse_plan
 from serverdyno.plan.locate import key_lines
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.validate import check_plan, is_loopback, url_problem
+from serverdyno.protocols.http import HTTP
+from serverdyno.protocols.model import Model
+from serverdyno.protocols.smb import SMB
 from serverdyno.runner.remarks import remarks
+from serverdyno.servers.ganesha import GaneshaSettings
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.tasks.load import is_of_tasks
 
@@ -180,6 +184,30 @@ def test_a_plan_that_is_not_text_is_the_users_mistake(tmp_path: Path) -> None:
 )
 def test_a_server_that_does_not_fit_is_refused_for_that_alone(servers: str, expected: str) -> None:
     check_refused(servers, expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "value", "expected"),
+    [
+        (GaneshaSettings, {"nfs_version": 4.1}, {"nfs_version": "4.1"}),
+        (GaneshaSettings, {"nfs_version": 3}, {"nfs_version": "3"}),
+        (HTTP.settings_type, {"version": 1.1}, {"version": "1.1"}),
+        (SMB.settings_type, {"max_dialect": 3.0}, {"max_dialect": "3.0"}),
+    ],
+)
+def test_a_number_is_taken_for_the_choice_that_is_written_so(
+    settings: type[Model], value: dict[str, Any], expected: dict[str, str]
+) -> None:
+    assert settings.model_validate(value) == settings.model_validate(expected)
+
+
+def test_a_number_or_a_truth_value_that_is_written_like_no_choice_is_refused_with_the_choices() -> None:
+    for value in ("4.5", "true"):
+        found = refused(
+            'name = "p"\ntitle = "t"\nsuite = "quick-files"\n[[servers]]\nserver = "ganesha"\n'
+            f"settings.nfs_version = {value}\n"
+        )
+        assert any("nfs_version" in problem and "4.1" in problem for problem in found), found
 
 
 def test_bounds_that_the_suite_would_leave_are_refused() -> None:

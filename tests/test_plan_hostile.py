@@ -81,7 +81,7 @@ def test_all_problems_of_a_plan_are_counted_and_the_first_hundred_named() -> Non
 def test_what_a_terminal_obeys_does_not_reach_it(home: Home, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(f'{HEAD}"\\u001b[2J\\u0007" = 1\n{SERVER}', encoding="utf-8")
-    done = home.dyno("plan", "check", plan)
+    done = home.here("plan", "check", plan)
     assert done.returncode == 2
     assert "\x1b" not in done.stderr and "\x07" not in done.stderr and "not known here" in done.stderr
 
@@ -93,12 +93,12 @@ def test_a_path_that_a_terminal_obeys_is_cleaned_where_it_is_printed(
     path = tmp_path / os.fsdecode(b"\x1b]0;title\x07 \xff :warning: x.toml")
     if verb == "plan":
         path.write_text(f"{HEAD}{SERVER}")
-        done = home.dyno("plan", "check", path)
+        done = home.here("plan", "check", path)
     elif verb == "suite":
-        done = home.dyno("suite", "extend", "quick-static", "--into", path)
+        done = home.here("suite", "extend", "quick-static", "--into", path)
     else:
         path.mkdir()
-        done = home.dyno("tree", path)
+        done = home.here("tree", path)
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout and "\x07" not in done.stdout
     assert "]0;title\ufffd \ufffd :warning: x.toml" in done.stdout
@@ -112,7 +112,7 @@ def test_a_bad_load_file_is_not_quoted_at_length(home: Home, tmp_path: Path) -> 
         f'[files]\nload_file = "{load}"\n[certainty]\n'
     )
     plan.write_text(f'{HEAD}[[servers]]\nserver = "reference-smb"\n')
-    done = home.dyno("run", plan, "--suite", suite, "--into", tmp_path / "e")
+    done = home.here("run", plan, "--suite", suite, "--into", tmp_path / "e")
     assert done.returncode != 0 and "Traceback" not in done.stderr
     told = next(line for line in done.stderr.splitlines() if "can't be replayed" in line)
     assert "\x1b" not in done.stderr and len(told) < 500 and told.count("secret") <= 7

@@ -51,11 +51,11 @@ def test_what_is_not_ours_is_somebody_elses_and_never_less_than_nothing() -> Non
     assert used_by_others(before, after, 10.02).others_s == 0.0
 
 
-SPIN = "import time\nend = time.perf_counter() + {seconds}\nwhile time.perf_counter() < end: pass"
+SPIN = "import time\nwhile time.process_time() < {seconds}: pass"
 
 
 def spinning(seconds: float, cpu: int) -> subprocess.Popen[bytes]:
-    """A process that does nothing else on one CPU."""
+    """A process that does nothing else on one CPU until it has had so much of it."""
     code = f"import os\nos.sched_setaffinity(0, [{cpu}])\n{SPIN.format(seconds=seconds)}"
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", code])
 

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, Home
+from dyno_process import INSTALLED, Home, short_suite
 from serverdyno.errors import UserError
 from serverdyno.fleet.placement import of_processors
 from serverdyno.plan.validate import check_plan
@@ -89,7 +89,7 @@ def test_the_report_says_how_it_scaled_and_where_the_load_was_on_the_servers_cpu
 ) -> None:
     plan, folder = tmp_path / "p.toml", tmp_path / "e"
     plan.write_text(
-        'name = "p"\nsuite = "quick-static"\nscale = 0.3\nrepetitions = 1\n'
+        f'name = "p"\nsuite = "{short_suite(tmp_path / "tiny.toml", [4])}"\nrepetitions = 1\n'
         f'[[servers]]\nserver = "reference"\nfactors = {{ processors = [1, {len(CPUS)}] }}\n'
     )
     assert (done := home.dyno("run", plan, "--into", folder)).returncode == 0, done.stderr

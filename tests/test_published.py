@@ -162,7 +162,7 @@ def test_bars_that_are_printed_twice_are_drawn_once() -> None:
 
 
 def test_the_command_lists_every_report(home: Home) -> None:
-    done = home.dyno("published")
+    done = home.here("published")
     assert done.returncode == 0
     for name in NAMES:
         assert name in done.stdout
@@ -170,7 +170,7 @@ def test_the_command_lists_every_report(home: Home) -> None:
 
 def test_the_command_shows_curves_and_writes_a_page(home: Home, tmp_path: Path) -> None:
     page = tmp_path / "netware.html"
-    done = home.dyno("published", "show", NETWARE, "--html", page)
+    done = home.here("published", "show", NETWARE, "--html", page)
     assert done.returncode == 0, done.stderr
     assert re.search(r"NetWare 6 +[▁▂▃▄▅▆▇█]{16}  1,026\.833 at 8", done.stdout)
     assert "not comparable" not in done.stdout
@@ -184,17 +184,17 @@ def test_the_command_shows_curves_and_writes_a_page(home: Home, tmp_path: Path) 
 
 
 def test_the_command_says_so_where_a_page_cannot_be_written(home: Home, tmp_path: Path) -> None:
-    done = home.dyno("published", "show", NAMES[0], "--html", tmp_path / "no" / "page.html")
+    done = home.here("published", "show", NAMES[0], "--html", tmp_path / "no" / "page.html")
     assert done.returncode == 2
     assert "can't write" in done.stderr
 
 
 def test_help_of_the_verb_shows_an_example(home: Home) -> None:
-    assert re.search(r"^ +Example: dyno published$", home.dyno("published", "--help").stdout, re.MULTILINE)
+    assert re.search(r"^ +Example: dyno published$", home.here("published", "--help").stdout, re.MULTILINE)
 
 
 def test_audit_prints_a_list_with_one_object_a_claim(home: Home) -> None:
-    done = home.dyno("audit", "all", "--json")
+    done = home.here("audit", "all", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) == sum(len(published.load(name).claims) for name in NAMES)
@@ -206,7 +206,7 @@ def test_audit_prints_a_list_with_one_object_a_claim(home: Home) -> None:
 
 def test_audit_of_one_report_says_what_does_not_follow_and_writes_a_page(home: Home, tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
-    done = home.dyno("audit", NETWARE, "--html", page)
+    done = home.here("audit", NETWARE, "--html", page)
     assert done.returncode == 0, done.stderr
     assert (
         "is 234.691; printed, it admits 243.6905 to 243.6915; two neighbouring digits are exchanged"
@@ -217,7 +217,7 @@ def test_audit_of_one_report_says_what_does_not_follow_and_writes_a_page(home: H
 
 
 def test_audit_of_an_unknown_report_is_the_users_mistake(home: Home) -> None:
-    done = home.dyno("audit", "2005-nobody")
+    done = home.here("audit", "2005-nobody")
     assert done.returncode == 2
     assert "Known:" in done.stderr
 

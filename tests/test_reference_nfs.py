@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +20,9 @@ import pytest
 from disk_mix import begun, ended, passed, silent_seconds, whole
 from file_server import PATIENCE_S, skip_unless_installed
 from serverdyno import _native
+from serverdyno.probes.durability import FsyncCounter
 from serverdyno.servers.reference_nfs import ReferenceNfs
+from serverdyno.servers.reference_nfs_directory import ReferenceNfsDirectory
 from serverdyno.servers.running import running
 
 EXPORT = "/volume1"
@@ -26,6 +30,8 @@ MANY = 3_000
 LARGE_BYTES = (16 << 20) + 12_345
 # Making and removing workspaces sends none of these.
 OF_THE_MIX_ALONE = ("READ",)
+UDP = "3&proto=udp"
+AGAIN, PASSED_OVER = "(sent again without an answer in time)", "(datagrams passed over)"
 RESENT = "(sent again after a lost connection)"
 
 
@@ -39,8 +45,9 @@ def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
         server.stop()
 
 
-def target(server: _native.ReferenceNfsServer, **section: Any) -> _native.Target:
-    place = {"url": f"nfs://127.0.0.1:{server.port}/?mountport={server.port}", "shares": [EXPORT]}
+def target(server: _native.ReferenceNfsServer, version: str = "3", **section: Any) -> _native.Target:
+    query = f"mountport={server.port}&vers={version}"
+    place = {"url": f"nfs://127.0.0.1:{server.port}/?{query}", "shares": [EXPORT]}
     return _native.Target.open("nfs", json.dumps(place | section))
 
 
@@ -65,11 +72,13 @@ def counted_otherwise(result: _native.MixResult, counted: dict[str, int]) -> dic
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def test_what_libnfs_puts_there_it_gets_back_and_lists(tmp_path: Path) -> None:
-    sent, got = tmp_path / "sent", tmp_path / "got"
+@pytest.mark.parametrize("place", ["memory", "directory"])
+def test_what_libnfs_puts_there_it_gets_back_and_lists(place: str, tmp_path: Path) -> None:
+    sent, got, directory = tmp_path / "sent", tmp_path / "got", tmp_path / "directory"
     sent.write_bytes(os.urandom(LARGE_BYTES))
+    directory.mkdir()
     files = {f"aaa{number}": b"" for number in range(MANY)} | {"there": b"from the beginning"}
-    with reference(files=files) as server:
+    with reference(files=files, directories=[str(directory)] if place == "directory" else None) as server:
         port = server.port
         tool("nfs-cp", str(sent), url(port, "/copy"))
         tool("nfs-cp", url(port, "/copy"), str(got))
@@ -82,25 +91,97 @@ def test_what_libnfs_puts_there_it_gets_back_and_lists(tmp_path: Path) -> None:
     assert [line for line in listed if line.endswith("copy") and str(LARGE_BYTES) in line]
     assert counted["WRITE"] > 0
     assert counted["READDIRPLUS"] > 1
+    if place == "directory":
+        assert (directory / "copy").read_bytes() == sent.read_bytes()
+        assert {path.name for path in directory.iterdir()} == {*files, "copy"}
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("cache", ["none", "leases"])
+@pytest.mark.parametrize(
+    ("cache", "threads", "place", "version"),
+    [
+        *[(cache, threads, "memory", "3") for cache in ("none", "leases") for threads in (1, 3)],
+        ("none", 3, "directory", "3"),
+        ("leases", 1, "directory", "3"),
+        ("none", 1, "memory", "4.1"),
+        ("leases", 3, "memory", "4.1"),
+        ("leases", 3, "directory", "4.1"),
+    ],
+)
 def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
-    cache: str, threads: int
+    cache: str, threads: int, place: str, version: str, tmp_path: Path
 ) -> None:
-    with reference(threads=threads) as server:
-        result = ended(begun(target(server), clients=4, files={"cache": cache}))
+    with reference(threads=threads, directories=[str(tmp_path)] if place == "directory" else None) as server:
+        result = ended(begun(target(server, version), clients=4, files={"cache": cache}))
         counted = server.requests()
     assert whole(result)
     assert counted_otherwise(result, counted) == {}
     assert 0 < passed(result)["flush"] <= counted["COMMIT"]
 
 
-def test_what_clients_leave_is_read_by_libnfs_byte_for_byte() -> None:
+def asked_and_broken(result: _native.MixResult) -> tuple[int, int]:
+    """Delegations that were granted, and the breaks by which they were recalled."""
+    sent = {each["request"]: each["count"] for each in result["requests"]}
+    breaks = result["breaks"]
+    assert breaks is not None
+    return sent.get("(read delegations granted)", 0), breaks["came"]
+
+
+@pytest.mark.parametrize("cache", ["leases", "oplocks", "none"])
+def test_delegations_are_asked_for_given_back_and_counted_or_not_asked_for_at_all(cache: str) -> None:
+    with reference() as server:
+        result = ended(begun(target(server, "4.1"), clients=2, files={"cache": cache}))
+        counted = server.requests()
+    granted, broken = asked_and_broken(result)
+    asks = cache == "leases"
+    assert whole(result)
+    assert counted_otherwise(result, counted) == {}
+    assert (granted > 0, broken) == (asks, 0), "nobody uses the files of another"
+    assert (counted.get("DELEGRETURN", 0) > 0) == asks
+
+
+def libnfs_changes_modes(port: int, paths: list[str]) -> None:
+    """Sets the mode of files over NFSv3, by the library of libnfs's tools. It takes no JUKEBOX for an answer."""
+    library = ctypes.util.find_library("nfs")
+    if library is None:
+        pytest.skip("libnfs is not installed")
+    libnfs = ctypes.CDLL(library)
+    libnfs.nfs_init_context.restype = libnfs.nfs_parse_url_dir.restype = ctypes.c_void_p
+    libnfs.nfs_get_error.restype = ctypes.c_char_p
+    context = ctypes.c_void_p(libnfs.nfs_init_context())
+    assert libnfs.nfs_parse_url_dir(context, url(port, "").encode()), "it has the ports"
+    assert libnfs.nfs_mount(context, b"127.0.0.1", EXPORT.encode()) == 0, libnfs.nfs_get_error(context)
+    for path in paths:
+        changed = libnfs.nfs_chmod(context, path.encode(), 0o644)
+        assert changed == 0, (path, libnfs.nfs_get_error(context))
+    libnfs.nfs_destroy_context(context)
+
+
+def test_libnfs_gets_what_clients_of_ours_hold_by_delegations() -> None:
     workspaces = _native.Workspaces()
     with reference() as server:
-        assert whole(ended(begun(target(server), workspaces=workspaces, files={"cache": "leases"})))
+        to = target(server, "4.1")
+        assert whole(ended(begun(to, workspaces=workspaces, files={"cache": "leases"})))
+        listed = tool("nfs-ls", "-R", url(server.port, "")).decode().splitlines()
+        paths = ["/" + line.split()[-1].lstrip("/") for line in listed if line.startswith("-")]
+        before = server.requests()["OPEN"]
+        load = begun(to, workspaces=workspaces, files={"cache": "leases"}, length_s=6.0)
+        while server.requests()["OPEN"] < before + 100 and not load.wait(0.02):
+            pass
+        while not load.wait(0.0):
+            libnfs_changes_modes(server.port, paths)
+        result = load.result()
+    granted, broken = asked_and_broken(result)
+    assert whole(result)
+    assert granted > 0
+    assert broken > 0
+
+
+@pytest.mark.parametrize("version", ["3", "4.1", UDP])
+def test_what_clients_leave_is_read_by_libnfs_byte_for_byte(version: str) -> None:
+    workspaces = _native.Workspaces()
+    with reference(udp=True) as server:
+        left = begun(target(server, version), workspaces=workspaces, files={"cache": "leases"})
+        assert whole(ended(left))
         listed = tool("nfs-ls", "-R", url(server.port, "")).decode().splitlines()
         files = [line.split()[-1] for line in listed if line.startswith("-")]
         sizes = [int(line.split()[-2]) for line in listed if line.startswith("-")]
@@ -112,10 +193,14 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte() -> None:
     assert whole(again)
 
 
-def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right() -> None:
+@pytest.mark.parametrize("version", ["3", "4.1", UDP])
+def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
+    version: str,
+) -> None:
     length_s, outage_s = 6.0, 2.2
-    with reference() as server:
-        load = begun(target(server), clients=4, length_s=length_s, files={"cache": "leases"})
+    with reference(udp=True) as server:
+        # By rules alone: who looks for recalls may notice between two requests, and has nothing to send again.
+        load = begun(target(server, version), clients=4, length_s=length_s, files={"cache": "oplocks"})
         deadline = time.monotonic() + PATIENCE_S
         while server.requests()["READ"] < 50:  # the mix itself has begun
             assert time.monotonic() < deadline
@@ -128,6 +213,47 @@ def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_co
     sent = {each["request"]: each["count"] for each in result["requests"]}
     assert sent[RESENT] > 0
     assert silent_seconds(result), "it stands in the timeline"
+
+
+@pytest.mark.parametrize("fault", ["dropped-call=23", "dropped-reply=23", "double-reply=23"])
+def test_over_udp_datagrams_may_be_lost_or_come_twice_and_every_byte_is_right(fault: str) -> None:
+    with reference(udp=True, fault=fault) as server:
+        result = ended(begun(target(server, UDP), clients=2, length_s=1.0))
+        given_again = server.replies_given_again
+    assert whole(result)
+    [session] = result["sessions"]
+    assert (session["transport"], session["max_read_bytes"], session["max_write_bytes"]) == (
+        "udp",
+        *(32768, 32768),
+    )
+    counted = {each["request"]: each["count"] for each in result["requests"]}
+    assert counted[PASSED_OVER if fault == "double-reply=23" else AGAIN] > 0
+    if fault == "dropped-reply=23":
+        assert given_again > 0, "the server knows calls again that can't be carried out twice"
+
+
+def test_version_4_over_udp_is_refused_and_a_server_without_udp_is_told() -> None:
+    with reference() as server:
+        with pytest.raises(ValueError, match="NFSv4 does not go over UDP"):
+            target(server, "4.1&proto=udp")
+        [look] = target(server, UDP).look(0)
+        assert "UDP (proto=udp)" in (look["advice"] or "")
+
+
+def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_right() -> None:
+    with reference() as server:
+        load = begun(target(server, "4.1"), clients=4, length_s=4.0, files={"cache": "leases"})
+        deadline = time.monotonic() + PATIENCE_S
+        while server.requests()["READ"] < 50:  # the mix itself has begun
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        server.restart(outage_s=0.2)
+        result = ended(load)
+        assert server.restarts == 1
+    assert whole(result)
+    counted = {each["request"]: each["count"] for each in result["requests"]}
+    # What was held then is neither given back nor reclaimed.
+    assert asked_and_broken(result)[0] > counted.get("DELEGRETURN", 0) > 0
 
 
 def test_what_a_server_loses_that_ignores_flushes_is_found_wrong() -> None:
@@ -201,6 +327,57 @@ def test_under_its_driver_it_is_a_server_like_others(network: str) -> None:
     assert not directory.exists()
 
 
+@pytest.mark.parametrize(("flush", "version"), [("honour", "3"), ("ignore", "3"), ("honour", "4.1")])
+def test_over_directories_each_commit_and_stable_write_is_synced_or_none_is(flush: str, version: str) -> None:
+    settings = {"flush": flush, "volumes": 2, "nfs_version": version}
+    with running("reference-nfs-directory", settings) as server:
+        access = server.access()
+        section = {
+            "url": access.url,
+            "shares": list(access.shares),
+            "network_namespace": access.network_namespace,
+        }
+        with FsyncCounter(server.pids()) as counter:
+            result = ended(begun(_native.Target.open("nfs", json.dumps(section)), files={"cache": "none"}))
+            by_kernel = counter.counts()
+        assert isinstance(server, ReferenceNfsDirectory)
+        served, by_server = server.operations_served(), server.syncs_served()
+        assert all(place.is_dir() for place in server.data_directories())
+        described = server.describe()
+    assert whole(result)
+    assert served is not None and by_server is not None
+    # Without a client's cache all writes but those of flushed files are UNSTABLE, and each flush is a COMMIT.
+    assert served["COMMIT"] >= passed(result)["flush"] > 0
+    if flush == "ignore":
+        assert by_server == 0
+        assert any("sync nothing" in note for note in described.notes)
+    else:
+        assert by_server >= served["COMMIT"]
+    if by_kernel is not None:  # it can be counted here
+        assert sum(by_kernel.values()) == by_server
+
+
+def test_the_command_serves_a_directory_and_tells_its_syncs(tmp_path: Path) -> None:
+    skip_unless_installed("nfs-cp")
+    directory, counts, sent = tmp_path / "served", tmp_path / "counts", tmp_path / "sent"
+    directory.mkdir()
+    sent.write_bytes(os.urandom(200_000))
+    words = [sys.executable, "-m", "serverdyno", "reference", "nfs"]
+    options = ["--directory", str(directory), "--counts", str(counts)]
+    with subprocess.Popen([*words, *options], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = json.loads(server.stdout.readline())["port"]
+        tool("nfs-cp", str(sent), url(port, "/x"))
+        assert (directory / "x").read_bytes() == sent.read_bytes()
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(PATIENCE_S)
+            connection.connect(str(counts))
+            told = json.loads(connection.makefile().read())
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=PATIENCE_S)
+    assert told["syncs"] >= told["COMMIT"] > 0
+
+
 def test_the_command_serves_an_independent_client_and_starts_anew_on_a_signal(tmp_path: Path) -> None:
     skip_unless_installed("nfs-cp")
     counts = tmp_path / "counts"
@@ -229,6 +406,24 @@ def test_the_command_serves_an_independent_client_and_starts_anew_on_a_signal(tm
         server.send_signal(signal.SIGINT)
         server.wait(timeout=PATIENCE_S)
     assert not counts.exists()
+
+
+@pytest.mark.parametrize("delegates", [True, False])
+def test_the_command_grants_delegations_or_none_and_serves_udp(delegates: bool) -> None:
+    words = [sys.executable, "-m", "serverdyno", "reference", "nfs", "--udp"]
+    words += [] if delegates else ["--no-delegations"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = json.loads(server.stdout.readline())["port"]
+        place = {"shares": [EXPORT], "url": f"nfs://127.0.0.1:{port}/?vers=4.1"}
+        result = ended(begun(_native.Target.open("nfs", json.dumps(place)), files={"cache": "leases"}))
+        place["url"] = f"nfs://127.0.0.1:{port}/?mountport={port}&proto=udp"
+        [look] = _native.Target.open("nfs", json.dumps(place)).look(0)
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=PATIENCE_S)
+    assert whole(result)
+    assert (asked_and_broken(result)[0] > 0) == delegates
+    assert look["why"] is None
 
 
 def test_the_command_names_its_faults() -> None:

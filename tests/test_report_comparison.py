@@ -2,14 +2,13 @@
 
 import io
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from dyno_process import Home
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.errors import UserError
@@ -158,15 +157,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ],
 )
 def test_a_build_can_fail_because_a_server_became_slower(
-    stored: dict[str, Path], names: list[str], options: list[str], status: int, said: str
+    home: Home, stored: dict[str, Path], *, names: list[str], options: list[str], status: int, said: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "serverdyno", "compare", *(stored[name] for name in names), *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = home.here("compare", *(stored[name] for name in names), *options)
     assert (done.returncode, done.stderr) == (status, "")
     assert said in done.stdout
 

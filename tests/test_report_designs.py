@@ -59,6 +59,23 @@ def test_what_each_cpu_brought_is_a_table_and_less_than_before_is_marked() -> No
     assert "is not fitted to fewer than 6 counts, so nothing is said of more CPUs" in found.text[0]
 
 
+def test_hyperthreads_and_numa_nodes_of_the_servers_cpus_stand_next_to_their_scaling() -> None:
+    names = ["nginx-1-cpus", "nginx-3-cpus"]
+    source = experiment({name: Shape(1000) for name in names}, repetitions=2)
+    cpu = {"thread_siblings": ["0,4", "1-2", "3,7"], "numa_node_cpus": {"0": "0,1", "1": "2-7"}}
+    disclosed = replace(source, disclosure={"host": {"cpu": cpu}})
+    report = build_from(configured(disclosed, {name: {} for name in names}, [1, 3]))
+    found = section(report, "scaling")
+    assert found is not None
+    assert [[cell.text for cell in row[8:]] for row in found.tables[0].rows] == [["1", "0"], ["2", "0 and 1"]]
+    [finding] = [found for found in report.findings if found.topic == "Scaling"]
+    assert "The 3 CPUs are 2 cores; hyperthreads of one core: 1 and 2." in finding.claim
+    assert "The 3 CPUs lie on NUMA nodes 0 and 1." in finding.claim
+    silent = section(scaled_over([1000, 1800], [1, 2]), "scaling")
+    assert silent is not None
+    assert {cell.text for row in silent.tables[0].rows for cell in row[8:]} == {wording.NOTHING}
+
+
 def test_published_peaks_by_processors_stand_next_to_ones_own_in_one_table_and_two_panels() -> None:
     report = scaled_over([1000, 1800], [1, 2], beside=published.named("2003-veritest-iis:21"))
     found = section(report, "beside")

@@ -145,16 +145,17 @@ def test_hostile_text_is_no_markup_in_markdown() -> None:
 
 def test_a_report_on_paper_is_a_pdf_and_the_same_to_the_byte(report: Report) -> None:
     drawings = {figure.key: charts.svg(figure) for figure in report.figures}
-    made = pdf.pages(report, drawings)
+    made = pdf.pages(report, document.as_json(report), drawings)
     assert made.startswith(b"%PDF-")
     assert made.rstrip().endswith(b"%%EOF")
-    assert pdf.pages(report, drawings) == made
+    assert pdf.pages(report, document.as_json(report), drawings) == made
 
 
 @pytest.mark.parametrize("place", range(4))
 def test_what_there_is_of_a_partial_or_failed_experiment_goes_on_paper_too(place: int) -> None:
     built = reports()[place]
-    assert pdf.pages(built, {figure.key: charts.svg(figure) for figure in built.figures}).startswith(b"%PDF-")
+    drawings = {figure.key: charts.svg(figure) for figure in built.figures}
+    assert pdf.pages(built, document.as_json(built), drawings).startswith(b"%PDF-")
     assert markdown.text(built)
 
 

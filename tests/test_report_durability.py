@@ -365,6 +365,26 @@ def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_
     assert said == NONE
 
 
+def test_where_no_client_sent_a_flush_durability_is_no_finding() -> None:
+    source = experiment(STRICT, repetitions=1)
+
+    def without(names: set[str]) -> Callable[[MixRecord], MixRecord]:
+        def changed(row: MixRecord) -> MixRecord:
+            if row.configuration not in names:
+                return row
+            kept = [each for each in row.by_operation if each.operation != "flush"]
+            return replace(row, by_operation=kept, syncs=[])
+
+        return changed
+
+    none = report_of(source, without({"samba-strict", "samba-lax"}))
+    assert "Durability" not in [each.topic for each in none.findings]
+    assert column(table(none, "durability"), "What a flush did") == ["no flush was sent"] * 2
+    some = report_of(source, without({"samba-lax"}))
+    [claim] = [each.claim for each in some.findings if each.topic == "Durability"]
+    assert claim.startswith(f"samba-strict: {EACH} (") and "samba-lax: no flush was sent" in claim
+
+
 def test_syncs_that_are_short_within_the_borders_are_told_with_what_may_fall_outside() -> None:
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     report = report_of(source, few(3_060, 3_054, 1))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import synthetic_files as files
 from serverdyno.analysis.comparability import Conditions, ObstacleKind, obstacles
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
-from serverdyno.analysis.trust import Mark
+from serverdyno.analysis.trust import Limit, Mark
 from serverdyno.protocols.files import mbit_moved_per_s
 from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
@@ -19,6 +20,36 @@ from serverdyno.report.figures.results import compute
 from serverdyno.report.model import Report
 from serverdyno.store.records import MixRecord
 from synthetic_experiment import Shape, experiment, histogram, with_error
+
+WAITS_FOR_DISK: dict[str, Any] = {
+    "ready_work_s": 0.0,
+    "outstanding_s": 4.0,
+    "server_cpu_s": 0.1,
+    "io_wait_s": 4.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "memory_bytes", "named"),
+    [
+        ({}, 2**40, True),
+        ({"bytes_written": 0, "syncs": []}, 2**40, False),
+        ({"bytes_written": 0}, 2**40, True),  # its server syncs
+        ({"bytes_written": 0, "syncs": []}, 2**20, True),  # more to read than there is memory
+        ({"bytes_written": 0, "syncs": []}, None, False),
+    ],
+)
+def test_the_disk_is_named_only_where_the_server_may_need_it(
+    changes: dict[str, Any], memory_bytes: int | None, named: bool
+) -> None:
+    """Any process of the machine may wait for a disk: readers of files in memory do not."""
+    source = files.experiment({"samba": files.FileShape(400)})
+    host = {**source.disclosure.get("host", {}), "memory": {"total_bytes": memory_bytes}}
+    records = [replace(record, **WAITS_FOR_DISK, **changes) for record in source.records]
+    [result] = compute(
+        replace(source, records=records, disclosure={**source.disclosure, "host": host})
+    ).configurations
+    assert {Limit.DISK in result.limits_of(mix) for mix in result.finished} == {named}
 
 
 def found(verdict: Verdict, low: float, high: float, minimum: float = 0.0) -> Improvement:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import pytest
 from rich.console import Console
@@ -161,6 +162,38 @@ def test_each_figure_is_an_svg_that_names_axes_series_and_basis(report: Report) 
         for panel in figure.panels:
             assert panel.y_title in words or figure.kind == "bars"
             assert all(line.name in words for line in panel.series)
+
+
+LONG = "windows-server-2003-enterprise-edition-with-iis-6-tuned-as-appendix-c-says"
+
+
+def test_no_word_of_a_drawing_is_cut_off_and_lines_keep_names_of_their_own() -> None:
+    """Titles and names of any length, among them names that are alike at both ends."""
+    names = [f"apache-{module}-processors-{count}" for module in ("native", "lua") for count in (1, 2)]
+    built = build_from(experiment({name: Shape(2000 + 100 * len(name)) for name in [*names, LONG]}))
+    for figure in built.figures[:-1]:
+        long = replace(figure, title=f"{figure.title}: {LONG} and {LONG}")
+        root = ElementTree.fromstring(annotate.alone(charts.svg(long), long))
+        check_within(root, float(root.attrib["viewBox"].split()[2]), 0.0)
+        if figure.kind == "lines":
+            words = [element.text or "" for element in ElementTree.fromstring(charts.svg(figure)).iter()]
+            labels = [word for word in words if word.startswith(("apac", "wind")) and ":" not in word]
+            lines = sum(len(panel.series) for panel in figure.panels)
+            assert len(labels) == lines, figure.key
+            assert len(set(labels)) == len(names) + 1, figure.key
+
+
+def check_within(element: Element, width: float, moved: float) -> None:
+    """Checks that texts end before the drawing does, by the mean width of letters of Liberation Sans: 0.5 em."""
+    if place := re.match(r"translate\(([\d.]+)", element.attrib.get("transform", "")):
+        moved += float(place[1])
+    if element.tag.endswith("text"):
+        wide = 0.5 * float(element.attrib.get("font-size", 11)) * len("".join(element.itertext()))
+        start = moved + float(element.attrib["x"])
+        start -= {"middle": wide / 2, "end": wide}.get(element.attrib.get("text-anchor", ""), 0.0)
+        assert start >= 0 and start + wide <= width, "".join(element.itertext())
+    for inner in element:
+        check_within(inner, width, moved)
 
 
 def test_series_differ_in_colour_dash_and_shape() -> None:

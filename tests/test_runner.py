@@ -386,7 +386,7 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
         with tiny_load(tmp_path / "e", f"http://127.0.0.1:{server.port}/") as created:
             head = created.head
             with under_test(head, head.configurations[0], head.mixes) as (_, setup):
-                result = local.run_mix(head.mixes[0], setup, seed=1, on_tick=lambda _: None)
+                result = local.run_mix(head.mixes[0], setup, seed=1, on_tick=lambda *_: None)
             created.write_mix(
                 mix_record(head.order[0], head.mixes[0], result, HostFigures(UNKNOWN, None, None))
             )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dyno_process import Home
+from dyno_process import PATIENCE_S, Home
 from serverdyno import _native, protocols
 from serverdyno.protocols import steps
 from serverdyno.store.experiment import Experiment
 
 SHORT = ("--clients", "2", "--length", "1.3s")
+CURL = {"1.1": "--http1.1", "2": "--http2-prior-knowledge"}
 SHOP = Path(__file__).parent.parent / "plans" / "suites" / "log-in.toml"
 
 
@@ -26,8 +28,8 @@ def home(tmp_path: Path) -> Home:
 
 
 @contextmanager
-def serving(fault: str | None = None) -> Iterator[_native.ReferenceServer]:
-    server = _native.ReferenceServer.start(fault=fault)
+def serving(fault: str | None = None, **options: Any) -> Iterator[_native.ReferenceServer]:
+    server = _native.ReferenceServer.start(fault=fault, **options)
     try:
         yield server
     finally:
@@ -42,28 +44,30 @@ def session_file(folder: Path) -> Path:
     return file
 
 
-def asked(port: int, request: str) -> tuple[int, str, str]:
-    """Status, head and body of one answer."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(request.encode())
-        answer = b""
-        while part := connection.recv(65536):
-            answer += part
-    head, _, body = answer.decode().partition("\r\n\r\n")
+def asked(port: int, version: str, *arguments: str) -> tuple[int, str, str]:
+    """Status, head and body of one answer to curl, whose last argument is a path."""
+    *options, path = arguments
+    curl = ["curl", "--silent", "--show-error", "--include", CURL[version], *options]
+    done = subprocess.run(
+        [*curl, f"http://127.0.0.1:{port}{path}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    head, _, body = done.stdout.replace("\r\n", "\n").partition("\n\n")
     return int(head.split()[1]), head, body
 
 
-def test_the_application_of_the_reference_server_lets_in_who_has_what_it_gave() -> None:
-    close = "HTTP/1.1\r\nHost: h\r\nConnection: close"
-    with serving() as server:
-        status, _, form = asked(server.port, f"GET /app/login {close}\r\n\r\n")
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_the_application_of_the_reference_server_lets_in_who_has_what_it_gave(version: str) -> None:
+    with serving(http2=True) as server:
+        status, _, form = asked(server.port, version, "/app/login")
         token = form.partition('name="token" value="')[2].partition('"')[0]
         assert (status, "+" in token and "/" in token) == (200, True)
 
-        def posted(place: str, body: str, fields: str = "") -> tuple[int, str, str]:
-            return asked(
-                server.port, f"POST {place} {close}\r\n{fields}Content-Length: {len(body)}\r\n\r\n{body}"
-            )
+        def posted(place: str, body: str, *fields: str) -> tuple[int, str, str]:
+            return asked(server.port, version, *fields, "--data-binary", body, place)
 
         encoded = token.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
         status, head, _ = posted("/app/login", f"user=u1&password=secret&token={encoded}")
@@ -75,26 +79,45 @@ def test_the_application_of_the_reference_server_lets_in_who_has_what_it_gave() 
             f"user=&password=secret&token={encoded}",
             "user=u1&password=secret",
             "%",
+            "",
         ):
             assert posted("/app/login", body)[0] == 403, body
-        assert asked(server.port, f"GET /app/account {close}\r\n\r\n")[0] == 401
-        assert asked(server.port, f"GET /app/account {close}\r\nCookie: sid=u2{sid[2:]}\r\n\r\n")[0] == 401
-        cookie = f"Cookie: lang=en; sid={sid}\r\n"
-        status, _, account = asked(server.port, f"GET /app/account {close}\r\n{cookie}\r\n")
+        assert posted("/app/login", "x" * 4097)[0] == 413
+        assert asked(server.port, version, "/app/account")[0] == 401
+        assert asked(server.port, version, "--header", f"Cookie: sid=u2{sid[2:]}", "/app/account")[0] == 401
+        cookie = ("--header", f"Cookie: lang=en; sid={sid}")
+        status, _, account = asked(server.port, version, *cookie, "/app/account")
         key = json.loads(account)["keys"][0]["key"]
         assert (status, json.loads(account)["user"]) == (200, "u1")
-        assert posted("/app/orders", "{}", cookie)[0] == 403
-        assert posted("/app/orders", "{}", f"{cookie}X-Key: {key}\r\n")[::2] == (200, '{"order": 2}\n')
-        assert posted("/app/account", "{}", cookie)[0] == 405
+        assert posted("/app/orders", "{}", *cookie)[0] == 403
+        whole = posted("/app/orders", "{}", *cookie, "--header", f"X-Key: {key}")
+        assert whole[::2] == (200, '{"order": 2}\n')
+        assert posted("/app/account", "{}", *cookie)[0] == 405
         assert posted("/", "{}")[0] == 405
+        assert asked(server.port, version, *cookie, "/app/orders")[0] == 405
 
 
-def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(home: Home, tmp_path: Path) -> None:
-    with serving() as server:
-        url = f"http://127.0.0.1:{server.port}/"
-        done = home.dyno(
-            "load", url, *SHORT, "--session", session_file(tmp_path), "--into", home.temporary / "e"
-        )
+@pytest.mark.parametrize(("http2", "secure"), [(False, False), (True, False), (True, True)])
+def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(
+    home: Home, tmp_path: Path, *, http2: bool, secure: bool
+) -> None:
+    authority = _native.Authority()
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
+    tls = {
+        "certificate": certificate,
+        "key": key,
+        "min_version": "1.2",
+        "max_version": "1.3",
+        "resumption": True,
+    }
+    streams = 3 if http2 else 1
+    how = ("--http2", "--streams", str(streams)) if http2 else ()
+    trust = ("--ca-file", tmp_path / "ca.pem") if secure else ()
+    with serving(http2=http2, tls=tls if secure else None) as server:
+        url = f"{'https' if secure else 'http'}://127.0.0.1:{server.port}/"
+        session = ("--session", session_file(tmp_path))
+        done = home.dyno("load", url, *SHORT, *how, *trust, *session, "--into", home.temporary / "e")
         served = server.requests
     assert done.returncode == 0, done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
@@ -103,8 +126,9 @@ def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(home: Home
     assert list(counts) == ["form", "log in", "account", "order"]
     assert not record.errors and min(counts.values()) > 0
     # Every session is whole, but for those at the edges of the window.
-    assert max(counts.values()) - min(counts.values()) <= 2 * 2
+    assert max(counts.values()) - min(counts.values()) <= 2 * 2 * streams
     assert served >= record.operations_total
+    assert [row.request for row in record.requests] == (["HTTP/2 stream"] if http2 else [])
 
 
 def test_a_plan_measures_servers_with_a_suite_of_steps(home: Home) -> None:
@@ -150,22 +174,22 @@ def test_mistakes_in_steps_are_told_together_before_load(home: Home, tmp_path: P
         '[[steps]]\nname = "a"\npath = "/${x}"\ntake.v = { regex = "(" }\n'
         '[[steps]]\nname = "b"\npath = "/"\ntake.w = { header = "a", cookie = "b" }\n'
     )
-    done = home.dyno("load", "http://127.0.0.1:9/", "--session", file, "--method", "POST")
+    done = home.here("load", "http://127.0.0.1:9/", "--session", file, "--method", "POST")
     assert done.returncode == 2
     assert "--session: its steps say what is asked for" in done.stderr
     assert "--session: step 2, take.w: " in done.stderr
     file.write_text(file.read_text().replace(', cookie = "b"', ""))
-    done = home.dyno("load", "http://127.0.0.1:9/", "--session", file, "--rate", "10")
+    done = home.here("load", "http://127.0.0.1:9/", "--session", file, "--rate", "10")
     assert 'no step before this one takes "x"' in done.stderr
     assert 'the expression "(" is none' in done.stderr
     for text, said in (("steps = 3", "is no session"), ("[[steps]]\nname =", "not valid TOML")):
         file.write_text(text)
-        done = home.dyno("load", "http://127.0.0.1:9/", "--session", file)
+        done = home.here("load", "http://127.0.0.1:9/", "--session", file)
         assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_steps_that_follow_from_each_other_come_at_no_rate_of_their_own(home: Home, tmp_path: Path) -> None:
-    done = home.dyno(
+    done = home.here(
         "load", "http://127.0.0.1:9/", "--session", session_file(tmp_path), "--rate", "10", "-c", "4"
     )
     assert done.returncode == 2

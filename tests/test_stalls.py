@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -52,6 +53,7 @@ class Stopper(Listener):
     def __init__(self) -> None:
         super().__init__()
         self.begun = threading.Event()
+        self.stopped_s = 0.0
 
     def mix_tick(self, snapshot: _native.Snapshot) -> None:
         if self.begun.is_set():
@@ -61,17 +63,24 @@ class Stopper(Listener):
         servers = [process for keeper in keepers for process in keeper.children(recursive=True)]
         for process in servers:
             process.send_signal(signal.SIGSTOP)
-        threading.Timer(
-            STOPPED_S, lambda: [process.send_signal(signal.SIGCONT) for process in servers]
-        ).start()
+
+        def go_on() -> None:
+            for process in servers:
+                process.send_signal(signal.SIGCONT)
+            self.stopped_s = time.monotonic() - stopped_at_s
+
+        stopped_at_s = time.monotonic()
+        threading.Timer(STOPPED_S, go_on).start()
 
 
 @pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed")
 def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: Path) -> None:
     folder = experiment(tmp_path / "stopped", [ServerPlan(server="nginx")], clients=[4], length_s=6.0)
-    made, mix = reported(folder, Stopper())
+    stopper = Stopper()
+    made, mix = reported(folder, stopper)
     [seconds] = mix.stalls.values()
-    assert 2 <= len(seconds) <= 4
+    # No more than fit into the time, whole or in part; after it a busy machine may take a moment to answer again.
+    assert 2 <= len(seconds) <= stopper.stopped_s + 2
     assert Mark.STALLED in mix.marks
     [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
     assert f"{seconds[0]} to {seconds[-1]}" in finding.claim

@@ -191,7 +191,7 @@ def nested_columns() -> dict[str, list[str]]:
     }
 
 
-def test_the_columns_of_format_5_are_these() -> None:
+def test_the_columns_of_format_7_are_these() -> None:
     """Whoever changes a record class changes the format: raise its version and add an upgrade."""
     nested = nested_columns()
     plain = {
@@ -204,32 +204,28 @@ def test_the_columns_of_format_5_are_these() -> None:
         ("string", False): {"configuration", "name"},
         ("bool", False): {"stopped", "syncs_known"},
         ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
-        ("binary", True): {"handshake_time_hdr", "scheduling_error_hdr"},
+        ("binary", True): {"handshake_time_hdr", "scheduling_error_hdr", "break_time_hdr"},
         ("int64", True): {
             "server_rss_bytes",
             "under_way_at_close",
             "overdue_at_end",
             "rate_per_s",
-            "arrivals",
-            "arrivals_in_window",
-            "dropped",
-            "dropped_in_window",
-            "waited",
+            *("arrivals", "arrivals_in_window", "dropped", "dropped_in_window", "waited"),
+            *("breaks", "breaks_to_answer", "breaks_answered"),
+            *OF_FAILOVER.split(),
             "passes",
             "pass_operations",
             "bytes_checked",
         },
         ("double", True): {
-            "server_cpu_s",
-            "others_cpu_s",
-            "steal_cpu_s",
-            "outstanding_s",
+            *("server_cpu_s", "others_cpu_s", "steal_cpu_s", "outstanding_s"),
             "ready_work_s",
             "run_delay_s",
             "io_wait_s",
             "generator_busiest_cpu_s",
             "under_way_longest_s",
             "waiting_s",
+            "cut_at_s",
         },
         ("double", False): {
             *("length_s", "ramp_up_s", "ramp_down_s", "window_s", "started_unix_s"),
@@ -256,6 +252,10 @@ def test_the_columns_of_format_5_are_these() -> None:
     }
 
 
+OF_FAILOVER = (
+    "handles_asked handles_granted handles_persistent handles_regained handles_lost calls_sent_again "
+    "blocks_read_back blocks_lost blocks_wrong unflushed_lost"
+)
 OF_NODES = (
     "node clients operations operations_total bytes_in bytes_out errors generator_threads "
     "generator_cpu_s generator_busiest_cpu_s ready_work_s outstanding_s run_delay_s others_cpu_s "
@@ -263,7 +263,7 @@ OF_NODES = (
 )
 
 
-def test_the_rows_in_a_mix_of_format_5_have_these_columns() -> None:
+def test_the_rows_in_a_mix_of_format_7_have_these_columns() -> None:
     assert nested_columns() == {
         "by_operation": ["operation", "count", "bytes_read", "bytes_written", "errors", "response_time_hdr"],
         "by_client": [
@@ -282,6 +282,7 @@ def test_the_rows_in_a_mix_of_format_5_have_these_columns() -> None:
         "syncs": ["system_call", "count"],
         "nodes": OF_NODES.split(),
         "handshakes": ["version", "cipher", "key_exchange", "key", "resumed", "count", "in_window"],
+        "outages": ["client", "last_s", "back_s", "session_lost"],
     }
 
 
@@ -491,7 +492,7 @@ def test_no_flipped_bit_of_a_mix_comes_out_as_another_figure(experiment: Experim
     experiment.write_mix(record)
     path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
     whole = path.read_bytes()
-    for position in range(0, len(whole), 13):
+    for position in range(0, len(whole), 37):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x10]) + whole[position + 1 :])
         try:
             found = experiment.mixes()

@@ -126,14 +126,14 @@ def test_what_toml_can_not_say_is_refused_and_not_lost() -> None:
 def test_an_experiment_that_still_rose_gives_the_next_suite_which_runs(home: Home, tmp_path: Path) -> None:
     source = experiment({"nginx": RISING, "apache": PAST_ITS_PEAK}, clients=CLIENTS)
     folder, file = stored(tmp_path / "e", source), tmp_path / "larger.toml"
-    done = home.dyno("suite", "extend", folder, "--into", file)
+    done = home.here("suite", "extend", folder, "--into", file)
     assert done.returncode == 0, done.stderr
     assert "throughput of nginx still rose at 32 clients" in done.stdout
     suite = suites.parse(file.read_text(), "the file")
     assert suite.clients == [*CLIENTS, 40, 48, 56, 64]
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
-    checked = home.dyno("plan", "check", plan, "--suite", file, "--scale", "0.01")
+    checked = home.here("plan", "check", plan, "--suite", file, "--scale", "0.01")
     assert "1 problem" not in checked.stdout
     assert "runs of 9 mixes" in checked.stdout, checked.stdout + checked.stderr
 
@@ -141,18 +141,18 @@ def test_an_experiment_that_still_rose_gives_the_next_suite_which_runs(home: Hom
 def test_an_experiment_past_its_peak_gives_none_unless_asked_for_anyway(home: Home, tmp_path: Path) -> None:
     source = experiment({"nginx": PAST_ITS_PEAK}, clients=CLIENTS)
     folder, file = stored(tmp_path / "e", source), tmp_path / "larger.toml"
-    done = home.dyno("suite", "extend", folder, "--into", file)
+    done = home.here("suite", "extend", folder, "--into", file)
     assert done.returncode == 2
     assert "the load was enough: throughput of nginx no longer rose at 32 clients" in done.stderr
     assert not file.exists()
-    assert home.dyno("suite", "extend", folder, "--into", file, "--anyway").returncode == 0
+    assert home.here("suite", "extend", folder, "--into", file, "--anyway").returncode == 0
     assert "no throughput is known to rise" in file.read_text()
 
 
 def test_a_rise_that_the_generator_may_have_set_the_end_of_is_no_reason(home: Home, tmp_path: Path) -> None:
     source = experiment({"nginx": replace(RISING, waiting=0.5)}, clients=CLIENTS)
     folder = stored(tmp_path / "e", source)
-    done = home.dyno("suite", "extend", folder, "--into", tmp_path / "larger.toml")
+    done = home.here("suite", "extend", folder, "--into", tmp_path / "larger.toml")
     assert done.returncode == 2
     assert "the generator or the plan's bound limited it there" in done.stderr
 
@@ -160,7 +160,7 @@ def test_a_rise_that_the_generator_may_have_set_the_end_of_is_no_reason(home: Ho
 def test_an_experiment_without_its_last_mix_can_not_say(home: Home, tmp_path: Path) -> None:
     source = experiment({"nginx": RISING}, clients=CLIENTS)
     unfinished = replace(source, records=[record for record in source.records if record.mix < len(CLIENTS)])
-    done = home.dyno(
+    done = home.here(
         "suite", "extend", stored(tmp_path / "e", unfinished), "--into", tmp_path / "larger.toml"
     )
     assert done.returncode == 2
@@ -181,7 +181,7 @@ def test_the_users_mistake_is_said_and_nothing_is_written(
     home: Home, arguments: list[str], words: str
 ) -> None:
     (home.temporary / "there.toml").touch()
-    done = home.dyno("suite", "extend", *arguments)
+    done = home.here("suite", "extend", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
     assert not (home.temporary / "new.toml").exists()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -21,8 +23,8 @@ from serverdyno.plan.expand import configurations_of
 from serverdyno.plan.model import RunKey
 from serverdyno.plan.order import order
 from serverdyno.report import tasks
-from serverdyno.report.model import Page
-from serverdyno.report.views import markdown
+from serverdyno.report.model import TaskReport
+from serverdyno.report.views import charts, markdown, steps_document
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
 from serverdyno.tasks.bonnie import BONNIE
@@ -145,7 +147,15 @@ def test_a_run_keeps_each_task_and_a_resume_does_what_is_missing(home: Home, tmp
     assert len(rows) == 4 * (6 + 4) and {row["task"] for row in rows} == {"bonnie", "small"}
     page = (folder / "report" / "report.html").read_text()
     assert "Per Char- --Block---" in page  # the rows of the original
-    for refused in (("compare", folder), ("report", folder, "--pdf"), ("run", plan, "--until", "2%")):
+    views = home.dyno("report", folder, "--pdf", "--json", "--markdown")
+    assert views.returncode == 0, views.stderr
+    assert (folder / "report" / "report.pdf").read_bytes().startswith(b"%PDF-")
+    assert len(json.loads((folder / "report" / "report.json").read_text())["steps"]) == 6 + 4
+    listed = home.dyno("list", tmp_path, COLUMNS="300")
+    assert "complete" in listed.stdout and "reference-nfs-flush-honour" in listed.stdout, listed.stdout
+    shown = home.dyno("show", folder).stdout
+    assert "state: complete" in shown and "2 of 2 tasks" in shown and "report.html" in shown
+    for refused in (("compare", folder), ("run", plan, "--until", "2%")):
         told = home.dyno(*refused)
         assert told.returncode == 2 and "tasks" in told.stderr and "Traceback" not in told.stderr, told.stderr
 
@@ -241,7 +251,7 @@ def made_up(folder: Path, elapsed: Mapping[str, float]) -> TaskExperiment:
     return experiment
 
 
-def page_of(experiment: TaskExperiment) -> Page:
+def page_of(experiment: TaskExperiment) -> TaskReport:
     return tasks.build(tasks.source_of(experiment))
 
 
@@ -258,6 +268,41 @@ def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_pa
     assert any(claim.startswith("Scale 0.02") for claim in claims)
     text = markdown.text(page)
     assert "can't tell" not in text and "ls aaa\\*" in text
+
+
+def test_each_step_of_each_task_is_drawn_with_its_range_and_each_pair_with_its_interval(
+    tmp_path: Path,
+) -> None:
+    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+    bars = [figure for figure in page.figures if figure.kind == "bars"]
+    panels = [panel for figure in bars for panel in figure.panels]
+    assert [panel.title for panel in panels][5:8] == ["seeks", "ls aaa*, cold", "ls aaa*, warm"]
+    for panel in panels:
+        assert [line.name for line in panel.series] == ["ganesha", "sync", "async"]
+        [point] = panel.series[0].points
+        assert (point.low, point.y, point.high) == pytest.approx((4.004, 4.008, 4.012))
+    effects = [figure for figure in page.figures if figure.kind == "effects"]
+    assert [len(figure.panels[0].series) for figure in effects] == [9, 9]
+    [point] = effects[1].panels[0].series[0].points
+    assert point.y == pytest.approx(300) and point.low is not None and point.low <= 300
+    drawn = "".join(charts.svg(figure) for figure in bars)
+    assert drawn.count("4.01 s (4.00 to 4.01)") == 2 * len(panels)  # as text, and when it is pointed at
+
+
+def test_the_published_schema_of_reports_of_tasks_is_that_of_the_document(tmp_path: Path) -> None:
+    made = json.dumps(steps_document.schema(), indent=1, ensure_ascii=False) + "\n"
+    place = Path(__file__).parent.parent / "docs" / steps_document.SCHEMA_NAME
+    if os.environ.get("DYNO_UPDATE_GOLDEN"):
+        place.write_text(made, encoding="utf-8")
+    assert place.read_text(encoding="utf-8") == made
+    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        document = json.loads(steps_document.as_json(page_of(experiment)))
+    jsonschema.validate(document, json.loads(made))
+    first = document["steps"][0]
+    assert (first["step"], first["leader"]) == ("putc", "async")
+    assert first["configurations"][0]["elapsed_s"]["mean"] == pytest.approx(4.008)
+    assert first["configurations"][0]["requests"] == {"WRITE": 7.0, "COMMIT": 2.0}
 
 
 def test_equal_times_have_no_leader(tmp_path: Path) -> None:

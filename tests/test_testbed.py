@@ -16,15 +16,18 @@ from typing import Any
 
 import psutil
 import pytest
+from benches import starts
 
 from dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
-from serverdyno import _native
+from serverdyno import _native, protocols
 from serverdyno.errors import DynoError, PlanError, UserError
 from serverdyno.plan.load import load_plan, parse_plan
 from serverdyno.plan.model import Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.testbed import Subnet, Testbed, of_option
 from serverdyno.protocols.documents import DocumentsSettings
 from serverdyno.protocols.http import HTTP
+from serverdyno.protocols.nfs import NFS
+from serverdyno.protocols.smb import SMB
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
@@ -32,14 +35,16 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.testbed import standing
 from serverdyno.testbed.hosts import Host
 from serverdyno.testbed.network import SERVER, SERVICE, network_of
+from test_dynamic import BOTH
 from test_runner import Listener, carried_out
+from test_team import TEAMS, team_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made as root")
 
 RATE_MBIT_S = 4.0
 FRAME_BYTES = 66  # heads of Ethernet (14), IPv4 (20) and TCP (20, and 12 of time stamps) around each segment
 SEGMENT_BYTES = 1448
-OFFSETS_S = [7200.0, 3 * 86400.0]
+OFFSETS_S = [7200.05, 3 * 86400.0]
 TESTBED = Testbed(
     subnets=[
         Subnet(name="a", hosts=2, link_mbit_s=RATE_MBIT_S, clock_offset_s=OFFSETS_S),
@@ -193,6 +198,15 @@ def test_a_cut_link_loses_the_mix_in_words_and_resume_does_it_on_a_new_testbed(
         assert carried_out(folder, last), last.failures
 
 
+@pytest.mark.skipif("apache" not in INSTALLED, reason="Apache is not installed")
+def test_the_servers_own_log_has_the_start_of_each_node_whose_clocks_are_hours_and_50_ms_apart() -> None:
+    for found in starts.measured(2):
+        assert len(found.spread_ms) == len(starts.OFFSETS_S)
+        assert min(found.spread_ms) == 0
+        for clock, offset_s in zip(found.clocks, starts.OFFSETS_S, strict=True):
+            assert abs(clock.offset_s - offset_s) <= clock.error_s
+
+
 def test_a_run_that_is_killed_leaves_nothing_of_its_testbed(home: Home, tmp_path: Path) -> None:
     before, clients = links_here(), range(4, 24)
     testbed, server = of_option("namespaces:2"), ServerPlan(server="reference")
@@ -208,22 +222,47 @@ def test_a_run_that_is_killed_leaves_nothing_of_its_testbed(home: Home, tmp_path
     home.assert_nothing_is_left([])
 
 
-@pytest.mark.parametrize("name", WEB_SERVERS)
-def test_a_server_elsewhere_consents_to_who_started_it_and_to_nobody_else(name: str) -> None:
+FILE_SERVERS = [
+    name
+    for name, driver in DRIVERS.items()
+    if driver.settings_type.listens_elsewhere
+    and driver.settings_type.protocol in (SMB.name, NFS.name)
+    and driver.installed()
+]
+ELSEWHERE: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in [*WEB_SERVERS, *FILE_SERVERS] if name != "team"),
+    ("nginx", BOTH),
+    *(("team", settings) for settings in TEAMS if settings["front"] in ("haproxy", "varnish")),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), ELSEWHERE, ids=lambda given: given if isinstance(given, str) else ""
+)
+def test_a_server_elsewhere_consents_to_who_started_it_and_to_nobody_else(
+    name: str, settings: dict[str, Any]
+) -> None:
+    spoken = DRIVERS[name].settings_type.protocol
+    assert spoken is not None
+    protocol = protocols.of(spoken)
+    settings = team_of(settings) if name == "team" else settings
     host = Host("alone")
     try:
         host.wait_until_ready()
         host.run("ip", "-batch", "-", text=f"link set lo up\naddress add {SERVICE}/32 dev lo\n")
-        with standing.inside(host.network), running(name, {}, address=SERVICE) as server:
+        with standing.inside(host.network), running(name, settings, address=SERVICE) as server:
             access = server.access()
-            section = json.dumps({"url": access.url})
-            target = _native.Target.open("http", section, consent_token=access.consent_token)
-            assert not target.loopback
-            answer = _native.http_get(target, "/", timeout_s=PATIENCE_S, most_bytes=100)
-            assert answer["status"] < 500
+            section = json.dumps(protocol.target_section(access, protocol.settings_type()))
+
+            def opened(token: str | None) -> _native.Target:
+                return _native.Target.open(
+                    protocol.name, section, consent_token=token, password=access.password
+                )
+
+            assert not opened(access.consent_token).loopback
             for wrong in (None, "x" * 32):
                 with pytest.raises(PermissionError):
-                    _native.Target.open("http", section, consent_token=wrong)
+                    opened(wrong)
             described = json.dumps([server.describe().command, server.describe().files])
             assert access.consent_token is not None
             assert access.consent_token not in described

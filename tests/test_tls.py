@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -187,12 +188,22 @@ def test_a_server_without_resumption_gives_full_handshakes_whatever_is_offered(
     assert not any(row["resumed"] for row in result["handshakes"])
 
 
-@pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed here")
+LOGGED = {
+    # nginx: whether the session was reused, the number of the request on its connection, from 1.
+    "nginx": r" ([r.]) 1$",
+    # Apache: the same from 0.
+    "apache": r" (Resumed|Initial) 0$",
+}
+
+
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
-def test_nginx_counts_the_same_handshakes_and_the_same_resumptions(version: str) -> None:
-    settings = {"tls": "ecdsa-p256", "access_log": True, "workers": 1, "tls_min_version": "1.2"}
+@pytest.mark.parametrize("name", LOGGED)
+def test_servers_count_the_same_handshakes_and_the_same_resumptions(name: str, version: str) -> None:
+    if name not in INSTALLED:
+        pytest.skip(f"{name} is not installed here")
+    settings = {"tls": "ecdsa-p256", "access_log": True, "tls_min_version": "1.2"}
     offered = {"min_version": version, "max_version": version, "resumption": 0.75}
-    with running("nginx", settings) as server:
+    with running(name, settings) as server:
         target = http_target(server.access().url, trust=server.access().trust)
         before = sessions_of(server)
         result = result_of(target, workload="webbench-static", keep_alive=False, tls=offered)
@@ -206,11 +217,11 @@ def test_nginx_counts_the_same_handshakes_and_the_same_resumptions(version: str)
 
 
 def sessions_of(server: ServerDriver) -> dict[bool, int]:
-    """First requests of connections by whether nginx says that the session was reused, once its log stands still."""
+    """First requests of connections by whether the server calls the session resumed, once its log stands still."""
     server.requests_served()
     text = (server.directory / "access.log").read_text()  # type: ignore[attr-defined]
-    first = re.findall(r" ([r.]) 1$", text, re.MULTILINE)
-    return {True: first.count("r"), False: first.count(".")}
+    first = Counter(re.findall(LOGGED[server.name], text, re.MULTILINE))
+    return {True: first["r"] + first["Resumed"], False: first["."] + first["Initial"]}
 
 
 @pytest.mark.parametrize("name", [*INSTALLED, "reference"])
@@ -289,22 +300,36 @@ def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered(
 
 
 @pytest.mark.parametrize(
-    ("suite", "cipher", "version"),
+    ("arguments", "chosen"),
     [
-        ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS 1.2"),
-        ("ECDHE-ECDSA-CHACHA20-POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "TLS 1.2"),
+        (
+            ("-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256", "-named_curve", "P-256"),
+            ("TLS 1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "P-256"),
+        ),
+        (
+            ("-tls1_2", "-cipher", "ECDHE-ECDSA-CHACHA20-POLY1305", "-named_curve", "P-256"),
+            ("TLS 1.2", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "P-256"),
+        ),
+        (
+            ("-tls1_3", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256", "-named_curve", "X25519"),
+            ("TLS 1.3", "TLS_CHACHA20_POLY1305_SHA256", "X25519"),
+        ),
+        (
+            ("-tls1_3", "-ciphersuites", "TLS_AES_256_GCM_SHA384", "-named_curve", "P-384"),
+            ("TLS 1.3", "TLS_AES_256_GCM_SHA384", "P-384"),
+        ),
     ],
+    ids="-".join,
 )
 def test_what_openssl_chose_is_what_is_disclosed(
-    authority: _native.Authority, tmp_path: Path, suite: str, cipher: str, version: str
+    authority: _native.Authority, tmp_path: Path, arguments: tuple[str, ...], chosen: tuple[str, ...]
 ) -> None:
-    arguments = ("-www", "-tls1_2", "-cipher", suite, "-named_curve", "P-256")
-    with openssl_server(tmp_path, authority, *arguments) as (port, _):
+    with openssl_server(tmp_path, authority, "-www", *arguments) as (port, _):
         target = http_target(f"https://127.0.0.1:{port}/", trust=authorities(authority.pem))
         result = result_of(target, keep_alive=False, clients=1)
     assert not result["errors"]
     [row] = result["handshakes"]
-    assert (row["version"], row["cipher"], row["key_exchange"]) == (version, cipher, "P-256")
+    assert (row["version"], row["cipher"], row["key_exchange"]) == chosen
 
 
 def test_a_cipher_that_does_not_fit_is_counted_as_that(authority: _native.Authority, tmp_path: Path) -> None:
@@ -352,7 +377,8 @@ def test_faults_of_http_keep_their_names_over_tls(
     authority: _native.Authority, fault: str, expected: str
 ) -> None:
     with reference(authority, fault=fault) as target:
-        assert only_fault(result_of(target, timeout_s=1.0, **LEAVING)) == ("server", expected)
+        timeout_s = 1.0 if expected == "response_timeout" else PATIENCE_S
+        assert only_fault(result_of(target, timeout_s=timeout_s, **LEAVING)) == ("server", expected)
 
 
 def test_what_is_no_handshake_is_counted_by_what_it_is() -> None:
@@ -381,7 +407,8 @@ def test_what_is_no_handshake_is_counted_by_what_it_is() -> None:
         (b"\x16\x03\x03\x40\x00", False, "handshake_timeout"),
     ):
         target = http_target(f"https://127.0.0.1:{answering(data, close=close)}/", trust=ANYBODY)
-        assert only_fault(result_of(target, timeout_s=1.0, **LEAVING)) == ("server", expected), data
+        timeout_s = 1.0 if expected == "handshake_timeout" else PATIENCE_S
+        assert only_fault(result_of(target, timeout_s=timeout_s, **LEAVING)) == ("server", expected), data
 
 
 def test_a_renegotiation_is_declined_and_told_where_the_server_gives_up(

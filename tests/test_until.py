@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import DYNO, Home
+from dyno_process import DYNO, Home, short_suite
 from serverdyno import suites
 from serverdyno.analysis import precision
 from serverdyno.analysis.improvement import Verdict
@@ -25,15 +25,6 @@ from simulations import coverage
 
 HEAD = 'name = "p"\ntitle = "P"\nsuite = "quick-static"\nscale = 0.5\n'
 RUN = HEAD.replace("scale = 0.5", "scale = 1")
-TINY = """
-name = "tiny"
-title = "One short mix"
-source = "tests"
-workload = "webbench-static"
-clients = [4]
-length_s = 1.3
-ramp_up_s = 0.2
-"""
 ONE = '[[servers]]\nserver = "reference"\n'
 
 
@@ -53,9 +44,7 @@ def dyno(home: Home, *arguments: str | Path, **changed: str) -> subprocess.Compl
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.toml"
-    path.write_text(TINY)
-    return path
+    return short_suite(tmp_path / "tiny.toml", [4])
 
 
 def test_an_interval_that_was_waited_for_holds_the_truth_about_as_often_as_it_says() -> None:

@@ -119,7 +119,8 @@ def test_what_a_second_interrupt_leaves_is_named_with_a_command_that_removes_it(
 ) -> None:
     folder = created(tmp_path / "e", server.url, [3], 30.0, "data", "more")
     with home.started("resume", folder) as dyno:
-        wait_until_made(dyno, server.at / "data", "2")
+        for share, client in (("data", "0"), ("more", "1"), ("data", "2")):
+            wait_until_made(dyno, server.at / share, client)
         directory = clients_directory(server.at / "data").name
         with held_still(server):
             dyno.send_signal(signal.SIGINT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,13 @@ BANNED = (
 """Regular expressions of phrases that no sentence for a reader may have."""
 
 
-def sentences(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def sentences(path: Path) -> tuple[tuple[int, str], ...]:
     """The texts of a module that aren't docstrings, with their lines."""
+    return tuple(_sentences(path))
+
+
+def _sentences(path: Path) -> Iterator[tuple[int, str]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = {
         id(statement.value)

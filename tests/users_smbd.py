@@ -119,12 +119,17 @@ class UsersSmbd:
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
 
-def started(at: Path, settings: str = "") -> UsersSmbd:
-    """One that runs; the caller kills it."""
+def opened_to_others(at: Path) -> None:
+    """Servers' users may enter the directory of a test."""
     for directory in (at, *at.parents):
         if directory == Path(tempfile.gettempdir()):
             break
         directory.chmod(0o755)
+
+
+def started(at: Path, settings: str = "") -> UsersSmbd:
+    """One that runs; the caller kills it."""
+    opened_to_others(at)
     server = UsersSmbd(at / "users-smbd", settings)
     server.start()
     return server

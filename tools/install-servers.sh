@@ -23,7 +23,9 @@ SERVERS="$SERVERS /usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-htt
 SERVERS="$SERVERS haproxy:haproxy:haproxy varnishd:varnish:varnish,varnishncsa h2o:h2o:h2o caddy:caddy:caddy"
 SERVERS="$SERVERS ganesha.nfsd:nfs-ganesha-vfs:nfs-ganesha rpcbind:rpcbind:rpcbind"
 # samba-testsuite brings winbind with it.
-FOR_TESTS='apxs:apache2-dev: tc:iproute2: sshd:openssh-server:ssh openssl:openssl: curl:curl: nghttp:nghttp2-client: smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: nfs-cat:libnfs-utils: tshark:tshark: bindfs:bindfs: eatmydata:eatmydata: chromium:chromium: chromedriver:chromium-driver:'
+FOR_TESTS='apxs:apache2-dev: tc:iproute2: sshd:openssh-server:ssh openssl:openssl: curl:curl: nghttp:nghttp2-client: smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: nfs-cat:libnfs-utils: /usr/include/nfsc/libnfs.h:libnfs-dev: dbus-daemon:dbus-daemon: dbus-send:dbus-bin: tshark:tshark: bindfs:bindfs: eatmydata:eatmydata: chromium:chromium: chromedriver:chromium-driver:'
+# A domain of its own: the KDC's client, and what makes samba a domain controller.
+FOR_TESTS="$FOR_TESTS kinit:krb5-user: /usr/share/samba/setup/ad-schema:samba-ad-provision: /usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so:samba-dsdb-modules:"
 # A module of Samba's, which no program stands for.
 FOR_TESTS="$FOR_TESTS /usr/lib/x86_64-linux-gnu/samba/vfs/io_uring.so:samba-vfs-modules:"
 

@@ -1,13 +1,15 @@
-"""Holds the reference NFS server against Linux's client: `python tools/linux_nfs_client.py`.
+"""Holds the reference NFS server against Linux's client: `python tools/linux_nfs_client.py [--version 4.1]`.
 
-A guest (qemu, Debian's kernel for clouds) mounts the server by NFSv3, does what users do there with coreutils, tar and
-find, and compares: `linux_nfs_client.sh`. In the middle of a large write the server starts anew and loses what is not
-stable. What the guest wrote is then read by libnfs's nfs-cat. Exit status 1 where a check fails. Needs the packages of
-`dyno powercut` and libnfs-utils.
+A guest (qemu, Debian's kernel for clouds) mounts the server by NFSv3 or NFSv4.1, does what users do there with
+coreutils, tar and find, and compares: `linux_nfs_client.sh`. In the middle of a large write the server starts anew and
+loses what is not stable. What the guest wrote is then read by libnfs's nfs-cat. Exit status 1 where a check fails.
+Needs the packages of `dyno powercut` and libnfs-utils.
 """
 
 from __future__ import annotations
 
+import argparse
+import ctypes.util
 import hashlib
 import os
 import re
@@ -25,6 +27,7 @@ from serverdyno.servers.local import find_program
 
 TIMEOUT_S = 600.0
 POLL_S = 0.1
+PATIENCE_S = 20.0
 OUTAGE_S = 2.0
 FILE_BYTES = 24 << 20
 FILES = 2_000
@@ -32,7 +35,10 @@ PROGRAMS = (
     "dash ls cp mv rm ln stat dd sha256sum find tar sort truncate mkfifo mkdir rmdir touch chmod chown df diff cat wc "
     "cut readlink grep"
 )
-CHECK, RESTART, DONE = "check: ", "dyno: restart", "dyno: done"
+CHECK, CHANGE, RESTART, DONE = "check: ", "dyno: change", "dyno: restart", "dyno: done"
+SHARED, BEFORE, AFTER = "shared", b"before\n", b"after\n"
+MODULES = {"3": "nfsv3", "4.1": "nfsv4"}
+GUEST = "10.0.2.15"
 SERVER = "10.0.2.2"  # qemu's own network has the host's loopback there
 
 CHECKS = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
@@ -40,13 +46,18 @@ CHECKS = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
 
 def main() -> None:
     """Run it once."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", choices=MODULES, default="3", help="version of NFS (default: 3)")
+    version: str = parser.parse_args().version
     if missing := [*missing_programs(), *([] if find_program("nfs-cat") else ["libnfs-utils"])]:
         raise UserError(f"not installed: {', '.join(missing)}")
     content = os.urandom(FILE_BYTES)
-    server = _native.ReferenceNfsServer.start(files={"from-host": content})
+    server = _native.ReferenceNfsServer.start(files={"from-host": content, SHARED: BEFORE})
     try:
         with tempfile.TemporaryDirectory(prefix="serverdyno-guest-") as place:
-            failed = carried_out(server, content, Path(place))
+            failed = carried_out(server, content, version, Path(place))
         for name, expected in (("copy", content), ("large", content * 6)):
             read = read_by_libnfs(server.port, name)
             failed |= report(f"libnfs reads the same from {name}", read == expected)
@@ -64,18 +75,20 @@ def report(name: str, good: bool) -> bool:
     return not good
 
 
-def carried_out(server: _native.ReferenceNfsServer, content: bytes, place: Path) -> bool:
+def carried_out(server: _native.ReferenceNfsServer, content: bytes, version: str, place: Path) -> bool:
     """Boot the guest and follow it to its end. Whether a check failed. Raises ServerError."""
     found = kernel()
     programs = [path for name in PROGRAMS.split() if (path := find_program(name)) is not None]
     contents = Contents(
         programs=[path.resolve() for path in programs],
         texts={"checks.sh": CHECKS},
-        modules=("nfsv3", "virtio_net"),
+        modules=(MODULES[version], "virtio_net"),
     )
     links = "\n".join(f"ln -sf {path.resolve()} /bin/{path.name}" for path in programs)
     initramfs, console = place / "initramfs", place / "console"
-    write_initramfs(initramfs, contents, found, init_script(server.port, content, links))
+    write_initramfs(
+        initramfs, contents, found, init_script(mount_command(server.port, version), content, links)
+    )
     command = [
         *(*DIES_WITH_US, "qemu-system-x86_64"),
         *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", f"{MEMORY_MIB}"),
@@ -95,12 +108,18 @@ def carried_out(server: _native.ReferenceNfsServer, content: bytes, place: Path)
 def followed(server: _native.ReferenceNfsServer, machine: subprocess.Popen[bytes], console: Path) -> bool:
     """Read the console until the guest is done; start the server anew where it says so."""
     deadline = time.monotonic() + TIMEOUT_S
-    said = ""
+    said, changed = "", False
     while DONE not in said:
         if machine.poll() is not None or time.monotonic() > deadline:
             raise ServerError(f"the guest did not come to its end:\n{said[-3000:]}")
         time.sleep(POLL_S)
         said = console.read_text(errors="replace") if console.exists() else ""
+        if CHANGE in said and not changed:
+            before = server.requests()
+            overwrite_by_libnfs(server.port, SHARED, AFTER)
+            changed = True
+            given_back = server.requests().get("DELEGRETURN", 0) - before.get("DELEGRETURN", 0)
+            print(f"another client has changed a file; delegations given back for it: {given_back}")
         if RESTART in said and server.restarts == 0:
             before = server.requests()["WRITE"]
             while server.requests()["WRITE"] < before + 10 and time.monotonic() < deadline:
@@ -115,9 +134,17 @@ def followed(server: _native.ReferenceNfsServer, machine: subprocess.Popen[bytes
     return False
 
 
-def init_script(port: int, content: bytes, links: str) -> str:
+def mount_command(port: int, version: str) -> str:
+    """Say how the guest mounts the server."""
+    options = f"vers={version},proto=tcp,addr={SERVER},port={port},hard"
+    if version == "3":
+        return f"mount -t nfs -o {options},mountproto=tcp,mountport={port},nolock {SERVER}:/volume1 /mnt"
+    # As mount.nfs has it: this type's options go to the kernel as they are.
+    return f"mount -t nfs4 -o {options},sec=sys,clientaddr={GUEST} {SERVER}:/volume1 /mnt"
+
+
+def init_script(mount: str, content: bytes, links: str) -> str:
     """Say what the guest does from its start."""
-    options = f"vers=3,proto=tcp,mountproto=tcp,addr={SERVER},port={port},mountport={port},nolock,hard"
     return f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 {links}
@@ -125,14 +152,40 @@ export PATH=/bin:/sbin:/usr/sbin:/usr/bin LC_ALL=C TZ=UTC
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 exec >/dev/ttyS0 2>&1
 for module in /modules/*.ko; do insmod "$module"; done
-ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
+ip link set lo up; ip link set eth0 up; ip addr add {GUEST}/24 dev eth0
 mkdir -p /mnt
 export FILES={FILES} SUM={hashlib.sha256(content).hexdigest()} LARGE={hashlib.sha256(content * 6).hexdigest()}
 # Not busybox's own shell: it takes its own commands before those of coreutils.
-mount -t nfs -o {options} {SERVER}:/volume1 /mnt && dash /checks.sh
+{mount} && dash /checks.sh
 echo "{DONE}"
 while :; do sleep 60; done
 """
+
+
+def overwrite_by_libnfs(port: int, name: str, data: bytes) -> None:
+    """Give a file another content by NFSv3: by libnfs's library, as nfs-cp overwrites nothing. Raises ServerError."""
+    library = ctypes.util.find_library("nfs")
+    if library is None:
+        raise UserError("not installed: libnfs")
+    libnfs = ctypes.CDLL(library)
+    libnfs.nfs_init_context.restype = libnfs.nfs_parse_url_dir.restype = ctypes.c_void_p
+    libnfs.nfs_write.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p]
+    context, file = ctypes.c_void_p(libnfs.nfs_init_context()), ctypes.c_void_p()
+    libnfs.nfs_parse_url_dir(context, f"nfs://127.0.0.1/volume1?nfsport={port}&mountport={port}".encode())
+    path, deadline = f"/{name}".encode(), time.monotonic() + PATIENCE_S
+    mounted = libnfs.nfs_mount(context, b"127.0.0.1", b"/volume1") == 0
+    # libnfs does not come again by itself where a slow guest has yet to give a delegation back.
+    while mounted and libnfs.nfs_truncate(context, path, ctypes.c_uint64(0)) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    done = (
+        mounted
+        and libnfs.nfs_open(context, path, os.O_WRONLY, ctypes.byref(file)) == 0
+        and libnfs.nfs_write(context, file, len(data), data) == len(data)
+        and libnfs.nfs_close(context, file) == 0
+    )
+    libnfs.nfs_destroy_context(context)
+    if not done:
+        raise ServerError(f"libnfs can't write to {name}")
 
 
 def read_by_libnfs(port: int, name: str) -> bytes:

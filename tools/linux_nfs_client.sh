@@ -26,6 +26,15 @@ exclusive() { ( set -C; echo 1 >only && ! echo 2 >only ) && same "$(cat only)" 1
 full_directory() { ! rmdir a; }
 removed_while_open() { ( echo kept >open && exec 3<open && rm open && same "$(cat <&3)" kept ); }
 no_silly_names() { same "$(find . -name '.nfs*')" ""; }
+read_often() { for n in 1 2 3 4 5 6 7 8 9; do cat shared || return 1; done >/dev/null && same "$(cat shared)" before; }
+becomes_new() {
+    n=0
+    until [ "$(cat shared)" = after ]; do
+        n=$((n + 1))
+        [ "$n" -lt 100 ] || return 1
+        sleep 1
+    done
+}
 six_times() { for n in 1 2 3 4 5 6; do cat from-host || return 1; sleep 1; done >large && sync; }
 
 cd /mnt || exit 1
@@ -63,6 +72,9 @@ check "a tree that was unpacked is the same" diff -r /modules tree/modules
 check "room is told" df -k .
 check "data are written through" dd if=from-host of=direct bs=65536 count=64 oflag=direct
 check "data are flushed" dd if=from-host of=flushed bs=1048576 conv=fsync
+check "a file that others have, too, is read often" read_often
+echo "dyno: change"
+check "what another client makes of it is read" becomes_new
 echo "dyno: restart"
 check "a write goes on when the server starts anew" six_times
 forget

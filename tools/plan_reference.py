@@ -16,6 +16,9 @@ from pydantic import BaseModel
 from serverdyno import protocols
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
 from serverdyno.plan.testbed import Subnet
+from serverdyno.protocols.contention import ContentionSettings
+from serverdyno.protocols.failover import FailoverSettings
+from serverdyno.protocols.metadata import MetadataSettings
 from serverdyno.protocols.steps import Step, Take
 from serverdyno.protocols.streams import StreamsSettings
 from serverdyno.tasks.bonnie import Bonnie
@@ -107,6 +110,14 @@ def _lines() -> Iterator[str]:
     for name, having in sorted(protocols.sections().items()):
         yield from _titled(f"### `[{name}]`", having.settings_type)
     yield from _titled("### `[files.streams]`: what the workload streams does", StreamsSettings)
+    yield from _titled("### `[files.metadata]`: what the workload metadata does", MetadataSettings)
+    yield from _titled(
+        "### `[files.contention]`: what clients of the workload contention share", ContentionSettings
+    )
+    yield from _titled(
+        "### `[files.failover]`: what clients of the workload failover do, and what is taken away",
+        FailoverSettings,
+    )
     yield from _titled("### `[[documents.steps]]`: a request of a session", Step)
     yield from _titled("### `take` of a step: where a value stands, one of these", Take)
 

@@ -1,5 +1,5 @@
-//! What a server sends over NFSv4.1: fragments, replies, the beginnings of compounds with their slots, and the results of
-//! every operation that calls wait for.
+//! What a server sends over NFSv4.1: fragments, replies, the beginnings of compounds with their slots, the results of every
+//! operation that calls wait for, delegations among them, and the server's own calls.
 #![no_main]
 
 mod nfs_conversation;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// A session whose name the fuzzer finds.
 fn state() -> State {
-    State::new(Agreed4 { client_id: 0, session: [0; 16], slots: 8, kept_reply_bytes: 4096, lease_s: 60 })
+    State::new(Agreed4 { minor: 1, client_id: 0, session: [0; 16], slots: 8, kept_reply_bytes: 4096, lease_s: 60, is_called: true })
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     // Numbers of requests begin at 0 for client 0, so that the fuzzer finds them.
-    let options = Options { version: Version::V4_1, ..Options::default() };
+    let options = Options { version: Version::V4_1, delegations: true, ..Options::default() };
     let mut conversation = Conversation::new(Rc::new(options), 0);
     conversation.establish4(root, AGREED, state());
     converse(&mut conversation, data, Some(state));

@@ -1,6 +1,6 @@
 //! What the targets of both versions of NFS do: calls of each kind, and bytes of a server in pieces.
 
-use dyno_files::{Access, Ask, Call, Disposition, Open, Reply, Stability};
+use dyno_files::{Access, Ask, Caching, Call, Disposition, LeaseKey, Open, Reply, Stability};
 use dyno_nfs::session::{Conversation, Data, TransferSizes};
 use dyno_nfs::v4::State;
 use dyno_nfs::wire::Records;
@@ -23,10 +23,30 @@ fn open(path: &str, disposition: Disposition) -> Call<'_> {
     })
 }
 
+fn open_to_keep() -> Call<'static> {
+    Call::Open(Open {
+        path: "f",
+        access: Access::Read,
+        disposition: Disposition::Open,
+        directory: false,
+        delete_on_close: false,
+        ask: Ask::Lease(LeaseKey(1), Caching::READ_HANDLE),
+    })
+}
+
+/// Obeys what the server has taken back, and forgets what it is answered.
+fn give_back(conversation: &mut Conversation) {
+    while let Some(broken) = conversation.next_break() {
+        conversation.give_back(broken.grant);
+    }
+    conversation.take_answers(&mut Vec::new());
+}
+
 /// `session`: makes one, for a version that has sessions; such a client also locks and closes.
 pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn() -> State>) {
     let mut records = Records::new(4096);
     let calls = [
+        open_to_keep(),
         open("a", Disposition::Open),
         open("d/b", Disposition::Create),
         Call::Find {
@@ -85,6 +105,7 @@ pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn
                 Err(_) => return,
             }
         }
+        give_back(conversation);
         if let (Some(session), true) = (session, conversation.needs_session()) {
             conversation.go_on_in(session());
         }

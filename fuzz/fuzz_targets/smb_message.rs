@@ -200,6 +200,10 @@ impl Client {
             }
             Incoming::Break(broken) => format!("{broken:?}"),
             Incoming::Answer(..) => panic!("nothing of the session's own is outstanding"),
+            Incoming::Outrun(id, _) => {
+                assert!(self.calls.remove(&id), "{id:?} was begun and is to be sent again once");
+                format!("{id:?} outrun")
+            }
         }
     }
 }
@@ -207,11 +211,15 @@ impl Client {
 fn agreed() -> NegotiatedSession {
     NegotiatedSession {
         dialect: Dialect::Smb311,
+        channels: 1,
         signing: None,
         cipher: None,
         guest: true,
+        authentication: None,
         capabilities: 0,
         leases: true,
+        directory_leases: true,
+        continuously_available: false,
         max_transact_bytes: 1 << 20,
         max_read_bytes: 1 << 20,
         max_write_bytes: 1 << 20,

@@ -34,7 +34,12 @@ class Target:
 
     @staticmethod
     def open(
-        protocol: str, section: str, *, consent_token: str | None = None, password: str | None = None
+        protocol: str,
+        section: str,
+        *,
+        consent_token: str | None = None,
+        password: str | None = None,
+        ticket: str | None = None,
     ) -> Target:
         """Resolves the URL of the section `target` of a document (JSON) once, and proves consent where it is not
         loopback. What is in the section is in `crates/engine/src/kinds/`.
@@ -81,8 +86,8 @@ class Journal:
         """Lets the clients come to an end and waits for them. Why each ended that did not by itself; the first time."""
 
 def bonnie(target: Target, spec: str, nonce: int) -> list[BonniePhase]:
-    """Carries out Bonnie's phases on a target of this machine, and removes the file. `spec`: JSON of file, bytes,
-    chunk_bytes, stdio_bytes, seeks, seekers, seed, most_ns. Raises ValueError, AnswerError.
+    """Carries out Bonnie's phases on a target of this machine, and removes the files. `spec`: JSON of clients, file,
+    bytes, chunk_bytes, stdio_bytes, seeks, seekers, seed, most_ns. Raises ValueError, AnswerError.
     """
 
 def scenario_step(target: Target, spec: str, nonce: int) -> list[StepPass]:
@@ -196,15 +201,19 @@ class SessionResult(TypedDict):
     signing: str | None  # "AES-128-GMAC", of every message; None: unsigned, also where encrypted instead
     encryption: str | None  # "AES-128-GCM", of every message
     guest: bool
+    authentication: NotRequired[str | None]  # of SMB: "NTLMv2" or "Kerberos"; None: of a guest
     max_read_bytes: int  # the most of one read below the client cache
     max_write_bytes: int
     leases: bool  # the server gives them, whether they are asked for or not
+    directory_leases: NotRequired[bool]  # of directories, too; SMB alone
+    transport: NotRequired[str]  # "udp" of NFSv3; absent: TCP
+    channels: NotRequired[int]  # of SMB, where a session has several connections
     slots: NotRequired[int]  # of NFSv4.1: requests that may be under way
     lease_s: NotRequired[int]  # of NFSv4.1: after so long without a request the server forgets the client
     clients: int  # that had such a session
 
 class BonniePhase(TypedDict):
-    """What one phase of Bonnie came to."""
+    """What one phase of Bonnie came to, all clients together."""
 
     phase: str  # "putc", "rewrite", "write", "getc", "read", "seeks"
     bytes: int
@@ -245,7 +254,7 @@ class ClientCache(TypedDict):
     """The cache that each client had."""
 
     asks_for: (
-        Literal["oplocks", "leases"] | None
+        Literal["oplocks", "leases", "leases of files and directories"] | None
     )  # None: nothing is kept, but the redirector's calls are made
     redirector: Literal["xp", "plain"]
     most_bytes: int  # of data
@@ -268,6 +277,37 @@ class OpenResult(TypedDict):
     scheduling_error_hdr: (
         bytes  # of those that ended in the window: how late they began by the generator's own fault
     )
+
+class BreakResult(TypedDict):
+    """Breaks, by which a file server takes caching back, from start to end of the mix."""
+
+    came: int
+    to_answer: int  # the server waits for the answer, and another client with it
+    answered: int  # the others were answered by the close of the last handle
+    answer_time_hdr: bytes  # from a break's arrival until its answer was sent
+
+class OutageResult(TypedDict):
+    """An outage of one client, since the start of the mix."""
+
+    client: int
+    last_s: float  # the end of the last operation that succeeded before it
+    back_s: float  # the end of the first that succeeded after it
+    session_lost: bool  # what the client had open was lost
+
+class FailoverResult(TypedDict):
+    """What outlived the loss of connections, from start to end of the mix, and after it."""
+
+    outages: list[OutageResult]
+    handles_asked: int
+    handles_granted: int
+    handles_persistent: int  # of those granted
+    handles_regained: int
+    handles_lost: int
+    calls_sent_again: int
+    blocks_read_back: int
+    blocks_lost: int  # older than what had been acknowledged and flushed
+    blocks_wrong: int  # no version as a whole
+    unflushed_lost: int  # acknowledged and not flushed
 
 class MixResult(TypedDict):
     version: int
@@ -305,6 +345,10 @@ class MixResult(TypedDict):
     passes: int | None  # through the whole workload, by all clients; None of a workload that has no end
     bytes_checked: int | None  # application bytes whose content was compared; None for HTTP
     protocol_requests: int | None  # of all sessions, workspaces included: what the server should have counted
+    breaks: BreakResult | None  # of work on files
+    failover: (
+        FailoverResult | None
+    )  # where handles were to outlive connections, or clients went on over an outage
     calls: list[CallResult]  # below the client cache, from start to end of the mix
     requests: list[RequestResult]  # of the protocol, from start to end of the mix
     sessions: list[SessionResult]  # of all clients, one entry a kind; empty for HTTP
@@ -373,6 +417,9 @@ class LoadFile:
     @staticmethod
     def read(path: str) -> LoadFile:
         """Raises OSError, or ValueError that lists what can't be understood, each with its line."""
+    @staticmethod
+    def parse(content: bytes) -> LoadFile:
+        """Raises ValueError as `read` does."""
     operations: int
     counts: dict[str, int]  # by the file's own names of operations
 
@@ -451,6 +498,7 @@ def http_get(target: Target, path: str, *, timeout_s: float, most_bytes: int) ->
 class Offer(TypedDict):
     dialect: str
     signing_required: bool
+    directory_leases: bool
     server_guid: bytes
     max_read_bytes: int
     max_write_bytes: int
@@ -556,12 +604,19 @@ class ReferenceSmbServer:
         encryption: Literal["off", "auto", "required"] = "auto",
         oplocks: bool = True,
         leases: bool = True,
+        directory_leases: bool = True,  # of directories, too, from SMB 3.0 on
+        durable_handles: bool = True,  # handles may outlive their connection
+        continuously_available: bool = False,  # and a restart of the server
         capacity_bytes: int = 2**30,  # of all files together; beyond it the disk is full
         break_timeout_s: float = 35.0,
         files: dict[str, bytes] | None = None,  # in the root of each share
         fault: str | None = None,  # a name of `reference_smb_faults()`
     ) -> ReferenceSmbServer: ...
     def stop(self) -> None: ...
+    def restart(self, *, outage_s: float = 0.0) -> None:
+        """Close every connection and be away for a while. Files and persistent handles stay."""
+    def cut_connections(self) -> None:
+        """Close every connection."""
     def requests(self) -> dict[str, int]:
         """Requests so far by command."""
     port: int
@@ -583,13 +638,17 @@ class ReferenceNfsServer:
         port: int = 0,  # of NFS and MOUNT alike
         bind: str = "127.0.0.1",
         portmapper_port: int | None = None,  # None: there is no portmapper
+        udp: bool = False,  # NFSv3, MOUNT and the portmapper over UDP, too
         threads: int = 1,
         cpus: list[int] | None = None,
         exports: list[str] | None = None,  # None: one, "/volume1"
+        directories: list[str]
+        | None = None,  # that hold the files, one for each export; None: memory holds them
         flush: Literal["honour", "ignore"] = "honour",  # COMMIT, and writes that ask for stable storage
         max_transfer_bytes: int = 2**20,
         capacity_bytes: int = 2**30,  # of all files together; beyond it the disk is full
         files: dict[str, bytes] | None = None,  # in the root of each export
+        delegations: bool = True,  # read delegations are granted to clients of NFSv4.1
         fault: str | None = None,  # a name of `reference_nfs_faults()`
     ) -> ReferenceNfsServer: ...
     def stop(self) -> None: ...
@@ -602,6 +661,7 @@ class ReferenceNfsServer:
         """Requests so far by procedure."""
     port: int
     restarts: int
+    syncs: int  # of files in directories, so far
     replies_given_again: int  # to calls that were sent once more
 
 def reference_nfs_faults() -> list[tuple[str, str]]:

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BonnieSpec {
-    /// The file, below the target's root. It must not be there.
+    /// So many Bonnies at once, each with a session and a file of its own, which begin each phase together.
+    pub clients: u32,
+    /// The file, below the target's root. It must not be there. The second Bonnie adds `.2`, and so on.
     pub file: String,
     /// Its size, a multiple of the chunk.
     pub bytes: u64,
@@ -15,9 +17,9 @@ pub struct BonnieSpec {
     pub chunk_bytes: u32,
     /// What characters are collected in, as stdio does.
     pub stdio_bytes: u32,
-    /// In all.
+    /// Of one Bonnie, in all.
     pub seeks: u32,
-    /// At the same time.
+    /// Of one Bonnie, at the same time.
     pub seekers: u32,
     /// Of their places.
     pub seed: u64,
@@ -25,7 +27,7 @@ pub struct BonnieSpec {
     pub most_ns: u64,
 }
 
-/// What one phase came to.
+/// What one phase came to, all clients together.
 #[derive(Debug, Clone, Serialize)]
 pub struct BonniePhase {
     /// By the original's name.
@@ -34,7 +36,8 @@ pub struct BonniePhase {
     pub bytes: u64,
     /// Reads and writes as the program makes them.
     pub calls: u64,
-    /// From the first open's end, as the original takes it, to the last close's.
+    /// From the first open's end, as the original takes it, to the last close's; of several from the first client's
+    /// begin to the last one's end.
     pub elapsed_s: f64,
     /// CPU time in user space of the threads that did it.
     pub user_s: f64,

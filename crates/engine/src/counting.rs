@@ -4,6 +4,7 @@
 //! the server's own count.
 
 use crate::client_rows::ClientTally;
+use crate::failover_tally::FailoverTally;
 use crate::open_tally::OpenTally;
 use crate::protocol::Performed;
 use crate::recent::ResponseTimes;
@@ -11,7 +12,7 @@ use crate::schedule::ArrivalCounts;
 use crate::tally::{
     CallTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally, SessionTally,
 };
-use dyno_files::{CallKind, Calls};
+use dyno_files::{Breaks, CallKind, Calls};
 use dyno_http::Handshake;
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
 use dyno_reactor::ReadyWork;
@@ -49,6 +50,8 @@ pub(crate) struct FilesCount {
     pub pass_operations: u64,
     pub bytes_checked: u64,
     pub calls: Calls,
+    pub breaks: Breaks,
+    pub failover: Option<FailoverTally>,
     pub requests: BTreeMap<&'static str, u64>,
     pub protocol_requests: u64,
     pub sessions: Vec<SessionFacts>,
@@ -273,6 +276,8 @@ impl Tally {
             pass_operations: Some(files.pass_operations),
             bytes_checked: Some(files.bytes_checked),
             protocol_requests: Some(files.protocol_requests),
+            breaks: Some(files.breaks.into()),
+            failover: files.failover,
             ..MixTally::default()
         };
         let calls = CallKind::ALL.iter().zip(&files.calls);

@@ -30,6 +30,8 @@ pub struct Secrets {
     pub consent_token: Option<String>,
     /// Of the user that clients log on as.
     pub password: Option<String>,
+    /// A credential cache of MIT Kerberos with the ticket that clients log on by, in hexadecimal.
+    pub ticket: Option<String>,
 }
 
 impl Debug for Secrets {

@@ -8,11 +8,13 @@
 
 mod arrival;
 mod bonnie;
+mod break_tally;
 mod client;
 mod client_rows;
 mod counting;
 mod digest;
 mod engine_thread;
+mod failover_tally;
 mod files;
 mod job;
 mod journal;
@@ -38,7 +40,9 @@ mod workspaces;
 
 pub use arrival::{Arrival, Law};
 pub use bonnie::{BonniePhase, BonnieSpec};
+pub use break_tally::BreakTally;
 pub use client_rows::ClientTally;
+pub use failover_tally::{FailoverTally, OutageTally};
 pub use job::{FileJob, FileJobOutcome};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};

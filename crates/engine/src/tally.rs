@@ -3,7 +3,9 @@
 //! A figure is a field of one of these structures, and one line of `merge`. Counting is in `counting.rs`. Histograms are
 //! HDR V2; times are whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
 
+use crate::break_tally::BreakTally;
 use crate::client_rows::{self, by_number, ClientTally};
+use crate::failover_tally::FailoverTally;
 use crate::open_tally::OpenTally;
 use crate::problems::Problems;
 use crate::time_fields::{seconds, seconds_or_none};
@@ -218,6 +220,10 @@ pub struct MixTally {
     /// Of work on files: all requests of all sessions, those that made and removed workspaces too: what the server should
     /// have counted.
     pub protocol_requests: Option<u64>,
+    /// Of work on files: breaks, by which the server takes caching back.
+    pub breaks: Option<BreakTally>,
+    /// Of work on files that asked for handles which outlive their connection, or that goes on over an outage.
+    pub failover: Option<FailoverTally>,
     /// Calls below the client cache, from start to end.
     pub calls: Vec<CallTally>,
     /// Requests of the protocol by name, from start to end.
@@ -418,6 +424,12 @@ impl MixTally {
         self.pass_operations = self.pass_operations.max(other.pass_operations);
         self.bytes_checked = sum(self.bytes_checked, other.bytes_checked);
         self.protocol_requests = sum(self.protocol_requests, other.protocol_requests);
+        if let Some(breaks) = &other.breaks {
+            self.breaks.get_or_insert_default().add(breaks);
+        }
+        if let Some(failover) = &other.failover {
+            self.failover.get_or_insert_default().add(failover);
+        }
         union(
             &mut self.calls,
             &other.calls,

@@ -48,6 +48,11 @@ impl Workspaces {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// That of all clients, from the target's directory in its share.
+    pub(crate) fn directory(&self) -> &str {
+        &self.directory
+    }
+
     /// A client's workspace, from the target's directory in its share.
     pub(crate) fn directory_of(&self, client: usize) -> String {
         format!("{}/{client}", self.directory)

@@ -10,20 +10,24 @@
 //! The way of a call: this file gives it to the file of its kind; those look at `tables`, use `pages`, and ask the
 //! server through `exchange`, where breaks come in.
 //!
-//! Not for: directory listings, look-ups and names that are not there, of which nothing is kept; nor for changing
-//! what an application asked for.
+//! Not for: changing what an application asked for.
 
 mod breaks;
 mod close_to_open;
+mod directories;
 mod durable;
 mod exchange;
 mod handles;
+mod held;
 mod locks;
+mod names;
 mod options;
+mod page_set;
 mod pages;
 mod paths;
 mod policy;
 mod read_ahead;
+mod sent;
 mod stream;
 mod tables;
 mod validity;
@@ -147,7 +151,11 @@ impl<C: FileClient> Cache<C> {
                 return Err(failure.into());
             }
         }
+        let changed = self.changed_by(call);
         let reply = self.dispatch(call, data).await;
+        for key in changed.iter().flatten() {
+            self.tables.forget_name(key);
+        }
         if !matches!(reply, Err(Trouble::Lost(_))) {
             self.settle().await?;
         }
@@ -188,7 +196,8 @@ impl<C: FileClient> Cache<C> {
             Call::Rename { from, to } => self.rename(from, to).await,
             Call::Delete { path } => self.delete(path).await,
             Call::RemoveDirectory { path } => self.remove_directory(path).await,
-            Call::QuerySpace { .. } | Call::Find { .. } | Call::MakeDirectory { .. } => self.ask(call).await,
+            Call::Find { directory, pattern } => self.find(directory, pattern).await,
+            Call::QuerySpace { .. } | Call::MakeDirectory { .. } => self.ask(call).await,
         }
     }
 

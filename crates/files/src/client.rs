@@ -1,6 +1,7 @@
 //! The contract of a file protocol's client, and of what an application uses above it.
 
 use crate::call::{Caching, Call, Handle, Info, LeaseKey, Reply, Stability};
+use crate::page_run::PageRun;
 use dyno_measure::Failure;
 use std::future::Future;
 
@@ -9,7 +10,7 @@ use std::future::Future;
 pub struct CallId(pub u64);
 
 /// What a break takes caching back from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Grant {
     /// The oplock of one handle.
     Handle(Handle),
@@ -95,6 +96,41 @@ pub struct Traffic {
     pub connections: u64,
 }
 
+/// Handles that the server was asked to keep over the loss of a connection, of all sessions of a client so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeptHandles {
+    /// Opens that asked for it.
+    pub asked: u64,
+    /// Of them, those that the server granted.
+    pub granted: u64,
+    /// Of those, how many also over a restart of the server.
+    pub persistent: u64,
+    /// Handles that were opened again on the next connection, each time it was.
+    pub regained: u64,
+    /// Granted handles that the server had not kept, or that nobody could ask for any more.
+    pub lost: u64,
+    /// Calls that were not answered on a lost connection, and were sent once more on the next.
+    pub sent_again: u64,
+    /// Connections of a session that were lost while it had others, and went on with them.
+    pub channels_lost: u64,
+}
+
+impl KeptHandles {
+    /// What has come since `before`, which was taken of the same client.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            asked: self.asked - before.asked,
+            granted: self.granted - before.granted,
+            persistent: self.persistent - before.persistent,
+            regained: self.regained - before.regained,
+            lost: self.lost - before.lost,
+            sent_again: self.sent_again - before.sent_again,
+            channels_lost: self.channels_lost - before.channels_lost,
+        }
+    }
+}
+
 /// One connection to a file server, used by one task: calls are begun, and their ends and breaks come in whatever
 /// order the server sends them.
 ///
@@ -119,6 +155,28 @@ pub trait FileClient {
 
     /// Sends a call, or keeps it until the server's flow control lets it go.
     fn begin(&mut self, call: &Call<'_>) -> impl Future<Output = Result<CallId, Failure>>;
+
+    /// Begins a write of bytes that lie in pages, where the client sends them from there; else None, and nothing was done:
+    /// `begin` is the way then.
+    fn begin_write(
+        &mut self,
+        _handle: Handle,
+        _offset: u64,
+        _data: &PageRun,
+        _stability: Stability,
+    ) -> impl Future<Output = Option<Result<CallId, Failure>>> {
+        std::future::ready(None)
+    }
+
+    /// Carries a call out from its beginning to its end, where the client does so as soon as it is begun; what was read is
+    /// handed to `data`. Else None, and nothing was done: `begin` is the way then.
+    fn call_at_once(
+        &mut self,
+        _call: &Call<'_>,
+        _data: &mut impl FnMut(&[u8]),
+    ) -> impl Future<Output = Option<Result<Reply, Failure>>> {
+        std::future::ready(None)
+    }
 
     /// Waits for the next event. Only to be used while a call is outstanding or a break may come.
     fn next(&mut self) -> impl Future<Output = Result<Event<'_>, Failure>>;
@@ -149,11 +207,24 @@ pub trait FileClient {
     /// another client must not forget to ask it.
     fn loses_unstable_writes(&self) -> bool;
 
+    /// Whether the server leases directories, too; known after `connect`.
+    fn leases_directories(&self) -> bool {
+        false
+    }
+
+    /// Has the connection end as if it had been cut, so that what follows shows what that costs. Nothing where there is none.
+    fn cut(&mut self) {}
+
     /// Ends the session in order, as far as it still stands. Never fails: what can't be ended is dropped.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
     /// Figures so far.
     fn traffic(&self) -> Traffic;
+
+    /// Handles that the server was asked to keep, so far; none where the protocol keeps none.
+    fn kept_handles(&self) -> KeptHandles {
+        KeptHandles::default()
+    }
 
     /// Protocol requests so far by the protocol's own names ("CREATE"), for the record.
     fn requests_by_name(&self) -> Vec<(&'static str, u64)>;

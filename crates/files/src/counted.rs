@@ -1,9 +1,11 @@
 //! Counts the calls that pass to a client by kind, so that what goes below the cache can be held against what the
 //! server counted, and against the facts of the original's captures.
 
-use crate::call::{Caching, Call, Disposition, Handle, Reply};
-use crate::client::{Break, CallId, Event, FileClient, Grant, Traffic};
-use dyno_measure::{named_enum, Failure};
+use crate::call::{Caching, Call, Disposition, Handle, Reply, Stability};
+use crate::client::{Break, CallId, Event, FileClient, Grant, KeptHandles, Traffic};
+use crate::page_run::PageRun;
+use dyno_measure::{monotonic_ns, named_enum, Failure, Histogram};
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 
 named_enum! {
@@ -96,12 +98,44 @@ impl KindCount {
 /// Calls by kind; index with `kind as usize`.
 pub type Calls = [KindCount; CallKind::ALL.len()];
 
-/// A client whose calls are counted.
+/// Breaks so far, of all sessions of a client.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Breaks {
+    /// Those that came.
+    pub came: u64,
+    /// Of them, those for whose answer the server waits.
+    pub to_answer: u64,
+    /// Of those, how many were answered as such, and not by a close.
+    pub answered: u64,
+    /// From a break's arrival until its answer was sent, ns; None of none: most clients never need the room.
+    pub answer_time: Option<Histogram>,
+}
+
+impl Breaks {
+    /// What has come since `before`, which was taken of the same client.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            came: self.came - before.came,
+            to_answer: self.to_answer - before.to_answer,
+            answered: self.answered - before.answered,
+            answer_time: match (&self.answer_time, &before.answer_time) {
+                (Some(now), Some(then)) => Some(now.since(then)),
+                (now, _) => now.clone(),
+            },
+        }
+    }
+}
+
+/// A client whose calls are counted, and the breaks that it is told of.
 #[derive(Debug)]
 pub struct Counted<C> {
     client: C,
     calls: Calls,
-    outstanding: HashMap<CallId, CallKind>,
+    outstanding: FxHashMap<CallId, CallKind>,
+    breaks: Breaks,
+    /// When each break came that waits for its answer.
+    unanswered: HashMap<Grant, u64>,
 }
 
 impl<C> Counted<C> {
@@ -110,7 +144,9 @@ impl<C> Counted<C> {
         Self {
             client,
             calls: Calls::default(),
-            outstanding: HashMap::new(),
+            outstanding: FxHashMap::default(),
+            breaks: Breaks::default(),
+            unanswered: HashMap::new(),
         }
     }
 
@@ -119,9 +155,22 @@ impl<C> Counted<C> {
         &self.calls
     }
 
+    /// Breaks so far.
+    pub fn breaks(&self) -> &Breaks {
+        &self.breaks
+    }
+
     /// The client itself.
     pub fn inner(&self) -> &C {
         &self.client
+    }
+}
+
+fn note_break(breaks: &mut Breaks, unanswered: &mut HashMap<Grant, u64>, broken: &Break) {
+    breaks.came += 1;
+    if broken.acknowledge {
+        breaks.to_answer += 1;
+        unanswered.insert(broken.grant, monotonic_ns());
     }
 }
 
@@ -149,12 +198,39 @@ impl<C: FileClient> FileClient for Counted<C> {
         Ok(id)
     }
 
+    async fn begin_write(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        data: &PageRun,
+        stability: Stability,
+    ) -> Option<Result<CallId, Failure>> {
+        let begun = self.client.begin_write(handle, offset, data, stability).await?;
+        if let Ok(id) = begun {
+            self.outstanding.insert(id, CallKind::Write);
+        }
+        Some(begun)
+    }
+
+    async fn call_at_once(
+        &mut self,
+        call: &Call<'_>,
+        data: &mut impl FnMut(&[u8]),
+    ) -> Option<Result<Reply, Failure>> {
+        let ended = self.client.call_at_once(call, data).await?;
+        count(&mut self.calls, CallKind::of(call), &ended);
+        Some(ended)
+    }
+
     async fn next(&mut self) -> Result<Event<'_>, Failure> {
         let event = self.client.next().await?;
-        if let Event::Ended { id, result, .. } = &event {
-            if let Some(kind) = self.outstanding.remove(id) {
-                count(&mut self.calls, kind, result);
+        match &event {
+            Event::Ended { id, result, .. } => {
+                if let Some(kind) = self.outstanding.remove(id) {
+                    count(&mut self.calls, kind, result);
+                }
             }
+            Event::Break(broken) => note_break(&mut self.breaks, &mut self.unanswered, broken),
         }
         Ok(event)
     }
@@ -172,24 +248,47 @@ impl<C: FileClient> FileClient for Counted<C> {
     }
 
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
-        self.client.break_until(due_ns).await
+        let broken = self.client.break_until(due_ns).await?;
+        if let Some(broken) = &broken {
+            note_break(&mut self.breaks, &mut self.unanswered, broken);
+        }
+        Ok(broken)
     }
 
     async fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
-        self.client.acknowledge(grant, left).await
+        self.client.acknowledge(grant, left).await?;
+        if let Some(came_ns) = self.unanswered.remove(&grant) {
+            self.breaks.answered += 1;
+            let times = self.breaks.answer_time.get_or_insert_default();
+            times.record(monotonic_ns().saturating_sub(came_ns));
+        }
+        Ok(())
     }
 
     fn loses_unstable_writes(&self) -> bool {
         self.client.loses_unstable_writes()
     }
 
+    fn leases_directories(&self) -> bool {
+        self.client.leases_directories()
+    }
+
+    fn cut(&mut self) {
+        self.client.cut();
+    }
+
     async fn disconnect(&mut self) {
         self.outstanding.clear();
+        self.unanswered.clear();
         self.client.disconnect().await;
     }
 
     fn traffic(&self) -> Traffic {
         self.client.traffic()
+    }
+
+    fn kept_handles(&self) -> KeptHandles {
+        self.client.kept_handles()
     }
 
     fn requests_by_name(&self) -> Vec<(&'static str, u64)> {

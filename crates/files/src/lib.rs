@@ -9,6 +9,7 @@ mod cache;
 mod call;
 mod client;
 mod counted;
+mod page_run;
 mod pattern;
 mod uncached;
 
@@ -18,8 +19,10 @@ pub use call::{
     Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKey, Open, Reply, SpaceInfo, Stability,
 };
 pub use client::{
-    Attributes, Break, CallId, Event, FileClient, Files, Grant, Piggyback, Stored, Traffic, Verifier,
+    Attributes, Break, CallId, Event, FileClient, Files, Grant, KeptHandles, Piggyback, Stored, Traffic,
+    Verifier,
 };
-pub use counted::{CallKind, Calls, Counted, KindCount};
+pub use counted::{Breaks, CallKind, Calls, Counted, KindCount};
+pub use page_run::PageRun;
 pub use pattern::matches_pattern;
 pub use uncached::Uncached;

@@ -37,6 +37,11 @@ impl<C> Uncached<C> {
     pub fn client(&self) -> &C {
         &self.client
     }
+
+    /// The same, to do something with it that is no call.
+    pub fn client_mut(&mut self) -> &mut C {
+        &mut self.client
+    }
 }
 
 impl<C: FileClient> Uncached<C> {
@@ -105,6 +110,9 @@ impl<C: FileClient> Files for Uncached<C> {
     }
 
     async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+        if let Some(ended) = self.client.call_at_once(call, data).await {
+            return ended;
+        }
         let begun = self.begin(call).await?;
         loop {
             let mut of_this = |id, read: &[u8]| {

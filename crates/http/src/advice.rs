@@ -18,19 +18,30 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
             "Look at the server's log: it ends connections without a complete answer. Where it speaks TLS on this \
              port, use https:// in place of http://.",
         ),
-        Fault::MalformedHead => Some("Check the port: what answers there does not speak HTTP/1, or breaks its rules."),
+        Fault::MalformedHead => Some(
+            "Check the port: what answers there does not speak HTTP/1, or breaks its rules. Where it speaks TLS, use \
+             https:// in place of http://.",
+        ),
+        Fault::NotHttp2 => Some(
+            "Switch HTTP/2 on in the server, or ask for HTTP/1.1: leave out --http2, or `version` in the section `http` of \
+             a suite. Without TLS the server must take HTTP/2 with prior knowledge.",
+        ),
         Fault::HeadTooLarge | Fault::MalformedChunk | Fault::BodyTooLarge | Fault::ExcessData => Some(
             "The server, or a proxy in front of it, breaks the rules of HTTP/1.1: look at its log and its configuration.",
         ),
         Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord => {
-            Some("Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through.")
+            Some(
+                "Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through. \
+                 Where the port speaks no TLS, use http:// in place of https://.",
+            )
         }
         Fault::NothingInCommon => Some(
             "Look at the server's versions of TLS and ciphers: TLS 1.2 and 1.3 are spoken here, with ephemeral key \
              exchange and authenticated encryption alone.",
         ),
         Fault::UntrustedCertificate => Some(
-            "Name the authority that signed the server's certificate: --ca-file of dyno load, `trust` in a plan.",
+            "Name the authority that signed the server's certificate, or this certificate where it signed itself: \
+             --ca-file of dyno load, `trust` in a plan. --insecure accepts any.",
         ),
         Fault::WrongCertificateName => {
             Some("Use a URL with a name that the server's certificate is for.")

@@ -5,7 +5,7 @@
 
 use crate::consent::Target;
 use crate::request::{RequestStyle, Version};
-use crate::response::{each_field, Body, Limits, Progress, ResponseReader};
+use crate::response::{Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
@@ -117,8 +117,14 @@ struct Beginning {
 }
 
 impl Body for Beginning {
-    fn head(&mut self, bytes: &[u8]) {
-        self.server = server_header(bytes);
+    fn wants_fields(&mut self) -> bool {
+        true
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        if self.server.is_none() && name.eq_ignore_ascii_case(b"server") {
+            self.server = std::str::from_utf8(value).ok().map(str::to_owned);
+        }
     }
 
     fn part(&mut self, data: &[u8], _last: bool) {
@@ -126,17 +132,6 @@ impl Body for Beginning {
         self.is_cut |= data.len() > room;
         self.body.extend_from_slice(&data[..data.len().min(room)]);
     }
-}
-
-/// The `Server` header of a head that the reader has accepted.
-fn server_header(head: &[u8]) -> Option<String> {
-    let mut found = None;
-    each_field(head, &mut |name, value| {
-        if found.is_none() && name.eq_ignore_ascii_case("server") {
-            found = Some(std::str::from_utf8(value).ok().map(str::to_owned));
-        }
-    });
-    found.flatten()
 }
 
 fn system_failure(error: Errno) -> Failure {

@@ -163,7 +163,10 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
     #[must_use]
     pub fn client(self: &Rc<Self>) -> StreamClient<T, C> {
         self.users.set(self.users.get() + 1);
-        StreamClient { lane: self.clone() }
+        StreamClient {
+            repeat: self.connecting.repeat,
+            lane: self.clone(),
+        }
     }
 
     /// The connection, made where there is none; whether it was made now.
@@ -378,9 +381,15 @@ impl<C: Conversation> Shared<C> {
 #[derive(Debug)]
 pub struct StreamClient<T: Transport + 'static, C: Conversation + 'static> {
     lane: Rc<Lane<T, C>>,
+    repeat: bool,
 }
 
 impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
+    /// Says of the next requests whether they may be sent again (`Connecting::repeat`). One that was not processed always is.
+    pub fn may_repeat(&mut self, repeat: bool) {
+        self.repeat = repeat;
+    }
+
     /// Sends `request` and waits for the whole response. The bytes of its body go to `body`.
     ///
     /// # Errors
@@ -445,10 +454,8 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
             cost.handshake = handshake;
             cost.reconnected |= self.lane.ended_idle.take();
         }
-        let closed_idly = reused
-            && self.lane.connecting.repeat
-            && ended.received_bytes == 0
-            && ended.result.as_ref().is_err_and(ends_idly);
+        let closed_idly =
+            reused && self.repeat && ended.received_bytes == 0 && ended.result.as_ref().is_err_and(ends_idly);
         let again = ended.unprocessed || closed_idly;
         (ended.result.map(Head::of_status), again)
     }

@@ -9,6 +9,27 @@ pub enum Version {
     Http11,
 }
 
+impl Version {
+    fn number(self) -> &'static str {
+        match self {
+            Self::Http10 => "1.0",
+            Self::Http11 => "1.1",
+        }
+    }
+
+    /// The line that says whether the connection shall be kept, where that is not as the version has it.
+    fn connection(self, keep_alive: bool) -> &'static str {
+        match (self, keep_alive) {
+            (Self::Http10, true) => "Connection: keep-alive\r\n",
+            (Self::Http11, false) => "Connection: close\r\n",
+            _ => "",
+        }
+    }
+}
+
+/// What we call ourselves, where nothing else is given.
+pub const USER_AGENT: &str = "serverdyno";
+
 /// What a request asks for beyond its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
@@ -102,15 +123,8 @@ impl RequestStyle {
     /// The bytes of a request for `path`, in a shape that has no problems.
     #[must_use]
     pub fn request(&self, path: &str, shape: &Shape) -> Box<[u8]> {
-        let version = match self.version {
-            Version::Http10 => "1.0",
-            Version::Http11 => "1.1",
-        };
-        let connection = match (self.version, self.keep_alive) {
-            (Version::Http10, true) => "Connection: keep-alive\r\n",
-            (Version::Http11, false) => "Connection: close\r\n",
-            _ => "",
-        };
+        let version = self.version.number();
+        let connection = self.version.connection(self.keep_alive);
         let given = |wanted: &str| {
             shape
                 .fields
@@ -118,7 +132,7 @@ impl RequestStyle {
                 .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
         };
         let mut head = format!("{} {path} HTTP/{version}\r\n", shape.method);
-        for (name, value) in [("Host", self.host.as_str()), ("User-Agent", "serverdyno")] {
+        for (name, value) in [("Host", self.host.as_str()), ("User-Agent", USER_AGENT)] {
             if !given(name) {
                 head += &format!("{name}: {value}\r\n");
             }
@@ -133,6 +147,83 @@ impl RequestStyle {
         head += "\r\n";
         let body = shape.body.as_deref().unwrap_or_default();
         [head.as_bytes(), body].concat().into_boxed_slice()
+    }
+}
+
+/// A request that is written field by field, once what stands in it is known: that of a session's step.
+pub trait RequestForm {
+    /// The request as a connection takes it.
+    type Request: ?Sized;
+
+    /// Begins another one. Names and values are such as a `Shape` without problems has.
+    fn begin(&mut self, method: &str, path: &[u8], authority: &[u8]);
+
+    /// The next field. `Host` is none: that is the authority.
+    fn field(&mut self, name: &str, value: &[u8]);
+
+    /// Ends it; None: it has no body.
+    fn end(&mut self, body: Option<&[u8]>) -> &Self::Request;
+}
+
+/// A request of HTTP/1 that is written field by field.
+#[derive(Debug)]
+pub struct WrittenHttp1 {
+    version: Version,
+    keep_alive: bool,
+    bytes: Vec<u8>,
+}
+
+impl WrittenHttp1 {
+    /// What a buffer may keep of its room from one request to the next.
+    const KEPT_BYTES: usize = 4096;
+
+    /// For requests of a version, on connections that shall be kept or not.
+    #[must_use]
+    pub fn new(version: Version, keep_alive: bool) -> Self {
+        Self {
+            version,
+            keep_alive,
+            bytes: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, parts: &[&[u8]]) {
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+    }
+}
+
+impl RequestForm for WrittenHttp1 {
+    type Request = [u8];
+
+    fn begin(&mut self, method: &str, path: &[u8], authority: &[u8]) {
+        self.bytes.clear();
+        self.bytes.shrink_to(Self::KEPT_BYTES);
+        let version = self.version.number();
+        self.add(&[
+            method.as_bytes(),
+            b" ",
+            path,
+            b" HTTP/",
+            version.as_bytes(),
+            b"\r\n",
+        ]);
+        self.field("Host", authority);
+    }
+
+    fn field(&mut self, name: &str, value: &[u8]) {
+        self.add(&[name.as_bytes(), b": ", value, b"\r\n"]);
+    }
+
+    fn end(&mut self, body: Option<&[u8]>) -> &[u8] {
+        if let Some(body) = body {
+            self.field("Content-Length", body.len().to_string().as_bytes());
+        }
+        let connection = self.version.connection(self.keep_alive);
+        self.add(&[connection.as_bytes(), b"\r\n"]);
+        self.add(&[body.unwrap_or_default()]);
+        &self.bytes
     }
 }
 

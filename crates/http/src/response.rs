@@ -31,8 +31,13 @@ impl Default for Limits {
 
 /// Where the bytes of a response go.
 pub trait Body {
-    /// The final head, as it came. Load has no use for it.
-    fn head(&mut self, _bytes: &[u8]) {}
+    /// The final head has come: says whether its fields shall be handed over. Load has mostly no use for them.
+    fn wants_fields(&mut self) -> bool {
+        false
+    }
+
+    /// The next field of the final head, where they are wanted.
+    fn field(&mut self, _name: &[u8], _value: &[u8]) {}
 
     /// The next part. `last` is set when the part is known to end the body.
     fn part(&mut self, data: &[u8], last: bool);
@@ -290,7 +295,9 @@ impl ResponseReader {
             };
             start += head.bytes;
             if head.status >= 200 {
-                body.head(&rest[..head.bytes]);
+                if body.wants_fields() {
+                    each_field(&rest[..head.bytes], body);
+                }
                 self.begin_body(head)?;
                 return Ok(Taken::Whole(start));
             }
@@ -498,18 +505,15 @@ fn parse_head(data: &[u8]) -> Result<Option<Head>, Failure> {
     }))
 }
 
-/// Hands on each field, name and value, of a head that a reader has accepted (`Body::head`).
-pub fn each_field(head: &[u8], field: &mut impl FnMut(&str, &[u8])) {
+/// Hands over each field of a head that was accepted.
+fn each_field(head: &[u8], body: &mut impl Body) {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        head,
-        &mut headers,
-    );
+    let config = httparse::ParserConfig::default();
+    let parsed = config.parse_response_with_uninit_headers(&mut response, head, &mut headers);
     if parsed.is_ok() {
         for header in response.headers {
-            field(header.name, header.value);
+            body.field(header.name.as_bytes(), header.value);
         }
     }
 }

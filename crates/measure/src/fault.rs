@@ -64,6 +64,8 @@ named_enum! {
         WrongStatus "wrong_status" "a file that must not exist was served"
         WrongLength "wrong_length" "another length came than the file has"
         WrongContent "wrong_content" "another content came than the file has"
+        StaleContent "stale_content" "an older version of a shared block came than one seen before"
+        LostUpdate "lost_update" "a client's write of a shared block was overwritten by one that had not seen it"
         WrongPage "wrong_page" "the dynamic page is not the one that answers its request"
         MissingValue "missing_value" "the answer has no value that later steps of the session need"
         UnusableValue "unusable_value" "a value of an answer can't be sent in a later step of the session"
@@ -121,6 +123,8 @@ impl Fault {
             Self::WrongStatus
             | Self::WrongLength
             | Self::WrongContent
+            | Self::StaleContent
+            | Self::LostUpdate
             | Self::WrongPage
             | Self::MissingValue
             | Self::UnusableValue

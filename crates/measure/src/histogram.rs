@@ -47,6 +47,15 @@ impl Histogram {
         debug_assert!(added.is_ok(), "an auto-resizing histogram takes any other");
     }
 
+    /// The samples that came after `before`, which was taken of the same histogram.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut left = self.clone();
+        let taken = left.inner.subtract(&before.inner);
+        debug_assert!(taken.is_ok(), "a histogram only grows");
+        left
+    }
+
     /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -79,18 +79,24 @@ pub struct LoadFile {
     pub(crate) inner: Arc<dyno_workload::LoadFile>,
 }
 
+fn parsed(content: &[u8]) -> PyResult<LoadFile> {
+    let inner =
+        dyno_workload::LoadFile::parse(content).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(LoadFile {
+        inner: Arc::new(inner),
+    })
+}
+
 #[pymethods]
 impl LoadFile {
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        py.detach(|| {
-            let content = std::fs::read(path)?;
-            let inner = dyno_workload::LoadFile::parse(&content)
-                .map_err(|error| PyValueError::new_err(error.to_string()))?;
-            Ok(Self {
-                inner: Arc::new(inner),
-            })
-        })
+        py.detach(|| parsed(&std::fs::read(path)?))
+    }
+
+    #[staticmethod]
+    fn parse(py: Python<'_>, content: &[u8]) -> PyResult<Self> {
+        py.detach(|| parsed(content))
     }
 
     #[getter]

@@ -16,15 +16,18 @@ use std::time::Duration;
 const ENDING: Duration = Duration::from_secs(10);
 /// The most that a program reads or writes at once.
 const MOST_BLOCK_BYTES: u32 = 1 << 20;
+/// Threads of one machine, each with a session.
+const MOST_SEEKERS: u64 = 1024;
 
 /// Carries Bonnie's phases out on a target of this machine; `spec` is a JSON text.
 #[pyfunction]
 pub fn bonnie<'py>(py: Python<'py>, target: &Target, spec: &str, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
     let spec: BonnieSpec = parsed(spec)?;
     let is_whole = spec.chunk_bytes > 0 && spec.bytes > 0 && spec.bytes % u64::from(spec.chunk_bytes) == 0;
-    if !is_whole || spec.stdio_bytes == 0 || spec.seekers == 0 {
+    let is_some = spec.stdio_bytes > 0 && spec.seekers > 0 && spec.clients > 0;
+    if !is_whole || !is_some || u64::from(spec.clients) * u64::from(spec.seekers) > MOST_SEEKERS {
         return Err(PyValueError::new_err(
-            "the size is a multiple of the chunk, and nothing but the seeks may be none",
+            "the size is a multiple of the chunk, nothing but the seeks may be none, and all clients have up to 1,024 seekers",
         ));
     }
     carry_out(py, target, FileJob::Bonnie(spec), nonce)

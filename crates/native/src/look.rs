@@ -63,6 +63,7 @@ pub fn smb_probe<'py>(
     let row = PyDict::new(py);
     row.set_item("dialect", offer.dialect.name())?;
     row.set_item("signing_required", offer.signing_required)?;
+    row.set_item("directory_leases", offer.directory_leases)?;
     row.set_item("server_guid", PyBytes::new(py, &offer.server_guid))?;
     row.set_item("max_read_bytes", offer.max_read_bytes)?;
     row.set_item("max_write_bytes", offer.max_write_bytes)?;

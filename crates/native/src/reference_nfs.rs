@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -27,20 +28,23 @@ fn panicked() -> PyErr {
 #[pymethods]
 impl ReferenceNfsServer {
     #[staticmethod]
-    #[pyo3(signature = (*, port=0, bind="127.0.0.1", portmapper_port=None, threads=1, cpus=None, exports=None,
-        flush="honour", max_transfer_bytes=1 << 20, capacity_bytes=1 << 30, files=None, fault=None))]
+    #[pyo3(signature = (*, port=0, bind="127.0.0.1", portmapper_port=None, udp=false, threads=1, cpus=None, exports=None, directories=None,
+        flush="honour", max_transfer_bytes=1 << 20, capacity_bytes=1 << 30, files=None, delegations=true, fault=None))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn start(
         port: u16,
         bind: &str,
         portmapper_port: Option<u16>,
+        udp: bool,
         threads: usize,
         cpus: Option<Vec<usize>>,
         exports: Option<Vec<String>>,
+        directories: Option<Vec<PathBuf>>,
         flush: &str,
         max_transfer_bytes: u32,
         capacity_bytes: u64,
         files: Option<HashMap<String, Vec<u8>>>,
+        delegations: bool,
         fault: Option<&str>,
     ) -> PyResult<Self> {
         let bind: IpAddr = bind
@@ -53,13 +57,16 @@ impl ReferenceNfsServer {
         let options = Options {
             bind: SocketAddr::new(bind, port),
             portmapper: portmapper_port.map(|port| SocketAddr::new(bind, port)),
+            udp,
             threads,
             cpus: cpus.unwrap_or_default(),
             exports: exports.unwrap_or_else(|| vec!["/volume1".to_owned()]),
+            directories: directories.unwrap_or_default(),
             flush: parse_flush(flush)?,
             max_transfer_bytes,
             capacity_bytes,
             files: files.unwrap_or_default().into_iter().collect(),
+            delegations: delegations.then_some(Options::RECALL_NS),
             fault,
         };
         Ok(Self {
@@ -90,6 +97,11 @@ impl ReferenceNfsServer {
     #[getter]
     fn restarts(&self) -> PyResult<u64> {
         Ok(self.server()?.restarts())
+    }
+
+    #[getter]
+    fn syncs(&self) -> PyResult<u64> {
+        Ok(self.server()?.syncs())
     }
 
     #[getter]

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 /// A running reference SMB server; it stops when it is dropped.
 #[pyclass(frozen, module = "serverdyno._native")]
@@ -26,7 +27,7 @@ impl ReferenceSmbServer {
     #[staticmethod]
     #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, shares=None, user=None, password="",
         min_dialect="2.0.2", max_dialect="3.1.1", signing="auto", encryption="auto", oplocks=true, leases=true,
-        capacity_bytes=1 << 30, break_timeout_s=35.0, files=None, fault=None))]
+        directory_leases=true, durable_handles=true, continuously_available=false, capacity_bytes=1 << 30, break_timeout_s=35.0, files=None, fault=None))]
     #[allow(clippy::too_many_arguments)]
     fn start(
         port: u16,
@@ -42,6 +43,9 @@ impl ReferenceSmbServer {
         encryption: &str,
         oplocks: bool,
         leases: bool,
+        directory_leases: bool,
+        durable_handles: bool,
+        continuously_available: bool,
         capacity_bytes: u64,
         break_timeout_s: f64,
         files: Option<HashMap<String, Vec<u8>>>,
@@ -70,6 +74,9 @@ impl ReferenceSmbServer {
             encryption: parse_encryption(encryption)?,
             oplocks,
             leases,
+            directory_leases,
+            durable_handles,
+            continuously_available,
             capacity_bytes,
             // Within the bounds that were checked just now, the product is a small whole number.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -87,6 +94,20 @@ impl ReferenceSmbServer {
             self.server()?.stop();
             Ok(())
         })
+    }
+
+    #[pyo3(signature = (*, outage_s=0.0))]
+    fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<()> {
+        let outage = Duration::try_from_secs_f64(outage_s)
+            .ok()
+            .filter(|outage| *outage <= Duration::from_secs(3600))
+            .ok_or_else(|| PyValueError::new_err("outage_s is from 0 to 3600"))?;
+        py.detach(|| Ok(self.server()?.restart(outage)?))
+    }
+
+    fn cut_connections(&self) -> PyResult<()> {
+        self.server()?.cut_connections();
+        Ok(())
     }
 
     #[getter]

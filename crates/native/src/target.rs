@@ -39,13 +39,14 @@ pub struct Target {
 impl Target {
     /// Opens the section `target` of a mix's document: a JSON text, with the secrets beside it.
     #[staticmethod]
-    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None))]
+    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None))]
     fn open(
         py: Python<'_>,
         protocol: &str,
         section: &str,
         consent_token: Option<String>,
         password: Option<String>,
+        ticket: Option<String>,
     ) -> PyResult<Self> {
         let section: Value =
             serde_json::from_str(section).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -53,6 +54,7 @@ impl Target {
         let secrets = Secrets {
             consent_token,
             password,
+            ticket,
         };
         let protocol = protocol.to_owned();
         let opened = in_slices(py, move || OpenTarget::open(&protocol, section, &secrets))?;

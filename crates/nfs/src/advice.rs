@@ -14,7 +14,7 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
             Refusal::of(step).map(|refusal| of_refusal(refusal, status.map_or(0, |status| status.code)))
         }
         (Fault::ConnectionRefused, _) => {
-            Some("Start the server, or check the port: nothing listens there. The usual one is 2049.")
+            Some("Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often switched off.")
         }
         (Fault::ConnectTimeout | Fault::Unreachable, _) => {
             Some("Check the address, and that no firewall lies between: the host does not answer.")
@@ -23,7 +23,10 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
             Some("Look at the server's log: it accepts connections and does not answer. It may also be no NFS server.")
         }
         (Fault::ClosedEarly | Fault::ConnectionReset, _) => {
-            Some("Look at the server's log: it ended the connection. Some do so to clients whose port is above 1023.")
+            Some(
+                "Look at the server's log: it ended the connection. Some do so beyond a number of connections (Ganesha: \
+                 RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023.",
+            )
         }
         (Fault::MalformedMessage, _) => {
             Some("The server breaks the protocol. Check the port, and tell us of the server's version.")
@@ -38,6 +41,9 @@ fn of_refusal(refusal: Refusal, status: u32) -> &'static str {
             "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048."
         }
         Refusal::NoNfs => "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1.",
+        Refusal::NoUdp => {
+            "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."
+        }
         Refusal::NoMountService => "Start mountd with version 3 on the server, or name its port: ?mountport=20048.",
         Refusal::NotMount => "Check mountport in the URL.",
         Refusal::Export => of_export(status),

@@ -1,7 +1,7 @@
-//! NFSv3 (RFC 1813) and NFSv4.1 (RFC 8881) over TCP as a load generator needs them: an RPC and XDR codec, MOUNT, the
+//! NFSv3 (RFC 1813), over TCP or UDP, and NFSv4.1 (RFC 8881) over TCP as a load generator needs them: an RPC and XDR codec, MOUNT, the
 //! portmapper, and one client's session as a [`dyno_files::FileClient`].
 //!
-//! Not for: NFSv4.0, delegations, UDP, Kerberos, the lock protocol (NLM), mounting. Ports of the client are ordinary ones: a server
+//! Not for: NFSv4.0, delegations for writing, Kerberos, the lock protocol (NLM), mounting. Ports of the client are ordinary ones: a server
 //! that insists on ports below 1024 refuses it. Knows no workload and no cache.
 
 mod advice;

@@ -18,7 +18,7 @@ named_enum! {
     pub enum Refusal {
         NoPortmapper "no_portmapper" "the portmapper (port 111) does not answer"
         NoNfs "no_nfs" "the server has no NFSv3 over TCP, by its portmapper"
-        NoMountService "no_mount_service" "the server has no MOUNT version 3 over TCP, by its portmapper"
+        NoMountService "no_mount_service" "the server has no MOUNT version 3 over this transport, by its portmapper"
         NotMount "not_mount" "what answered on the port of MOUNT does not speak it"
         Export "export" "the export was refused"
         Flavor "flavor" "the export does not take AUTH_SYS"
@@ -28,6 +28,7 @@ named_enum! {
         NotNfs4 "not_nfs4" "the server does not speak NFSv4.1"
         ClientId "client_id" "the server refused the client (EXCHANGE_ID)"
         Session "session" "the server refused a session (CREATE_SESSION)"
+        NoUdp "no_udp" "the server has no NFSv3 over UDP, by its portmapper"
     }
 }
 

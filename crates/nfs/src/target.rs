@@ -18,6 +18,7 @@
 
 use crate::advice::advice;
 use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
+use crate::wire::Transport;
 use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
@@ -47,7 +48,7 @@ pub struct NfsTarget {
     namespace: Namespace,
 }
 
-/// `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..]`, taken apart.
+/// `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`, taken apart.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Url<'a> {
     host: &'a str,
@@ -58,12 +59,13 @@ struct Url<'a> {
     uid: Option<u32>,
     gid: Option<u32>,
     version: Option<Version>,
+    transport: Option<Transport>,
 }
 
 impl NfsTarget {
     /// Resolves `url`, `nfs://host[:port]/export`, asks the portmapper for the ports that are not named, and the server for
     /// its consent, unless it is on loopback. The clients are spread over `exports`, or work on the URL's path alone where
-    /// there are none. Behind `?` stand libnfs's parameters, `nfsport`, `mountport`, `uid`, `gid`, and `vers` as of a mount. The server is looked for
+    /// there are none. Behind `?` stand libnfs's parameters, `nfsport`, `mountport`, `uid`, `gid`, and `vers` and `proto` as of a mount. The server is looked for
     /// in the network namespace whose file (`/proc/PID/ns/net`) is given.
     ///
     /// # Errors
@@ -83,7 +85,13 @@ impl NfsTarget {
         options.credential.uid = parts.uid.unwrap_or(options.credential.uid);
         options.credential.gid = parts.gid.unwrap_or(options.credential.gid);
         options.version = parts.version.unwrap_or(options.version);
-        let version = options.version;
+        options.transport = parts.transport.unwrap_or(options.transport);
+        let (version, transport) = (options.version, options.transport);
+        if version.is_four() && transport == Transport::Udp {
+            return Err(TargetError::Url(format!(
+                "{url:?}: NFSv4 does not go over UDP (RFC 8881, 2.9.1): take proto=tcp, or vers=3"
+            )));
+        }
         let (within, token) = (namespace.clone(), token.map(str::to_owned));
         namespace.within(move || {
             let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
@@ -91,11 +99,11 @@ impl NfsTarget {
             let named = name_and_port(&host, 0).map(|(_, port)| port);
             let (nfs_port, mount_port) = match (nfs_port.or(named), mount_port) {
                 // There is no MOUNT, and the port is a well-known one (RFC 8881, 2.9.3).
-                (nfs_port, _) if version == Version::V4_1 => (nfs_port.unwrap_or(NFS_PORT), 0),
+                (nfs_port, _) if version.is_four() => (nfs_port.unwrap_or(NFS_PORT), 0),
                 (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
                 (nfs_port, mount_port) => {
                     let asked = wait_for(deadline_ns, |executor| async move {
-                        ask_ports(&executor, address).await
+                        ask_ports(&executor, address, transport).await
                     });
                     let found = asked.map_err(|failure| no_session(&host, &failure))?;
                     (nfs_port.unwrap_or(found.0), mount_port.unwrap_or(found.1))
@@ -122,6 +130,18 @@ impl NfsTarget {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the version that sessions speak.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.options.version
+    }
+
+    /// Whether sessions ask for delegations, where their version has them.
+    #[must_use]
+    pub fn delegates(&self) -> bool {
+        self.options.delegations && self.options.version.is_four()
     }
 
     /// Returns the exports.
@@ -262,10 +282,12 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
             "uid" => value.parse().ok().map(|uid| parts.uid = Some(uid)),
             "gid" => value.parse().ok().map(|gid| parts.gid = Some(gid)),
             "vers" | "version" => Version::of_name(value).map(|version| parts.version = Some(version)),
+            "proto" => Transport::of_name(value).map(|transport| parts.transport = Some(transport)),
             _ => None,
         };
         if taken.is_none() {
-            let known = "nfsport, mountport, uid, gid, and vers=3 or vers=4.1";
+            let known =
+                "nfsport, mountport, uid, gid, vers=3, vers=4.1 or vers=4.2, and proto=tcp or proto=udp";
             return Err(refuse(&format!(
                 "{parameter:?} is no parameter; known are {known}"
             )));
@@ -299,6 +321,19 @@ mod tests {
             ((Some(1), Some(2)), Some(3), Some(4))
         );
         assert_eq!(parts.version, Some(Version::V4_1));
+        let parts = split_url("nfs://nas/a?proto=udp").expect("plain");
+        assert_eq!(parts.transport, Some(Transport::Udp));
+    }
+
+    #[test]
+    fn version_4_over_udp_is_refused_in_words_and_nobody_is_asked() {
+        for version in ["4.1", "4.2"] {
+            let url = format!("nfs://127.0.0.1:1/a?vers={version}&proto=udp");
+            let refused = NfsTarget::open(&url, vec![], Options::default(), None, None);
+            assert!(
+                matches!(refused, Err(TargetError::Url(why)) if why.contains("NFSv4 does not go over UDP"))
+            );
+        }
     }
 
     #[test]
@@ -318,6 +353,7 @@ mod tests {
             "nfs://nas/data?mountport=0",
             "nfs://nas/data?vers=4",
             "nfs://nas/data?vers=4.0",
+            "nfs://nas/data?proto=rdma",
             "nfs://nas/data?debug=9",
             "nfs://nas/data\0",
         ] {

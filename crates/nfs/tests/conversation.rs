@@ -1,11 +1,11 @@
 //! What a client makes of a server's answers, without a socket: requests that are put off, sent twice, carried out in part,
 //! or answered wrong.
 
-use dyno_files::{Access, Ask};
+use dyno_files::{Access, Ask, PageRun};
 use dyno_files::{Call, Disposition, Handle, Open, Reply, Stability, Verifier};
 use dyno_measure::Fault;
 use dyno_nfs::session::{Conversation, Data, Ended, Options, TransferSizes};
-use dyno_nfs::wire::{FileHandle, Procedure, Reader, Records, Writer};
+use dyno_nfs::wire::{FileHandle, Procedure, Reader, Records, Transport, Writer};
 use proptest::prelude::*;
 use std::rc::Rc;
 
@@ -32,7 +32,15 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let mut conversation = Conversation::new(Rc::new(Options::default()), 7);
+        Self::over(Transport::Tcp)
+    }
+
+    fn over(transport: Transport) -> Self {
+        let options = Options {
+            transport,
+            ..Options::default()
+        };
+        let mut conversation = Conversation::new(Rc::new(options), 7);
         let agreed = TransferSizes {
             max_read_bytes: 4096,
             max_write_bytes: 4096,
@@ -41,7 +49,7 @@ impl Rig {
         conversation.establish(handle(0), agreed);
         Self {
             conversation,
-            records: Records::new(MOST_RECORD_BYTES),
+            records: Records::over(transport, MOST_RECORD_BYTES),
             now_ns: 0,
         }
     }
@@ -54,7 +62,9 @@ impl Rig {
     fn sent(&mut self) -> Seen {
         let (message, more) = self.conversation.next_departure(self.now_ns).expect("one is due");
         assert!(!more);
-        let mut reader = Reader::new(&message.bytes()[4..]);
+        let bytes = message.pieces().collect::<Vec<_>>().concat();
+        assert_eq!(bytes.len(), message.len());
+        let mut reader = Reader::new(&bytes[4..]);
         let numbers: Vec<u32> = (0..6).map(|_| reader.u32().expect("a header")).collect();
         assert_eq!(numbers[1..5], [0, 2, 100_003, 3]);
         for _ in 0..2 {
@@ -64,7 +74,7 @@ impl Rig {
         Seen {
             xid: numbers[0],
             procedure: Procedure::ALL[numbers[5] as usize],
-            arguments: message.bytes()[4 + reader.position()..].to_vec(),
+            arguments: bytes[4 + reader.position()..].to_vec(),
         }
     }
 
@@ -90,6 +100,11 @@ impl Rig {
         let mut writer = Writer(&mut record);
         writer.u32(xid).u32(1).u32(0).u32(0).u32(0).u32(0).u32(status);
         record.extend_from_slice(results);
+        if self.records.are_datagrams() {
+            self.records.room()[..record.len()].copy_from_slice(&record);
+            self.records.filled(record.len());
+            return self.receive();
+        }
         let mark = (1 << 31) | u32::try_from(record.len()).expect("short");
         self.take(&[&mark.to_be_bytes()[..], &record].concat());
         self.receive()
@@ -198,15 +213,29 @@ fn what_the_server_puts_off_is_asked_again_later_under_another_number_and_counte
 
 #[test]
 fn a_write_that_was_taken_in_part_goes_on_with_the_rest() {
-    let mut rig = Rig::new();
-    let handle = rig.open();
     let data: Vec<u8> = (0..=200).collect();
-    rig.begin(&Call::Write {
-        handle,
-        offset: 5,
-        data: &data,
-        stability: Stability::Unstable,
-    });
+    for in_pages in [false, true] {
+        let mut rig = Rig::new();
+        let handle = rig.open();
+        let (offset, stability) = (5, Stability::Unstable);
+        if in_pages {
+            let begun = rig
+                .conversation
+                .begin_write(handle, offset, &PageRun::of(&data), stability, 0);
+            begun.expect("a session");
+        } else {
+            rig.begin(&Call::Write {
+                handle,
+                offset,
+                data: &data,
+                stability,
+            });
+        }
+        goes_on_with_the_rest(&mut rig, &data);
+    }
+}
+
+fn goes_on_with_the_rest(rig: &mut Rig, data: &[u8]) {
     let first = rig.sent();
     assert!(rig
         .answer(first.xid, OK, &was_written(150, 0, 7))
@@ -229,6 +258,47 @@ fn a_write_that_was_taken_in_part_goes_on_with_the_rest() {
         (stored.stability, stored.verifier),
         (Stability::Unstable, Verifier(7))
     );
+}
+
+#[test]
+fn a_write_that_is_larger_than_the_server_takes_goes_out_in_parts() {
+    let data: Vec<u8> = (0..10_001_u32).map(|number| (number % 251) as u8).collect();
+    for in_pages in [false, true] {
+        let mut rig = Rig::new();
+        let handle = rig.open();
+        let stability = Stability::Unstable;
+        if in_pages {
+            let pages = PageRun::of(&data);
+            let begun = rig.conversation.begin_write(handle, 7, &pages, stability, 0);
+            begun.expect("a session");
+        } else {
+            rig.begin(&Call::Write {
+                handle,
+                offset: 7,
+                data: &data,
+                stability,
+            });
+        }
+        let mut at = 0;
+        // The second is taken in part.
+        for (asked, taken) in [(4096, 4096), (4096, 1001), (3095, 3095), (1809, 1809)] {
+            let sent = rig.sent();
+            let mut arguments = Reader::new(&sent.arguments);
+            arguments.opaque(64).expect("a handle");
+            let (offset, bytes) = (7 + at as u64, u32::try_from(asked).expect("few"));
+            assert_eq!((arguments.u64(), arguments.u32()), (Ok(offset), Ok(bytes)));
+            arguments.u32().expect("a stability");
+            assert_eq!(arguments.opaque(asked), Ok(&data[at..at + asked]));
+            at += taken;
+            let taken = u32::try_from(taken).expect("few");
+            let ended = rig
+                .answer(sent.xid, OK, &was_written(taken, 0, 7))
+                .expect("well formed");
+            let done = ended.map(|ended| ended.result);
+            let whole = Ok(Reply::Written { bytes: 10_001 });
+            assert_eq!(done, (at == data.len()).then_some(whole));
+        }
+    }
 }
 
 #[test]
@@ -294,6 +364,99 @@ fn of_what_was_sent_twice_a_refusal_may_mean_that_it_was_done() {
         );
         assert_eq!(rig.conversation.counts().resent, 1);
     }
+}
+
+/// What a removal that was refused says of the directory: nothing.
+const NOTHING_OF_IT: [u8; 8] = [0; 8];
+
+#[test]
+fn over_udp_what_is_not_answered_in_time_is_sent_again_with_its_number_and_counted() {
+    let mut rig = Rig::over(Transport::Udp);
+    rig.begin(&Call::Delete { path: "file" });
+    let first = rig.sent();
+    let due_ns = rig.conversation.due_ns().expect("it waits for an answer");
+    rig.now_ns = due_ns - 1;
+    assert!(rig.conversation.next_departure(rig.now_ns).is_none());
+    rig.now_ns = due_ns;
+    let second = rig.sent();
+    assert_eq!((first.xid, first.arguments), (second.xid, second.arguments));
+    let pause_ns = rig.conversation.due_ns().expect("it waits still") - due_ns;
+    assert_eq!(pause_ns, 2 * due_ns, "the next time-out is twice as long");
+    let ended = rig.answer(second.xid, NOENT, &NOTHING_OF_IT);
+    let ended = ended.expect("well formed").expect("ended");
+    assert_eq!(ended.result, Ok(Reply::Done), "the first has removed it");
+    // The answer to the first comes, too, and things that are no answers.
+    for datagram in [second.xid, 77] {
+        assert!(rig
+            .answer(datagram, OK, &NOTHING_OF_IT)
+            .expect("passed over")
+            .is_none());
+    }
+    rig.records.room()[..3].copy_from_slice(b"abc");
+    rig.records.filled(3);
+    assert!(rig.receive().expect("passed over").is_none());
+    let counts = rig.conversation.counts();
+    assert_eq!((counts.retransmitted, counts.resent, counts.strays), (1, 0, 3));
+    assert!(rig.conversation.is_quiet());
+}
+
+#[test]
+fn over_udp_an_answer_that_was_late_counts_where_its_request_is_not_yet_sent_again() {
+    let mut rig = Rig::over(Transport::Udp);
+    let removal = Call::Delete { path: "file" };
+    let departures = |rig: &mut Rig| {
+        let mut xids = Vec::new();
+        while let Some((message, _)) = rig.conversation.next_departure(rig.now_ns) {
+            xids.push(u32::from_be_bytes(
+                message.bytes()[4..8].try_into().expect("a number"),
+            ));
+        }
+        xids
+    };
+    (0..3).for_each(|_| rig.begin(&removal));
+    let alone = departures(&mut rig);
+    assert_eq!(alone.len(), 1, "the window begins with one request");
+    rig.answer(alone[0], OK, &NOTHING_OF_IT)
+        .expect("well formed")
+        .expect("ended");
+    let both = departures(&mut rig);
+    assert_eq!(both.len(), 2, "and grows");
+    rig.now_ns = rig.conversation.due_ns().expect("they wait");
+    assert_eq!(
+        departures(&mut rig),
+        both[..1],
+        "and is halved: the older is sent again"
+    );
+    for xid in both {
+        let ended = rig
+            .answer(xid, OK, &NOTHING_OF_IT)
+            .expect("well formed")
+            .expect("ended");
+        assert_eq!(ended.result, Ok(Reply::Done));
+    }
+    assert!(rig.conversation.is_quiet());
+    assert_eq!(departures(&mut rig), [0; 0]);
+    assert_eq!(rig.conversation.counts().retransmitted, 1);
+}
+
+#[test]
+fn over_udp_no_more_is_asked_for_than_the_socket_has_room_for() {
+    let mut rig = Rig::over(Transport::Udp);
+    let handle = rig.open();
+    rig.conversation.set_receive_buffer(8 * 4096);
+    let read = Call::Read {
+        handle,
+        offset: 0,
+        bytes: 4096,
+    };
+    (0..2).for_each(|_| rig.begin(&read));
+    assert!(rig.conversation.next_departure(0).is_some());
+    assert!(
+        rig.conversation.next_departure(0).is_none(),
+        "a quarter of the buffer holds one"
+    );
+    rig.conversation.set_receive_buffer(usize::MAX);
+    assert!(rig.conversation.next_departure(0).is_some());
 }
 
 #[test]
@@ -382,12 +545,12 @@ fn what_breaks_the_protocol_ends_the_session() {
 
 proptest! {
     #[test]
-    fn whatever_a_server_answers_calls_end_or_fail(answers in prop::collection::vec(
+    fn whatever_a_server_answers_calls_end_or_fail(is_udp in any::<bool>(), answers in prop::collection::vec(
         (any::<bool>(), prop_oneof![Just(0_u32), Just(2), Just(70), Just(10_008), any::<u32>()],
          prop::collection::vec(prop_oneof![3 => Just(0_u8), 2 => Just(1_u8), 1 => any::<u8>()], 0..300)),
         1..30,
     )) {
-        let mut rig = Rig::new();
+        let mut rig = Rig::over(if is_udp { Transport::Udp } else { Transport::Tcp });
         let calls = [
             open("d/file", Disposition::Create),
             open("file", Disposition::OverwriteIf),

@@ -11,6 +11,7 @@ mod counts;
 mod failure;
 mod options;
 mod session;
+mod status;
 mod target;
 
 pub use advice::advice;

@@ -1,6 +1,8 @@
 //! Every call on a real directory, held against what lies there; and that nothing outside of it can be touched.
 
-use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Open, Reply, Stability, Uncached};
+use dyno_files::{
+    Access, Ask, Call, CallKind, Counted, Disposition, Files, Handle, Open, Reply, Stability, Uncached,
+};
 use dyno_measure::{Failure, Fault};
 use dyno_posix::{DirectoryTarget, FlushCall, Options, Session};
 use dyno_reactor::Executor;
@@ -89,6 +91,60 @@ fn what_was_written_lies_in_the_directory_around_the_page_cache_too() {
             client.files.finish().await.expect("it ends");
             assert_eq!(fs::read_dir(&at).expect("the directory").count(), 0);
         }
+    });
+}
+
+#[test]
+fn calls_are_counted_carried_out_at_once_and_begun_before_others_end() {
+    let place = tempfile::tempdir().expect("a directory");
+    let at = place.path().to_owned();
+    run(|executor| async move {
+        let target = DirectoryTarget::open(&at, Options::default(), None).expect("a directory");
+        let mut files = Uncached::new(Counted::new(target.session(&executor)));
+        files.connect().await.expect("it is there");
+        let open = Open {
+            path: "file",
+            access: Access::ReadWrite,
+            disposition: Disposition::Create,
+            directory: false,
+            delete_on_close: false,
+            ask: Ask::Nothing,
+        };
+        let Ok(Reply::Opened { handle, .. }) = files.call(&Call::Open(open), &mut |_: &[u8]| {}).await else {
+            panic!("it is opened");
+        };
+        let (offset, bytes, stability) = (0, 3, Stability::Unstable);
+        let data = b"abc";
+        let write = Call::Write {
+            handle,
+            offset,
+            data,
+            stability,
+        };
+        let read = Call::Read {
+            handle,
+            offset,
+            bytes,
+        };
+        let mut came = Vec::new();
+        let mut take = |bytes: &[u8]| came.extend_from_slice(bytes);
+        let written = files.call(&write, &mut take).await;
+        assert_eq!(written, Ok(Reply::Written { bytes }));
+        let begun = files.begin(&read).await.expect("it is begun");
+        // One that is carried out at once takes nothing away from one that is under way.
+        assert_eq!(files.call(&read, &mut take).await, Ok(Reply::Read { bytes }));
+        let ended = files.ended(&mut |_, bytes: &[u8]| take(bytes)).await;
+        assert_eq!(ended, Ok((begun, Ok(Reply::Read { bytes }))));
+        assert_eq!(came, b"abcabc");
+        let count = |kind: CallKind| {
+            let count = files.client().calls()[kind as usize];
+            (count.done, count.failed, count.bytes)
+        };
+        assert_eq!(
+            [count(CallKind::Create), count(CallKind::Write)],
+            [(1, 0, 0), (1, 0, 3)]
+        );
+        assert_eq!(count(CallKind::Read), (2, 0, 6));
     });
 }
 

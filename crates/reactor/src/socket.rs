@@ -1,5 +1,7 @@
 //! TCP sockets and Unix sockets: dial, send, receive, accept.
 
+pub mod datagrams;
+
 use crate::executor::Executor;
 use crate::readiness::{Direction, Key, Readiness};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
@@ -23,6 +25,9 @@ use std::time::Duration;
 const MAX_SOURCE_ADDRESSES: u32 = 250;
 /// Addresses tried for one connection before it counts as our own fault.
 const SOURCES_PER_DIAL: u32 = 4;
+
+/// What one call takes (`IOV_MAX` of Linux).
+const MOST_PARTS: usize = 1024;
 
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
@@ -290,22 +295,27 @@ impl Socket {
     /// # Errors
     /// As `send_all`.
     pub async fn send_pair(&self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
-        let parts = [IoSlice::new(first), IoSlice::new(second)];
-        let sent = match net::sendmsg(
-            &self.fd,
-            &parts,
-            &mut SendAncillaryBuffer::default(),
-            SendFlags::NOSIGNAL,
-        ) {
-            Ok(sent) => sent,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(error) => return Err(connection_failure(error)),
-        };
-        if sent < first.len() {
-            self.send_all(&first[sent..], late).await?;
+        let mut parts = [IoSlice::new(first), IoSlice::new(second)];
+        self.send_parts(&mut parts, late).await
+    }
+
+    /// Sends all of `parts`, one behind the other, in as few calls as the kernel has room for.
+    ///
+    /// # Errors
+    /// As `send_all`.
+    pub async fn send_parts(&self, mut parts: &mut [IoSlice<'_>], late: Fault) -> Result<(), Failure> {
+        IoSlice::advance_slices(&mut parts, 0); // those without a byte
+        while !parts.is_empty() {
+            let at_once = &parts[..parts.len().min(MOST_PARTS)];
+            let control = &mut SendAncillaryBuffer::default();
+            match net::sendmsg(&self.fd, at_once, control, SendFlags::NOSIGNAL) {
+                Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
+                Err(Errno::AGAIN) => self.writable(late).await?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(connection_failure(error)),
+            }
         }
-        self.send_all(&second[sent.saturating_sub(first.len())..], late)
-            .await
+        Ok(())
     }
 
     /// What has arrived: `Some(0)` at the end of the stream, `None` where nothing is there yet.
@@ -444,7 +454,7 @@ impl Dialer {
             }
         }
         for _ in 0..SOURCES_PER_DIAL {
-            match self.try_dial() {
+            match self.try_dial(SocketType::STREAM) {
                 Err(error) if failure(error).fault == Fault::NoPorts && self.next_source() => {}
                 result => return result.map_err(failure),
             }
@@ -462,9 +472,9 @@ impl Dialer {
         (kept && socket.end_and_keep().is_ok()).then_some(socket)
     }
 
-    fn try_dial(&self) -> Result<Socket, Errno> {
+    fn try_dial(&self, kind: SocketType) -> Result<Socket, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = net::socket_with(self.target.family(), SocketType::STREAM, flags, None)?;
+        let fd = net::socket_with(self.target.family(), kind, flags, None)?;
         if let Some(source) = self.source_address() {
             // The port is chosen at `connect`, where only the four addresses together must be free.
             setsockopt(&fd, IpBindAddressNoPort, &true)

@@ -3,6 +3,7 @@
 //! The settings are called as in plans and in the Python module: `user`, `shares`, `signing`, `encryption`,
 //! `min_dialect` and `max_dialect`. Not for failures of single calls under load: those are counted.
 
+use crate::auth::{EXPIRED, MODIFIED, NOT_US, NOT_YET_VALID, NO_KEY, OLD_KEY, REPEATED, SKEW};
 use crate::ntstatus::*;
 use crate::Refusal;
 use dyno_measure::{Detail, Failure, Fault};
@@ -67,8 +68,22 @@ fn of_refusal(refusal: Refusal, status: u32) -> &'static str {
             "The plan's side: name a user, or set signing and encryption to \"auto\"."
         }
         Refusal::LogOn => of_log_on(status),
+        Refusal::Ticket => of_ticket(status),
+        Refusal::TicketExpired => EXPIRED_TICKET,
+        Refusal::Unproven => {
+            "Another server answers at this address, or somebody between it and us. Check which host the name in the URL \
+             leads to."
+        }
         Refusal::Share => of_share(status),
         Refusal::NoFiles => "The plan's side: name a share of files in shares; IPC$ and printers are none.",
+        Refusal::NoChannels => {
+            "Set channels = 1, or let the server offer it: `server multi channel support = yes` in Samba, SMB 3.0 or \
+             later, and a user instead of a guest."
+        }
+        Refusal::Binding => {
+            "All connections must come to the same server and speak the same dialect: look at load balancers between \
+             here and there, and at what the server limits; or set channels = 1."
+        }
         Refusal::Changed => {
             "Something between client and server changes messages, a proxy or an attacker; or the server is broken. \
              Connect to it directly."
@@ -91,6 +106,10 @@ fn of_log_on(status: u32) -> &'static str {
             "The server's rules keep this user out (no log-on over the network, an empty password, the hour): change \
              them, or name another user."
         }
+        NTLM_BLOCKED => {
+            "The server takes no NTLM, only Kerberos: get a ticket by kinit, set authentication = \"kerberos\" for the \
+             server, and give its full name in url."
+        }
         NO_LOGON_SERVERS => "The server can't reach its domain controller, which is the server's side to mend.",
         REQUEST_NOT_ACCEPTED | INSUFF_SERVER_RESOURCES => {
             "The server takes no more sessions: its limit, or that of its licence, is reached."
@@ -99,7 +118,30 @@ fn of_log_on(status: u32) -> &'static str {
             "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \
              \"auto\" with max_dialect 3.0 or newer."
         }
-        _ => "Look at the server's log for why it refused this user; it may want Kerberos, which is not supported.",
+        _ => "Look at the server's log for why it refused this user.",
+    }
+}
+
+const EXPIRED_TICKET: &str = "Get a new ticket by kinit. It must last until the end of the run.";
+
+fn of_ticket(status: u32) -> &'static str {
+    match status {
+        SKEW | NOT_YET_VALID | TIME_DIFFERENCE_AT_DC => {
+            "The clocks of this machine, the KDC and the server differ by more than Kerberos allows, which is 5 minutes: \
+             set them."
+        }
+        EXPIRED | NETWORK_SESSION_EXPIRED => EXPIRED_TICKET,
+        MODIFIED | NOT_US | OLD_KEY | NO_KEY => {
+            "The server can't read the ticket. Its key has changed since (run kinit again), or the URL's host is \
+             registered to another machine (setspn -Q cifs/HOST)."
+        }
+        REPEATED => "The server has seen this log-on before: somebody repeats messages between it and us.",
+        LOGON_FAILURE => {
+            "The server does not accept the ticket: its key has changed since (run kinit again), the URL's host is \
+             registered to another machine, clocks differ by more than 5 minutes, or it does not take Kerberos. Its log \
+             says which."
+        }
+        _ => of_log_on(status),
     }
 }
 

@@ -1,7 +1,7 @@
 //! SMB 2.0.2 to 3.1.1 (MS-SMB2) as a load generator needs it: a codec, authentication, signing and encryption, and one
 //! client's session as a [`dyno_files::FileClient`].
 //!
-//! Not for: SMB 1, mounting, Kerberos, several channels a session. Knows no workload and no cache.
+//! Not for: SMB 1, mounting, several channels a session. Knows no workload and no cache.
 
 mod advice;
 pub mod auth;
@@ -18,6 +18,6 @@ pub use advice::advice;
 pub use dyno_target::TargetError;
 pub use probe::{probe, Offer};
 pub use refusal::Refusal;
-pub use session::{Encryption, NegotiatedSession, Options, Session, Signing};
+pub use session::{Authentication, Encryption, NegotiatedSession, Options, Session, Signing};
 pub use target::SmbTarget;
 pub use wire::{Cipher, Dialect, SigningAlgorithm};

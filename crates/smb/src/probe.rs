@@ -33,6 +33,8 @@ pub struct Offer {
     pub signing_required: bool,
     /// It grants leases.
     pub leases: bool,
+    /// It grants leases of directories, too.
+    pub directory_leases: bool,
     /// Names the server, for as long as it runs.
     pub server_guid: [u8; 16],
     /// The most that a read may have.
@@ -47,6 +49,7 @@ impl From<NegotiateResponse> for Offer {
             dialect: response.dialect,
             signing_required: response.security_mode & security::SIGNING_REQUIRED != 0,
             leases: response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LEASING != 0,
+            directory_leases: response.leases_directories(),
             server_guid: response.server_guid,
             max_read_bytes: response.max_read_bytes,
             max_write_bytes: response.max_write_bytes,

@@ -25,12 +25,17 @@ named_enum! {
         NoEncryption "no_encryption" "encryption was asked for, and the server has none in common with us"
         SigningWanted "signing_wanted" "the server requires signatures, which were turned off"
         LogOn "log_on" "the log-on was refused"
+        Ticket "ticket" "the log-on by Kerberos was refused"
+        TicketExpired "ticket_expired" "the Kerberos ticket has expired"
+        Unproven "unproven" "the server did not prove that the Kerberos ticket is for it"
         EncryptionWanted "encryption_wanted" "the server requires encryption, which was not asked for"
         Guest "guest" "the server knows no such user and let us in as a guest"
         GuestUnprotected "guest_unprotected" "a guest's session can be neither signed nor encrypted, as was asked for"
         Share "share" "the share was refused"
         NoFiles "no_files" "the share is none of files, but of a printer or pipes"
         ShareEncryption "share_encryption" "the share requires encryption, which was not asked for"
+        NoChannels "no_channels" "several connections a session were asked for, and there is one at most: it takes SMB 3, a user, and a server that offers multichannel"
+        Binding "binding" "the server refused another connection of the session"
         Changed "changed" "somebody between client and server changed the negotiation"
     }
 }
@@ -53,12 +58,25 @@ impl Refusal {
     /// Returns the detail of a refusal, and of the NTSTATUS that said so; 0 where none did.
     #[must_use]
     pub fn detail(self, status: u32) -> Detail {
+        self.said_by((status != status::SUCCESS).then(|| status::of(status)))
+    }
+
+    fn said_by(self, status: Option<ProtocolStatus>) -> Detail {
         Detail::Refused {
             step: ProtocolStatus {
                 code: self as u32,
                 table: &STEPS,
             },
-            status: (status != status::SUCCESS).then(|| status::of(status)),
+            status,
+        }
+    }
+
+    /// Returns the failure that a status of another table than NTSTATUS told.
+    #[must_use]
+    pub fn because(self, status: ProtocolStatus) -> Failure {
+        Failure {
+            fault: Fault::SessionRefused,
+            detail: self.said_by(Some(status)),
         }
     }
 

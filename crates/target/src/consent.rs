@@ -4,6 +4,8 @@ use crate::TargetError;
 use sha2::{Digest, Sha256};
 
 const MIN_TOKEN_CHARACTERS: usize = 16;
+/// Of a SHA-256 in hexadecimal.
+const DIGEST_CHARACTERS: usize = 64;
 
 /// The question to one host, for one user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +39,20 @@ impl<'a> Consent<'a> {
         self.token
     }
 
-    /// Judges what the host had in its place for the document. `place` says to its operator where that is: "a file ...".
+    /// Judges what the host had in its place for the document, which may have a line for each port that agrees. `place`
+    /// says to its operator where that is: "a file ...".
     ///
     /// # Errors
-    /// `TargetError::Consent`, which says how to agree, for anything but the document.
+    /// `TargetError::Consent`, which says how to agree, for anything but such lines.
     pub fn judge(&self, found: Option<&[u8]>, place: &str) -> Result<(), TargetError> {
-        if found.map(<[u8]>::trim_ascii) == Some(self.document.as_bytes()) {
+        let lines = || {
+            found
+                .unwrap_or_default()
+                .trim_ascii()
+                .split(|byte| *byte == b'\n')
+        };
+        let agrees = |line: &[u8]| line.trim_ascii() == self.document.as_bytes();
+        if lines().all(|line| is_document(line.trim_ascii())) && lines().any(agrees) {
             return Ok(());
         }
         let (host, document) = (self.host, &self.document);
@@ -58,6 +68,11 @@ impl<'a> Consent<'a> {
 pub fn consent_document(host: &str, token: &str) -> String {
     let digest = Sha256::digest(format!("serverdyno consent\n{host}\n{token}\n"));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a line could be the consent to some load: a page that has more to say is none.
+fn is_document(line: &[u8]) -> bool {
+    line.len() == DIGEST_CHARACTERS && line.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Whether a token is long enough to be secret, and can stand in a path.
@@ -108,12 +123,17 @@ mod tests {
         assert!(consent
             .judge(Some(format!(" {document}\r\n").as_bytes()), "x")
             .is_ok());
+        let with_others = format!("{}\r\n{document}\n", consent_document("a:81", TOKEN));
+        assert!(consent.judge(Some(with_others.as_bytes()), "x").is_ok());
         for found in [
             None,
             Some(""),
             Some(TOKEN),
             Some(&document[1..]),
             Some(&*document.to_uppercase()),
+            Some(&*consent_document("a:81", TOKEN)),
+            Some(&*format!("welcome\n{document}")),
+            Some(&*format!("{document}\n\n{document}")),
         ] {
             let Err(TargetError::Consent(told)) = consent.judge(found.map(str::as_bytes), "FILE in PLACE")
             else {

@@ -12,9 +12,15 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, SupportedProtocolVersion};
+use rustls::{ClientConfig, KeyLogFile, SupportedProtocolVersion};
 use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
+
+/// Names the file that gets the keys of all sessions, for Wireshark and tshark, as of curl and browsers. Only the
+/// environment can ask for that, never a plan: who writes plans must not choose files. The disclosure says it.
+const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
 
 /// A version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +63,23 @@ pub struct ClientOptions {
     pub trust: Trust,
     /// The name or address that the certificate must be for, without a port.
     pub server_name: String,
+}
+
+/// Why the keys of the sessions can't be written where the environment asks for them: rustls says nothing of that.
+/// `None`: they can be, or nobody asks.
+#[must_use]
+pub fn key_log_problem() -> Option<String> {
+    let path = std::env::var_os(KEY_LOG_VARIABLE)?;
+    let error = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(&path)
+        .err()?;
+    Some(format!(
+        "{KEY_LOG_VARIABLE} names {path:?} for the keys of TLS sessions, and this file can't be written: {error}; \
+         name another one, or unset the variable"
+    ))
 }
 
 /// Whether a certificate can be for this name or address.
@@ -102,6 +125,9 @@ impl TlsClient {
             .dangerous()
             .with_custom_certificate_verifier(verifier.clone())
             .with_no_client_auth();
+        if std::env::var_os(KEY_LOG_VARIABLE).is_some() {
+            config.key_log = Arc::new(KeyLogFile::new());
+        }
         config.resumption = Resumption::disabled();
         config.alpn_protocols.clone_from(&options.application_protocols);
         Ok(Self {

@@ -18,7 +18,9 @@ mod trust;
 pub use agreed::{certificate_key, Agreed, CertificateKey};
 pub use authority::{Authority, CertificateError, KeyKind, Validity};
 pub use channel::{Arrived, Channel, Flow};
-pub use client::{can_be_certified, ClientOptions, Connector, Session, TlsClient, Version, Versions};
+pub use client::{
+    can_be_certified, key_log_problem, ClientOptions, Connector, Session, TlsClient, Version, Versions,
+};
 pub use server::{ServerOptions, TlsServer};
 pub use side::{ClientSide, ServerSide, Side};
 pub use trust::{Trust, TrustError};

@@ -116,9 +116,17 @@ impl Chains {
         match signed {
             // Dates were found right before this is found. An authority that was given itself needs nobody's signature.
             Err(Error::InvalidCertificate(CertificateError::Other(OtherError(why))))
-                if is_authority(&*why) && self.given.iter().any(|given| given == certificate) =>
+                if is_authority(&*why) =>
             {
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
+                if self.given.iter().any(|given| given == certificate) {
+                    return verify_server_name(&ParsedCertificate::try_from(certificate)?, name);
+                }
+                // Nothing is wrong with a certificate that signed itself but that nobody else vouches for it.
+                Err(Error::InvalidCertificate(if signed_itself(certificate) {
+                    CertificateError::UnknownIssuer
+                } else {
+                    CertificateError::Other(OtherError(why))
+                }))
             }
             other => other.map(drop),
         }
@@ -127,6 +135,10 @@ impl Chains {
 
 fn is_authority(why: &(dyn std::error::Error + 'static)) -> bool {
     matches!(why.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+fn signed_itself(certificate: &CertificateDer<'_>) -> bool {
+    webpki::EndEntityCert::try_from(certificate).is_ok_and(|parsed| parsed.issuer() == parsed.subject())
 }
 
 /// A certificate that was looked at.
@@ -266,7 +278,10 @@ mod tests {
             ))
         ));
         let (other, _) = self_signed(4000);
-        assert!(verified(&pem, &other, "files.test").is_err());
+        assert_eq!(
+            verified(&pem, &other, "files.test"),
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+        );
         let (past, pem) = self_signed(1999);
         assert!(matches!(
             verified(&pem, &past, "files.test"),

@@ -63,6 +63,8 @@ pub enum FileAction {
     },
     /// Close.
     Close { slot: Slot },
+    /// Close what may have been lost already.
+    LetGo { slot: Slot },
     /// Read; at the end of the file fewer bytes come, which is right.
     Read { slot: Slot, offset: u64, bytes: u32 },
     /// Write the content of `generation` (see [`crate::content_of`]).
@@ -72,10 +74,33 @@ pub enum FileAction {
         bytes: u32,
         generation: u32,
     },
+    /// Read a block that several clients write, and hold it against the rules (see [`crate::Versions`]).
+    ReadBlock {
+        slot: Slot,
+        path: PathId,
+        offset: u64,
+        bytes: u32,
+    },
+    /// Write the next version of such a block.
+    WriteBlock {
+        slot: Slot,
+        path: PathId,
+        offset: u64,
+        bytes: u32,
+    },
+    /// Read such a block after the mix: what is wrong with it is counted, and no failure.
+    ReadBack {
+        slot: Slot,
+        path: PathId,
+        offset: u64,
+        bytes: u32,
+    },
     /// Make durable.
     Flush { slot: Slot },
     /// Lock a range.
     Lock { slot: Slot, offset: u64, bytes: u64 },
+    /// Lock a range as soon as nobody else has it.
+    LockWaiting { slot: Slot, offset: u64, bytes: u64 },
     /// Unlock it.
     Unlock { slot: Slot, offset: u64, bytes: u64 },
     /// Ask for size and attributes of an open file.
@@ -104,6 +129,56 @@ pub enum FileAction {
     MakeDirectory { path: PathId, presence: Presence },
     /// Remove an empty directory.
     RemoveDirectory { path: PathId, presence: Presence },
+    /// Make a file or empty it, write all of it at once, and close it.
+    WriteFile {
+        path: PathId,
+        bytes: u32,
+        generation: u32,
+    },
+    /// Open a file, read it at once, and close it.
+    ReadFile { path: PathId, bytes: u32 },
+}
+
+impl FileAction {
+    /// What it takes, in order, in actions on open files: itself, except of a file as a whole. That takes [`Slot`] 0,
+    /// which is free, and nothing between open and close where there are no bytes.
+    pub fn steps(&self) -> impl Iterator<Item = Self> {
+        let slot = Slot(0);
+        let open = |path, intent| Self::Open {
+            slot,
+            path,
+            intent,
+            directory: false,
+            presence: Presence::There,
+        };
+        let (first, data) = match *self {
+            Self::WriteFile {
+                path,
+                bytes,
+                generation,
+            } => {
+                let data = Self::Write {
+                    slot,
+                    offset: 0,
+                    bytes,
+                    generation,
+                };
+                (open(path, Intent::Replace), (bytes > 0).then_some(data))
+            }
+            Self::ReadFile { path, bytes } => {
+                let data = Self::Read {
+                    slot,
+                    offset: 0,
+                    bytes,
+                };
+                (open(path, Intent::Read), (bytes > 0).then_some(data))
+            }
+            _ => return [Some(*self), None, None].into_iter().flatten(),
+        };
+        [Some(first), data, Some(Self::Close { slot })]
+            .into_iter()
+            .flatten()
+    }
 }
 
 /// The names that a workload on files uses.
@@ -111,7 +186,8 @@ pub enum FileAction {
 pub struct FileCatalogue {
     /// Names of the classes, in the order of their ids: "open", "read" ...
     pub classes: Vec<String>,
-    /// Paths below the directory of one client, parts separated by `/`; the first is that directory itself, "".
+    /// Paths below the directory of one client, parts separated by `/`; the first is that directory itself, "". What
+    /// begins with `../` is in the directory that the clients' own directories are in, and `..` is that directory itself.
     pub paths: Vec<String>,
     /// Patterns of finds: "*", "*.xyz".
     pub patterns: Vec<String>,

@@ -27,7 +27,7 @@ struct Sizes {
 pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
     let mut sizes = Sizes::default();
     for action in workload.preparation(false) {
-        sizes.act(&action);
+        sizes.all(&action);
     }
     let mut last = Outcome::START;
     for _ in 0..MOST_OPERATIONS {
@@ -35,13 +35,17 @@ pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
         if workload.passes() > 0 {
             break;
         }
-        last.bytes_read = sizes.act(&op.action);
+        last.bytes_read = sizes.all(&op.action);
     }
     sizes.most_bytes
 }
 
 impl Sizes {
-    /// Does one action; how many bytes it read.
+    /// Does one action, step by step; how many bytes it read.
+    fn all(&mut self, action: &FileAction) -> u64 {
+        action.steps().map(|step| self.act(&step)).sum()
+    }
+
     fn act(&mut self, action: &FileAction) -> u64 {
         match *action {
             FileAction::Open {
@@ -66,6 +70,9 @@ impl Sizes {
                 return end_bytes.saturating_sub(offset).min(u64::from(bytes));
             }
             FileAction::Write {
+                slot, offset, bytes, ..
+            }
+            | FileAction::WriteBlock {
                 slot, offset, bytes, ..
             } => {
                 if let Some((path, mut size)) = self.of(slot.0) {

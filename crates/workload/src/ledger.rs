@@ -237,6 +237,12 @@ impl Ledger {
         self.mix
     }
 
+    /// Whose files they are.
+    #[must_use]
+    pub fn client(&self) -> u32 {
+        self.client
+    }
+
     /// Forgets every file. Numbers of files are not used again.
     pub fn clear(&mut self) {
         self.files.clear();

@@ -9,12 +9,15 @@ use std::hash::Hash;
 
 mod catalogue;
 mod content;
+mod contention;
 mod diskmix;
+mod failover;
 mod file_content;
 mod file_op;
 mod footprint;
 mod ledger;
 mod loadfile;
+mod metadata;
 mod played;
 mod random;
 mod shares;
@@ -24,16 +27,20 @@ mod table;
 mod tree;
 mod tree_on_disk;
 mod url;
+mod versions;
 mod webbench;
 
 pub use catalogue::{Catalogue, Entry, Expect};
 pub use content::Extension;
+pub use contention::{Contention, ContentionOptions};
 pub use diskmix::{DiskMix, DiskMixOptions, Line, Script, LEAST_WORKSPACE_BYTES};
+pub use failover::{Failover, FailoverOptions};
 pub use file_content::{content_of, Writing, MOST_BYTES_AT_ONCE};
 pub use file_op::{FileAction, FileCatalogue, FileOp, FileWorkload, Intent, PathId, Presence, Slot};
 pub use footprint::footprint_bytes;
 pub use ledger::{Ledger, Mismatch};
 pub use loadfile::{LineProblem, LoadFile, LoadFileError, LoadFileReplay};
+pub use metadata::{Metadata, MetadataOptions};
 pub use played::played;
 pub use shares::{Shares, WebbenchDynamic, PARTS};
 pub use steps::Steps;
@@ -42,6 +49,7 @@ pub use table::{Class, ClassTable, Contents, Known, Number, TableError};
 pub use tree::{File, Tree};
 pub use tree_on_disk::{check_tree, write_tree, WriteError, MOST_PROBLEMS_REPORTED};
 pub use url::{SingleUrl, WeightedUrls};
+pub use versions::{write_block, Block, BlockFault, Version, Versions, LEAST_BLOCK_BYTES};
 pub use webbench::WebbenchStatic;
 
 /// Index of an operation class among the classes of its [`Catalogue`].

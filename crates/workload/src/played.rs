@@ -33,15 +33,15 @@ pub fn played(
         books,
     };
     for action in workload.preparation(false) {
-        disk.act(&action);
+        disk.all(&action);
     }
     let mut last = Outcome::START;
     for _ in 0..operations {
         let op = workload.next(&last);
-        last.bytes_read = disk.act(&op.action);
+        last.bytes_read = disk.all(&op.action);
     }
     for action in workload.leaving() {
-        disk.act(&action);
+        disk.all(&action);
     }
     let paths = &workload.catalogue().paths;
     let named = disk
@@ -52,7 +52,11 @@ pub fn played(
 }
 
 impl InMemory {
-    /// Does one action; how many bytes it read.
+    /// Does one action, step by step; how many bytes it read.
+    fn all(&mut self, action: &FileAction) -> u64 {
+        action.steps().map(|step| self.act(&step)).sum()
+    }
+
     fn act(&mut self, action: &FileAction) -> u64 {
         match *action {
             FileAction::Open {

@@ -45,7 +45,16 @@ fn line(action: &FileAction, names: &FileCatalogue) -> String {
         }
         FileAction::Rename { from, to } => format!("rename {} {}", path(from), path(to)),
         FileAction::Delete { path: at, presence } => format!("delete {} {presence:?}", path(at)),
-        FileAction::SetEnd { .. } | FileAction::MakeDirectory { .. } | FileAction::RemoveDirectory { .. } => {
+        FileAction::SetEnd { .. }
+        | FileAction::MakeDirectory { .. }
+        | FileAction::RemoveDirectory { .. }
+        | FileAction::WriteFile { .. }
+        | FileAction::ReadFile { .. }
+        | FileAction::ReadBlock { .. }
+        | FileAction::ReadBack { .. }
+        | FileAction::LetGo { .. }
+        | FileAction::WriteBlock { .. }
+        | FileAction::LockWaiting { .. } => {
             panic!("no part of a pass")
         }
     }
@@ -69,11 +78,11 @@ fn digest(options: &DiskMixOptions, seed: u64, client: u32) -> String {
 #[test]
 fn the_first_three_passes_of_three_clients_have_their_golden_digests() {
     let options = DiskMixOptions::default();
-    assert_eq!(digest(&options, 1, 0), "7b6506a1d38f4d87b35fe9a3097368ae");
-    assert_eq!(digest(&options, 1, 1), "125e8325cea27a2b91628e1fc69f43e7");
+    assert_eq!(digest(&options, 1, 0), "9d7d746c313955b6ae642d89b1de5ccb");
+    assert_eq!(digest(&options, 1, 1), "a660e452e21a69ec1d6f153282571078");
     assert_eq!(
         digest(&options, u64::MAX, 119),
-        "04806ab2637504c73bd264a03c7d9bb0"
+        "f39b67f84b8cc39dc710237e2a612905"
     );
 }
 
@@ -87,8 +96,8 @@ fn so_have_the_variants() {
         true_offsets: true,
         ..DiskMixOptions::default()
     };
-    assert_eq!(digest(&legacy, 1, 0), "99e1ab3d9b7e39b79b198e1c345a8df7");
-    assert_eq!(digest(&wide, 1, 0), "59496809dc9b2a0e91409b644e774cb4");
+    assert_eq!(digest(&legacy, 1, 0), "f9b43fda548344a0b19575cc8c46bd9c");
+    assert_eq!(digest(&wide, 1, 0), "bc18b7851dcb82f92451ca8fb49a6604");
 }
 
 #[test]

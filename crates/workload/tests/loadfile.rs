@@ -168,6 +168,7 @@ impl Server {
                 self.expect(path, presence)?;
                 self.directories.remove(&path);
             }
+            _ => return Err("is of no load file"),
         }
         Ok(())
     }

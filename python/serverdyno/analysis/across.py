@@ -12,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import expm1, log1p
+from typing import TypeVar
 
 from serverdyno.analysis.improvement import Improvement, Verdict, margin_of, verdict_of_interval
+from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.slowdown import UNTOLD
+
+Told = TypeVar("Told", Improvement, AtLevel)
 
 
 def between_times(comparisons: Sequence[Comparison], apart_percent: float | None) -> tuple[Comparison, ...]:
@@ -25,19 +29,20 @@ def between_times(comparisons: Sequence[Comparison], apart_percent: float | None
     """
     return tuple(
         replace(
-            comparison, improvements=tuple(_of(found, apart_percent) for found in comparison.improvements)
+            comparison, improvements=tuple(apart(found, apart_percent) for found in comparison.improvements)
         )
         for comparison in comparisons
     )
 
 
-def _of(found: Improvement, apart_percent: float | None) -> Improvement:
+def apart(found: Told, apart_percent: float | None) -> Told:
+    """Return one difference of two experiments with what may be said of it."""
     if found.verdict in UNTOLD or found.low_percent is None or found.high_percent is None:
         return found
     if apart_percent is None:
         return replace(found, verdict=Verdict.NOT_SEPARATED)
-    apart = log1p(apart_percent / 100)
-    low, high = log1p(found.low_percent / 100) - apart, log1p(found.high_percent / 100) + apart
+    between = log1p(apart_percent / 100)
+    low, high = log1p(found.low_percent / 100) - between, log1p(found.high_percent / 100) + between
     margin, floor = margin_of(found.minimum_percent), margin_of(found.floor_percent)
     verdict = verdict_of_interval(low, high, margin, floor)
     if (

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 LEVEL = 0.05
 """Of experiments in which no claim would be right, at most this share has any."""
@@ -82,5 +82,7 @@ def _levels(primary_open: int, secondary_open: int) -> tuple[float, float]:
 @lru_cache(maxsize=256)
 def _beyond_range(configurations: int, degrees_of_freedom: float, level: float) -> float:
     """The two-sided p-value of a t that lies at Tukey's critical range."""
+    from scipy import stats  # noqa: PLC0415 (half of what a short report takes to import, and few need it)
+
     critical = float(stats.studentized_range.ppf(1 - level, configurations, degrees_of_freedom)) / np.sqrt(2)
     return 2 * float(special.stdtr(degrees_of_freedom, -critical))

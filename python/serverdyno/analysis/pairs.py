@@ -147,11 +147,18 @@ def _comparable_alone(comparison: Comparison, pair: Pair) -> Comparison:
 
 
 def verdict_of(comparisons: Sequence[Comparison]) -> Verdict:
-    """Return one verdict for a program to act on: the most alarming of all comparisons.
+    """Return one verdict for a program to act on: `most_alarming` of all comparisons."""
+    return most_alarming(
+        {improvement.verdict for comparison in comparisons for improvement in comparison.improvements}
+    )
+
+
+def most_alarming(found: Collection[Verdict]) -> Verdict:
+    """Return the most alarming verdict.
 
     In this order: slower, not comparable, the day not separated, too few repetitions, no difference shown, equivalent;
     faster only if all are.
-    Without any comparison: not comparable.
+    Without any verdict: not comparable.
     """
     alarming = (
         Verdict.SLOWER,
@@ -161,7 +168,6 @@ def verdict_of(comparisons: Sequence[Comparison]) -> Verdict:
         Verdict.NO_DIFFERENCE_SHOWN,
         Verdict.EQUIVALENT,
     )
-    if not comparisons:
+    if not found:
         return Verdict.NOT_COMPARABLE
-    found = {improvement.verdict for comparison in comparisons for improvement in comparison.improvements}
     return next((verdict for verdict in alarming if verdict in found), Verdict.FASTER)

@@ -35,7 +35,7 @@ from math import factorial, prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, SEED, Contrast, welch
 from serverdyno.analysis.curve import Throughput
@@ -167,10 +167,10 @@ def critical_value(others: int, degrees_of_freedom: int, confidence: float = CON
     nodes, weights = np.polynomial.hermite_e.hermegauss(_HERMITE)
     weights = weights / weights.sum()
     quantiles = (np.arange(_QUADRATURE) + 0.5) / _QUADRATURE
-    scales = np.sqrt(stats.chi2.ppf(quantiles, degrees_of_freedom) / degrees_of_freedom)
+    scales = np.sqrt(2 * special.gammaincinv(degrees_of_freedom / 2, quantiles) / degrees_of_freedom)
 
     def shortfall(d: float) -> float:
-        inside = stats.norm.cdf(nodes + np.sqrt(2) * d * scales[:, None]) ** others
+        inside = special.ndtr(nodes + np.sqrt(2) * d * scales[:, None]) ** others
         return float((inside @ weights).mean() - confidence)
 
     return float(optimize.brentq(shortfall, 0.0, 1000.0))

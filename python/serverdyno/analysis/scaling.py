@@ -32,7 +32,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from serverdyno.analysis.contrast import CONFIDENCE
 
@@ -187,7 +187,7 @@ class _Profile:
         self.best = self._start = self._fit({})
         degrees = len(x) - 3
         least = self._squares(self.best)
-        quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+        quantile = float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))
         self._allowed = least * (1 + quantile**2 / degrees)
         # Below this, sums of squares are rounding: the law is met exactly.
         self._exact = least < 1e-16 * len(x)

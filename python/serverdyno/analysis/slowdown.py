@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from math import log1p
 
-from serverdyno.analysis.improvement import Improvement, Verdict
+from serverdyno.analysis.comparability import Judged
+from serverdyno.analysis.improvement import Verdict
 
 TOLERATED_PERCENT = 2.0
 """What must be ruled out before a program is told that nothing is slower, where the plan states nothing larger."""
@@ -23,7 +24,7 @@ class Slowdown(StrEnum):
     CANT_TELL = "can't tell"
 
 
-def slowdown(improvements: Sequence[Improvement], tolerated_percent: float = TOLERATED_PERCENT) -> Slowdown:
+def slowdown(improvements: Sequence[Judged], tolerated_percent: float = TOLERATED_PERCENT) -> Slowdown:
     """Whether any figure is slower; can't tell where one is not comparable, or a slowdown is not ruled out.
 
     Ruled out is one of more than the minimum effect or the noise floor, and of `tolerated_percent` at least.
@@ -34,7 +35,7 @@ def slowdown(improvements: Sequence[Improvement], tolerated_percent: float = TOL
     return Slowdown.NONE if ruled_out else Slowdown.CANT_TELL
 
 
-def _ruled_out(found: Improvement, tolerated_percent: float) -> bool:
+def _ruled_out(found: Judged, tolerated_percent: float) -> bool:
     if found.verdict in UNTOLD or found.low_percent is None:
         return False
     tolerated = max(found.minimum_percent, found.floor_percent, tolerated_percent)

@@ -49,8 +49,17 @@ def bonnie(
             help="Bytes per read or write. The default is 16384; older programs used 8192.",
         ),
     ] = 16384,
-    seeks: Annotated[int, typer.Option(min=1, max=10**7, help="Seeks in all.")] = 4000,
-    seekers: Annotated[int, typer.Option(min=1, max=64, help="Seekers at the same time.")] = 3,
+    seeks: Annotated[int, typer.Option(min=1, max=10**7, help="Seeks of one Bonnie, in all.")] = 4000,
+    seekers: Annotated[int, typer.Option(min=1, max=64, help="Seekers of one Bonnie at the same time.")] = 3,
+    clients: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=16,
+            help="Bonnies at once, each with a session and a file of its own, which begin each phase together. "
+            "The row is of all together.",
+        ),
+    ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the places of the seeks.")] = 0,
     user: User = None,
     hours: Hours = 24.0,
@@ -58,33 +67,40 @@ def bonnie(
 ) -> None:
     """Run the six phases of Bonnie on a directory, an NFS export or an SMB share.
 
-    The file is removed at the end. This re-creates the program from its description. Its rows are not results of the
+    Each file is removed at the end. This re-creates the program from its description. Its rows are not results of the
     original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
     from serverdyno.tasks import bonnie as task  # noqa: PLC0415
 
-    wanted = task.Bonnie(size_mib=size_mib, chunk_bytes=chunk_bytes, seeks=seeks, seekers=seekers)
+    wanted = task.Bonnie(
+        size_mib=size_mib, chunk_bytes=chunk_bytes, seeks=seeks, seekers=seekers, clients=clients
+    )
     size_bytes = wanted.size_bytes
     place = server or directory
     typer.echo(f"File '{place.rstrip('/')}/{task.file_name()}', size: {size_bytes}", err=True)
+    if clients > 1:
+        typer.echo(f"{clients} at once, each with a file of that size. The row is of all together.", err=True)
     with target_at(directory, server, settings or (), user) as (url, target):
         phases = task.carry_out(target, url, wanted, seed, hours * 3600)
     if as_json:
         typer.echo(
-            json.dumps({"url": url, "size_bytes": size_bytes, "seeks": seeks, "phases": phases}, indent=1)
+            json.dumps(
+                {"url": url, "clients": clients, "size_bytes": size_bytes, "seeks": seeks, "phases": phases},
+                indent=1,
+            )
         )
         return
     label = machine or socket.gethostname().partition(".")[0]
-    rates = bonnie_rows.rates(phases, size_bytes, seeks)
+    rates = bonnie_rows.rates(phases, wanted.all_bytes, wanted.all_seeks)
     if html:
         typer.echo(bonnie_rows.html_row(label, size_bytes // MIB, rates), nl=False)
     else:
         typer.echo(bonnie_rows.HEAD + bonnie_rows.text_row(label, size_bytes // MIB, rates), nl=False)
-    _tell(phases, size_bytes)
+    _tell(phases, wanted.all_bytes)
 
 
-def _tell(phases: list[_native.BonniePhase], size_bytes: int) -> None:
+def _tell(phases: list[_native.BonniePhase], all_bytes: int) -> None:
     """What the original does not know: percentiles of the calls, and requests to the server."""
     typer.echo("\nBy call, as this program measured it:", err=True)
     typer.echo("phase      calls      p50 us      p99 us      max us  requests", err=True)
@@ -96,9 +112,9 @@ def _tell(phases: list[_native.BonniePhase], size_bytes: int) -> None:
             err=True,
         )
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if size_bytes < 2 * memory_bytes:
+    if all_bytes < 2 * memory_bytes:
         typer.echo(
-            f"The file is smaller than twice this machine's memory ({memory_bytes // MIB:,} MB): "
+            f"What is written is smaller than twice this machine's memory ({memory_bytes // MIB:,} MB): "
             "caches will answer most requests.",
             err=True,
         )

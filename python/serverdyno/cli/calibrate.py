@@ -32,7 +32,7 @@ def calibrate(
     from serverdyno.units import format_count  # noqa: PLC0415
 
     chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
-    terms = chosen.work.terms
+    terms = chosen.terms
     servers = [
         CalibrationServer(
             protocol,

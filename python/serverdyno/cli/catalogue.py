@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from serverdyno.store.experiment import Experiment
+    from serverdyno.tasks.experiment import TaskHead
 
 DEEPEST = 4
 """Folders inside one another that are searched."""
@@ -32,7 +33,7 @@ def list_experiments(
     from serverdyno import clean  # noqa: PLC0415
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.errors import DynoError, UserError  # noqa: PLC0415
-    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
+    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
 
     if not folder.is_dir():
         raise UserError(
@@ -42,8 +43,7 @@ def list_experiments(
     rows = []
     for found in experiments_below(folder):
         try:
-            opened = Experiment.open(found)
-            row = [f"{opened.head.created:%Y-%m-%d %H:%M}", opened.head.plan.name, *_told(opened)]
+            row = _row_of_tasks(found) if is_of_tasks(found) else _row(found)
         except DynoError as error:
             row = ["", "", "", f"can't be read: {error}", ""]
         rows.append([*row, f"{found}"])
@@ -61,7 +61,11 @@ def show(
     """Show an experiment: its plan and suite, the state of each run, and the path of its report."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
+    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
 
+    if is_of_tasks(experiment):
+        _show_tasks(experiment)
+        return
     opened, out = Experiment.open(experiment), standard_output()
     head = opened.head
     say(out, head.plan.title)
@@ -87,14 +91,62 @@ def show(
     say(out, f"report: {page}" if page.is_file() else f"no report yet; to write it: dyno report {experiment}")
 
 
+def _show_tasks(folder: Path) -> None:
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
+    from serverdyno.store.experiment import PAGE  # noqa: PLC0415
+    from serverdyno.tasks.experiment import TaskExperiment  # noqa: PLC0415
+
+    out = standard_output()
+    with TaskExperiment.open(folder) as opened:
+        head, missing = opened.head, opened.missing()
+        (records, failures, _), page = opened.records(), opened.report_folder().path / PAGE
+    say(out, head.plan.title)
+    made = f"{head.created:%Y-%m-%d %H:%M %Z} with Serverdyno {head.tool_version}"
+    say(out, f"plan {head.plan.name}, made {made}")
+    say(out, f"tasks: {', '.join(head.tasks)}; scale {head.plan.scale:g}")
+    say(out, f"state: {_state_of_tasks(head, records, failures)}")
+    for run in head.order:
+        done = len(head.tasks) - len(missing.get(run, ()))
+        failed = f": {failures[run].reason}" if run in failures else ""
+        say(out, f"  {run.folder}  {done} of {len(head.tasks)} tasks{failed}")
+    say(out, f"report: {page}" if page.is_file() else f"no report yet; to write it: dyno report {folder}")
+
+
 def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:
     """Folders that hold an experiment, without following links: `folder` itself, or those in it."""
-    if (folder / "experiment.json").is_file():
+    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
+
+    if (folder / "experiment.json").is_file() or is_of_tasks(folder):
         yield folder
     elif deepest:
         for child in sorted(folder.iterdir()):
             if child.is_dir() and not child.is_symlink():
                 yield from experiments_below(child, deepest - 1)
+
+
+def _row(folder: Path) -> list[str]:
+    """Date, plan, servers, state and the highest value. Raises DynoError."""
+    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
+
+    opened = Experiment.open(folder)
+    return [f"{opened.head.created:%Y-%m-%d %H:%M}", opened.head.plan.name, *_told(opened)]
+
+
+def _row_of_tasks(folder: Path) -> list[str]:
+    """The same of an experiment of tasks, which has no highest value. Raises DynoError."""
+    from serverdyno.tasks.experiment import TaskExperiment  # noqa: PLC0415
+
+    with TaskExperiment.open(folder) as opened:
+        head, (records, failures, _) = opened.head, opened.records()
+    state = _state_of_tasks(head, records, failures)
+    servers = ", ".join(configuration.name for configuration in head.configurations)
+    return [f"{head.created:%Y-%m-%d %H:%M}", head.plan.name, servers, state, ""]
+
+
+def _state_of_tasks(head: TaskHead, records: Sized, failures: Sized) -> str:
+    planned = len(head.order) * len(head.tasks)
+    state = "complete" if len(records) == planned else f"{len(records)} of {planned} tasks"
+    return f"{state}, {len(failures)} failed" if failures else state
 
 
 def _told(opened: Experiment) -> tuple[str, str, str]:
@@ -108,7 +160,7 @@ def _told(opened: Experiment) -> tuple[str, str, str]:
     state += f", {failed} failed" if failed else ""
     if not records:
         return servers, state, ""
-    terms = head.suite.work.terms
+    terms = head.suite.terms
     best = max(records, key=terms.throughput)
     height = terms.written(terms.throughput(best))
     return servers, state, f"{height} {terms.unit}, {best.configuration}, {best.clients} clients"

@@ -17,10 +17,10 @@ def register(app: typer.Typer) -> None:
     fleet = typer.Typer(
         no_args_is_help=True, help="Several machines that make load together.", epilog=EXAMPLE
     )
-    fleet.command("init", epilog=EXAMPLE)(init)
-    fleet.command("up")(up)
-    fleet.command("status")(status)
-    fleet.command("down")(down)
+    fleet.command("init", epilog=EXAMPLE, short_help="Make a fleet's folder and certificates.")(init)
+    fleet.command("up", short_help="Start the scheduler here, or all hosts of a file over SSH.")(up)
+    fleet.command("status", short_help="Show which nodes are there, and how they are.")(status)
+    fleet.command("down", short_help="End the nodes and the scheduler.")(down)
     app.add_typer(fleet, name="fleet")
 
 
@@ -43,6 +43,7 @@ def init(
     typer.echo(f"1. Copy {folder / NODES}/NAME to each node, as you would a private key.")
     typer.echo(f"2. Here: dyno fleet up {folder}")
     typer.echo("3. On each node: dyno node NAME")
+    typer.echo(f"A node on this machine needs no copy: dyno node {folder / NODES}/NAME")
 
 
 def up(
@@ -82,7 +83,12 @@ def status(folder: Folder) -> None:
     )
     for problem in found["problems"]:
         out.print(problem, markup=False)
-    if found["problems"] or not all(row["there"] for row in found["nodes"]):
+    if missing := [row["node"] for row in found["nodes"] if not row["there"]]:
+        out.print(
+            f"To start {missing[0]} on its machine: dyno node FOLDER, its copy of {folder / 'nodes' / missing[0]}",
+            markup=False,
+        )
+    if found["problems"] or missing:
         raise typer.Exit(1)
 
 

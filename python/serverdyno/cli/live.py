@@ -41,6 +41,7 @@ def open_experiments(
     from serverdyno.cli.output import say  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.live import browse, serve  # noqa: PLC0415
+    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
 
     wanted = folders or [Path("experiments")]
     if absent := [f"{folder}" for folder in wanted if not folder.is_dir()]:
@@ -48,7 +49,9 @@ def open_experiments(
             f"no such folder: {', '.join(absent)}",
             hint="`dyno run` and `dyno load` create the folder experiments.",
         )
-    found = list(dict.fromkeys(each for folder in wanted for each in experiments_below(folder)))
+    below = (each for folder in wanted for each in experiments_below(folder))
+    # Those of tasks have no load levels to draw.
+    found = list(dict.fromkeys(each for each in below if not is_of_tasks(each)))
     if not found:
         raise UserError(
             f"no experiment in or below {', '.join(map(str, wanted))}",

@@ -34,7 +34,8 @@ def progress_for(console: Console) -> Iterator[Progress]:
     if not console.is_interactive:
         yield PlainLines(console)
         return
-    with Live(console=console, refresh_per_second=8, transient=True) as live:
+    # Rich's own thread would write between a finished line and the lines below it, and erase one too many.
+    with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveLine(console, live)
 
 
@@ -101,7 +102,8 @@ class LiveLine(PlainLines):
         self._levels.append(record)
 
     def _show(self, line: Text) -> None:
-        self._live.update(Group(*map(Text, bars(self._levels[-MOST_BARS:])), line))
+        with interrupts.held():
+            self._live.update(Group(*map(Text, bars(self._levels[-MOST_BARS:])), line), refresh=True)
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
         """Remembers what is running; the chart begins anew with each run."""

@@ -8,9 +8,9 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +28,15 @@ NFS_EXAMPLE = (
 EXAMPLE = "Example: dyno reference http --port 8080"
 
 
+Bind = Annotated[
+    str,
+    typer.Option(
+        help="Address of this machine to listen on. Outside loopback, consent is given for the token in "
+        "DYNO_CONSENT_TOKEN alone; needs --port."
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
     references = typer.Typer(
@@ -43,13 +52,7 @@ def register(app: typer.Typer) -> None:
 
 def http(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 0,
-    bind: Annotated[
-        str,
-        typer.Option(
-            help="Address of this machine to listen on. Outside loopback, consent is given for the token in "
-            "DYNO_CONSENT_TOKEN alone; needs --port."
-        ),
-    ] = LOOPBACK,
+    bind: Bind = LOOPBACK,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
     body_bytes: Annotated[
         int | None,
@@ -87,6 +90,7 @@ def http(
     """Serve the WebBench tree from memory. For tests and calibration only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.servers.web import CONSENT_PATH  # noqa: PLC0415
 
     if list_faults:
         for name, meaning in _native.reference_faults():
@@ -99,7 +103,7 @@ def http(
         server = _native.ReferenceServer.start(
             port=port,
             bind=bind,
-            documents=consents_of(bind, port),
+            documents={f"{CONSENT_PATH}{token}": text for token, text in consents_of(bind, port, tls_port)},
             threads=threads,
             body_bytes=body_bytes,
             fault=fault,
@@ -123,16 +127,29 @@ def _serve(server: _native.ReferenceServer) -> None:
     server.stop()
 
 
-def consents_of(bind: str, port: int) -> dict[str, bytes]:
-    """What consents to load outside loopback: who knows the token of the environment. Raises UserError."""
+def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
+    """Whose load is consented to outside loopback, the token of the environment, and the document that says so.
+
+    Raises UserError.
+    """
+    from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.servers.reference import CONSENT_VARIABLE, consents  # noqa: PLC0415
+    from serverdyno.servers.local import CONSENT_VARIABLE  # noqa: PLC0415
 
     if bind == LOOPBACK:
-        return {}
-    if port == 0:
-        raise UserError("--bind needs --port: consent is given for one port")
-    return consents(f"{bind}:{port}", os.environ.get(CONSENT_VARIABLE))
+        return []
+    if 0 in ports:
+        raise UserError("--bind needs ports of your choice: consent is given for each of them")
+    token = os.environ.get(CONSENT_VARIABLE)
+    if token is None:
+        return []
+    lines = [_native.consent_document(f"{bind}:{port}", token) for port in ports if port is not None]
+    return [(token, "\n".join(lines).encode())]
+
+
+def consent_files(bind: str, port: int) -> dict[str, bytes]:
+    """The same as files in the root of each share. Raises UserError."""
+    return {f"serverdyno-{token}.txt": text for token, text in consents_of(bind, port)}
 
 
 def tls_of(
@@ -164,8 +181,28 @@ def tls_of(
     }
 
 
+CapacityMib = Annotated[
+    int,
+    typer.Option(min=1, max=2**24, help="Memory for files, in MiB; when it is used up, the disk is full."),
+]
+DurableHandles = Annotated[bool, typer.Option(help="Grant handles that outlive their connection.")]
+ContinuouslyAvailable = Annotated[
+    bool, typer.Option(help="Grant handles that outlive a restart of the server.")
+]
+PortmapperPort = Annotated[
+    int | None,
+    typer.Option(min=1, max=65535, help="Also be a portmapper there (111 is the usual port); left out: not."),
+]
+Udp = Annotated[bool, typer.Option("--udp", help="Also answer NFSv3, MOUNT and the portmapper over UDP.")]
+Delegations = Annotated[bool, typer.Option(help="Delegate files for reading to clients of NFSv4.1.")]
+OutageSeconds = Annotated[
+    float, typer.Option(min=0, max=3600, help="How long it is away when SIGHUP makes it start anew.")
+]
+
+
 def smb(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 0,
+    bind: Bind = LOOPBACK,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
     volumes: Annotated[int, typer.Option(min=1, max=16, help="Shares volume1, volume2 ...")] = 1,
     user: Annotated[
@@ -180,12 +217,13 @@ def smb(
     encryption: Annotated[str, typer.Option(help="off, auto or required.")] = "auto",
     oplocks: Annotated[bool, typer.Option(help="Grant oplocks and leases.")] = True,
     leases: Annotated[bool, typer.Option(help="Grant leases.")] = True,
-    capacity_mib: Annotated[
-        int,
-        typer.Option(
-            min=1, max=2**24, help="Memory for files, in MiB; when it is used up, the disk is full."
-        ),
-    ] = 1024,
+    directory_leases: Annotated[
+        bool, typer.Option(help="Grant leases of directories, too. Needs leases.")
+    ] = True,
+    durable_handles: DurableHandles = True,
+    continuously_available: ContinuouslyAvailable = False,
+    outage_s: OutageSeconds = 0.5,
+    capacity_mib: CapacityMib = 1024,
     counts: Annotated[
         Path | None,
         typer.Option(
@@ -195,7 +233,7 @@ def smb(
     fault: Annotated[str | None, typer.Option(help="Make this fault; see --list-faults.")] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files from memory over SMB 2 and 3 on loopback. For tests and calibration only."""
+    """Serve files from memory over SMB 2 and 3. For tests and calibration only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -203,14 +241,12 @@ def smb(
         for name, meaning in _native.reference_smb_faults():
             typer.echo(f"{name:<18} {meaning}")
         return
-    if user is not None and PASSWORD_VARIABLE not in os.environ:
-        raise UserError(
-            f"the password of {user} is missing: the variable {PASSWORD_VARIABLE} is not set",
-            hint=f"export {PASSWORD_VARIABLE}=...",
-        )
+    _check_password(user)
     try:
         server = _native.ReferenceSmbServer.start(
             port=port,
+            bind=bind,
+            files=consent_files(bind, port),
             threads=threads,
             shares=[f"volume{number}" for number in range(1, volumes + 1)],
             user=user,
@@ -221,51 +257,55 @@ def smb(
             encryption=encryption,  # type: ignore[arg-type]
             oplocks=oplocks,
             leases=leases,
+            directory_leases=directory_leases,
+            durable_handles=durable_handles,
+            continuously_available=continuously_available,
             capacity_bytes=capacity_mib * MIB,
             fault=fault,
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error
-    with counted(server, counts), contextlib.suppress(KeyboardInterrupt):
-        typer.echo(json.dumps({"port": server.port}))
-        signal.pause()
-    server.stop()
+    _serve_smb(server, counts, outage_s)
 
 
 def nfs(
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1, of NFS and MOUNT; 0: any free one.")
-    ] = 0,
-    portmapper_port: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=65535, help="Also be a portmapper there (111 is the usual port); left out: not."
-        ),
-    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of NFS and MOUNT; 0: any free one.")] = 0,
+    bind: Bind = LOOPBACK,
+    portmapper_port: PortmapperPort = None,
+    udp: Udp = False,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
     volumes: Annotated[int, typer.Option(min=1, max=16, help="Exports /volume1, /volume2 ...")] = 1,
+    directory: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Serve this directory, not memory, to whoever reaches the port; repeatable: /volume1, /volume2 ...",
+        ),
+    ] = None,
     flush: Annotated[
-        str, typer.Option(help="COMMIT and stable writes: honour, or ignore as with the export option async.")
+        str,
+        typer.Option(
+            help="COMMIT and stable writes: honour (in a directory: fsync), or ignore as with the export option async."
+        ),
     ] = "honour",
     max_transfer_bytes: Annotated[
         int, typer.Option(min=4096, max=2**20, help="Bytes of one READ or WRITE, at most.")
     ] = 2**20,
-    outage_s: Annotated[
-        float, typer.Option(min=0, max=3600, help="How long it is away when SIGHUP makes it start anew.")
-    ] = 0.5,
-    capacity_mib: Annotated[
-        int, typer.Option(min=1, max=2**24, help="Memory for files; beyond it the disk is full.")
-    ] = 1024,
+    outage_s: OutageSeconds = 0.5,
+    capacity_mib: CapacityMib = 1024,
     counts: Annotated[
         Path | None,
         typer.Option(
-            help="Unix socket to be made: who connects is sent the requests so far by procedure (JSON)."
+            help="Unix socket to be made: who connects is sent the requests so far by procedure, and of a directory "
+            "the syncs (JSON)."
         ),
     ] = None,
     fault: Annotated[str | None, typer.Option(help="Commit a fault; --list-faults names them.")] = None,
+    delegations: Delegations = True,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files in memory over NFSv3 on loopback: to calibrate the generator, not a product."""
+    """Serve files in memory, or a directory, over NFSv3 and NFSv4.1: for tests and calibration only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -276,9 +316,15 @@ def nfs(
     try:
         server = _native.ReferenceNfsServer.start(
             port=port,
+            bind=bind,
+            # Into a directory whoever can write there puts the consent.
+            files={} if directory else consent_files(bind, port),
             portmapper_port=portmapper_port,
+            udp=udp,
+            delegations=delegations,
             threads=threads,
-            exports=[f"/volume{number}" for number in range(1, volumes + 1)],
+            exports=[f"/volume{number}" for number in range(1, (len(directory or ()) or volumes) + 1)],
+            directories=[str(place.absolute()) for place in directory or ()],
             flush=flush,  # type: ignore[arg-type]  # checked there
             max_transfer_bytes=max_transfer_bytes,
             capacity_bytes=capacity_mib * MIB,
@@ -286,28 +332,66 @@ def nfs(
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error
-    restart = threading.Event()
-    signal.signal(signal.SIGHUP, lambda *_: restart.set())
-    with counted(server, counts), contextlib.suppress(KeyboardInterrupt):
+    _serve_nfs(server, counts, outage_s, tells_syncs=bool(directory))
+
+
+def _check_password(user: str | None) -> None:
+    """Raises UserError where a user has no password."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    if user is not None and PASSWORD_VARIABLE not in os.environ:
+        raise UserError(
+            f"the password of {user} is missing: the variable {PASSWORD_VARIABLE} is not set",
+            hint=f"export {PASSWORD_VARIABLE}=...",
+        )
+
+
+def _serve_smb(server: _native.ReferenceSmbServer, counts: Path | None, outage_s: float) -> None:
+    """Serve until the user ends it."""
+
+    def restart() -> dict[str, int]:
+        server.restart(outage_s=outage_s)
+        return {"open_files": server.open_files}
+
+    _serve_files(server, server.requests, counts, restart)
+
+
+def _serve_nfs(
+    server: _native.ReferenceNfsServer, counts: Path | None, outage_s: float, *, tells_syncs: bool
+) -> None:
+    """Serve until the user ends it."""
+
+    def all_counts() -> dict[str, int]:
+        return server.requests() | ({"syncs": server.syncs} if tells_syncs else {})
+
+    def restart() -> dict[str, int]:
+        lost = server.restart(outage_s=outage_s)
+        return {"restarts": server.restarts, "files_with_lost_writes": lost}
+
+    _serve_files(server, all_counts, counts, restart)
+
+
+def _serve_files(
+    server: _native.ReferenceSmbServer | _native.ReferenceNfsServer,
+    counts: Callable[[], dict[str, int]],
+    place: Path | None,
+    restart: Callable[[], dict[str, int]],
+) -> None:
+    """Serve until the user ends it; SIGHUP makes it start anew, and what that came to is printed."""
+    asked = threading.Event()
+    signal.signal(signal.SIGHUP, lambda *_: asked.set())
+    with counted(counts, place), contextlib.suppress(KeyboardInterrupt):
         typer.echo(json.dumps({"port": server.port}))
         while True:
-            restart.wait()
-            restart.clear()
-            lost = server.restart(outage_s=outage_s)
-            typer.echo(json.dumps({"restarts": server.restarts, "files_with_lost_writes": lost}))
+            asked.wait()
+            asked.clear()
+            typer.echo(json.dumps(restart()))
     server.stop()
 
 
-class Counting(Protocol):
-    """A server that counts its requests by name."""
-
-    def requests(self) -> dict[str, int]:
-        """So far."""
-
-
 @contextlib.contextmanager
-def counted(server: Counting, place: Path | None) -> Iterator[None]:
-    """Tells the server's counts to whoever connects to the socket `place`, which is removed at the end."""
+def counted(counts: Callable[[], dict[str, int]], place: Path | None) -> Iterator[None]:
+    """Tells a server's counts to whoever connects to the socket `place`, which is removed at the end."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     if place is None:
@@ -327,7 +411,7 @@ def counted(server: Counting, place: Path | None) -> Iterator[None]:
         while True:
             connection, _ = listener.accept()
             with contextlib.suppress(OSError), connection:
-                connection.sendall(json.dumps(server.requests()).encode())
+                connection.sendall(json.dumps(counts()).encode())
 
     threading.Thread(target=tell, daemon=True).start()
     try:

@@ -1,18 +1,22 @@
 """How far the monotonic clock of a node is from that of this process, and how well that is known.
 
-By an exchange of pings (RFC 5905, section 8, without the node's own two stamps): the node's time at the middle of the
-quickest round trip. The error is half of that round trip: the offset can't be further off, however uneven the two ways.
+By the four moments of an exchange (RFC 5905, section 8): no answer comes before it was said, and no request is heard
+before it was sent. Each bounds the offset on one side; the offset can't be further off than half of what is between the
+closest bounds, however uneven the two ways. Every request to a node is such an exchange: that which prepares a mix
+counts, and pings are sent only where it was slow.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from serverdyno.fleet.contract import Node
 from serverdyno.units import NS_PER_S
 
-PINGS = 12
+EXCHANGES = 12
+"""At most."""
+CLOSE_NS = 400_000
+"""An error that no further ping has to better. It is a bound: the offset itself is closer as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +40,17 @@ class ClockOffset:
 SAME_CLOCK = ClockOffset(0, 0)
 
 
-def measured(node: Node, pings: int = PINGS) -> ClockOffset:
-    """Ask a node for its time so many times. Raises DynoError where it is gone."""
+def measured(node: Node, exchanges: int = EXCHANGES) -> ClockOffset:
+    """By the last request to a node, and so many at most with pings. Raises DynoError where it is gone."""
     if node.on_this_clock:
         return SAME_CLOCK
-    best: ClockOffset | None = None
-    for _ in range(pings):
-        sent_ns = time.monotonic_ns()
+    least, most = node.exchange.bounds_ns()
+    for _ in range(exchanges - 1):
+        if most - least <= 2 * CLOSE_NS:
+            break
         node.ask("clock")
-        there_ns = int(node.answer())
-        round_trip_ns = time.monotonic_ns() - sent_ns
-        found = ClockOffset(there_ns - sent_ns - round_trip_ns // 2, (round_trip_ns + 1) // 2)
-        if best is None or found.error_ns < best.error_ns:
-            best = found
-    assert best is not None, "at least one ping"
-    return best
+        node.answer()
+        earliest, latest = node.exchange.bounds_ns()
+        least, most = max(least, earliest), min(most, latest)
+    # Clocks that were set right meanwhile may leave nothing between the bounds.
+    return ClockOffset((least + most) // 2, max(0, most - least + 1) // 2)

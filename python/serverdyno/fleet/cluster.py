@@ -1,7 +1,7 @@
 """The backend of many machines: nodes that have met at a Dask scheduler, as the controller holds them.
 
-A node that ends, stands still or can't be reached any more is lost within `SILENT_S` and a ping. Not for: who must be
-there (`membership.py`).
+A node that ends, stands still or can't be reached any more is lost within `SILENT_S` and a look; one that is short of
+CPU time is waited for (`silence.py`). Not for: who must be there (`membership.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -21,23 +21,38 @@ import psutil
 from distributed import Client
 
 from serverdyno.errors import DynoError
-from serverdyno.fleet import dask_settings, facts, link
+from serverdyno.fleet import dask_settings, facts, link, silence
+from serverdyno.fleet.contract import Exchange
 from serverdyno.fleet.folder import CONTROLLER, FleetFolder, host_and_port
+from serverdyno.fleet.packing import packed, unpacked
 from serverdyno.fleet.pipe import told_or_raised
+from serverdyno.fleet.silence import Silence
 from serverdyno.probes.noise import process_cpu_s
 
 Told = TypeVar("Told")
 
-PING_S = 0.5
-DOOR_S = 1.0
+LOOK_S = 1.2
+"""From one word of a node on a mix to the next: a mix of 2 s takes two, and no ping."""
+PING_S = 1.5
+"""From the last word of a node to a ping: longer than a look at a mix takes, so that the answers are words enough."""
+DOOR_S = 0.75
 SILENT_S = 3.0
-"""A node that answers no ping for so long is lost."""
+"""A node that answers no ping for so long is lost, if it had CPU time."""
 FACTS_S = 9.0
+AT_ONCE = 16
+"""Nodes that are asked what they are at the same time: each takes a TLS handshake first."""
 END_S = 5.0
+AGAIN_S = 0.1
+ENDED = "it has ended"
+UNREACHED = "its machine does not answer: it is down, or its link is cut"
+STANDS_STILL = "its machine is there, and it stands still: it was stopped (SIGSTOP), or has no CPU time"
+"""Why a node may be silent."""
 
 
 class DaskNode:
     """One node, as the controller holds it."""
+
+    look_s = LOOK_S
 
     def __init__(self, cluster: Cluster, name: str, address: str, told: dict[str, Any]) -> None:
         """`told`: see `facts.node_facts`."""
@@ -47,7 +62,9 @@ class DaskNode:
         self._cluster = cluster
         self._rpc = cluster.client.rpc(address)
         self._why, self._cpu_s, self._pid = "", 0.0, facts.pid_seen_from_here(told)
-        self._request: Future[dict[str, Any]] | None = None
+        self._request: Future[bytes] | None = None
+        self._exchange: Exchange | None = None
+        self._heard = Silence(SILENT_S, time.monotonic())
         self._gone = cluster.run(_event())
         self._watching = cluster.begin(self._watch())
 
@@ -63,6 +80,12 @@ class DaskNode:
         return bool(here["boot"] == there["boot"] and here["time"] == there["time"] != "unknown")
 
     @property
+    def exchange(self) -> Exchange:
+        """The last one."""
+        assert self._exchange is not None, "a request comes first"
+        return self._exchange
+
+    @property
     def on_this_machine(self) -> bool:
         """Whether the kernel is the same one."""
         return bool(facts.place()["boot"] == self.facts["place"]["boot"])
@@ -71,7 +94,12 @@ class DaskNode:
         """Send a request; `answer` gives what it came to."""
         if self.lost:
             raise self._loss()
-        self._request = self._cluster.begin(self._call(json.dumps({"do": do, "with": arguments})))
+        self._request = self._cluster.begin(self._call(packed({"do": do, "with": arguments})))
+
+    def answered(self, timeout_s: float) -> bool:
+        """Wait so long for the answer; true once there is one, or the node is lost."""
+        assert self._request is not None, "a request comes first"
+        return bool(wait([self._request], timeout_s).done)
 
     def answer(self) -> Any:
         """Wait for the answer. Raises what the node refused with, or DynoError where it is lost."""
@@ -83,7 +111,7 @@ class DaskNode:
             raise self._loss() from error
         if not answer:
             raise self._loss()
-        return told_or_raised(json.loads(answer["answer"]), answer["blob"])
+        return told_or_raised(*unpacked(answer))
 
     def cpu_s(self) -> float:
         """Of its process, where it runs on this machine; else it uses nothing here."""
@@ -102,25 +130,53 @@ class DaskNode:
     async def _release(self) -> None:
         await asyncio.wait_for(self._rpc.dyno_release(controller=self._cluster.controller), SILENT_S)
 
-    async def _call(self, request: str) -> dict[str, Any]:
+    async def _call(self, request: bytes) -> bytes:
         """The answer; nothing where the node is lost meanwhile."""
+        sent_ns = time.monotonic_ns()
         call = asyncio.ensure_future(self._rpc.dyno(request=request, controller=self._cluster.controller))
         gone = asyncio.ensure_future(self._gone.wait())
         await asyncio.wait({call, gone}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
         if not call.done():
             call.cancel()
-            return {}
-        return dict(call.result())
+            return b""
+        came_ns = time.monotonic_ns()
+        answer, late_s, heard_ns, said_ns = call.result()
+        self._exchange = Exchange(sent_ns, heard_ns, said_ns, came_ns)
+        self._heard.heard(time.monotonic(), late_s)
+        return bytes(answer)
 
     async def _watch(self) -> None:
-        while not self.lost:
-            try:
-                ping = self._rpc.dyno_ping(controller=self._cluster.controller)
-                await asyncio.wait_for(ping, SILENT_S)
-            except (OSError, TimeoutError):
-                self._lose(await self._silence())
-            await asyncio.sleep(PING_S)
+        """Ping it whenever nothing else is heard of it, until it is lost. An answer that comes late counts as one."""
+        ping: asyncio.Future[Any] | None = None
+        try:
+            while not self.lost:
+                if ping is None and (quiet_s := self._heard.quiet_s(time.monotonic())) < PING_S:
+                    await asyncio.sleep(PING_S - quiet_s)
+                    continue
+                ping = ping or asyncio.ensure_future(self._rpc.dyno_ping(controller=self._cluster.controller))
+                await asyncio.wait({ping}, timeout=silence.LOOK_S)
+                self._heard.look()
+                if ping.done() and ping.exception() is None:
+                    self._heard.heard(time.monotonic(), ping.result())
+                    ping = None
+                    continue
+                if ping.done():
+                    ping = None
+                    await asyncio.sleep(AGAIN_S)
+                await self._doubt()
+        finally:
+            if ping is not None:
+                ping.cancel()
+
+    async def _doubt(self) -> None:
+        """Give it up where it has ended, or is silent for too long."""
+        why = await self._silence()
+        if why == UNREACHED:
+            self._heard.look()  # the wait at the door was one, and a long one
+        now_s = time.monotonic()
+        if why == ENDED or self._heard.is_over(now_s, patient=why == STANDS_STILL):
+            self._lose(why)
 
     async def _silence(self) -> str:
         """Why it doesn't answer, as far as that can be told from here."""
@@ -128,11 +184,11 @@ class DaskNode:
         try:
             _, door = await asyncio.wait_for(asyncio.open_connection(*at), DOOR_S)
         except ConnectionRefusedError:
-            return "it has ended"
+            return ENDED
         except (OSError, TimeoutError):
-            return "its machine does not answer: it is down, or its link is cut"
+            return UNREACHED
         door.close()
-        return "its machine is there, and it stands still: it was stopped (SIGSTOP), or has no CPU time"
+        return STANDS_STILL
 
     def _lose(self, why: str) -> None:
         if not self.lost:
@@ -212,14 +268,16 @@ class Cluster:
 
     def facts(self, members: dict[str, str], patience_s: float = FACTS_S) -> dict[str, dict[str, Any] | None]:
         """What each says of itself; None of one that doesn't answer in time: it reads its files for that."""
+        until_s = time.monotonic() + patience_s
+        turns = asyncio.Semaphore(AT_ONCE)
 
         async def ask(address: str) -> dict[str, Any] | None:
-            try:
-                return dict(
-                    json.loads(await asyncio.wait_for(self.client.rpc(address).dyno_facts(), patience_s))
-                )
-            except (OSError, TimeoutError):
-                return None
+            async with turns:
+                asked = self.client.rpc(address).dyno_facts()
+                try:
+                    return dict(json.loads(await asyncio.wait_for(asked, until_s - time.monotonic())))
+                except (OSError, TimeoutError):
+                    return None
 
         async def ask_all() -> list[dict[str, Any] | None]:
             return list(await asyncio.gather(*(ask(address) for address in members.values())))
@@ -253,4 +311,4 @@ def wait_for(cluster: Cluster, names: Sequence[str], patience_s: float) -> dict[
         there = cluster.members()
         if all(name in there for name in names) or time.monotonic() >= until:
             return {name: there[name] for name in names if name in there}
-        time.sleep(min(PING_S, patience_s))
+        time.sleep(min(silence.LOOK_S, patience_s))

@@ -52,7 +52,9 @@ def open_section(protocol: Protocol[Any], access: Access, section: Mapping[str, 
     text = json.dumps(section)
 
     def opened(token: str | None) -> Target:
-        return Target.open(protocol.name, text, consent_token=token, password=access.password)
+        return Target.open(
+            protocol.name, text, consent_token=token, password=access.password, ticket=access.ticket
+        )
 
     return _consenting(protocol, access, opened)
 

@@ -1,14 +1,15 @@
 """The contract of a fleet's nodes: what a node can be asked, whichever way the question travels.
 
 A node is asked to `open` a target (deploy: it proves consent itself), to `start` a mix (prepare), to `go` at a moment
-of its own clock (start at), to `look` (sample), for its `tally` (collect), to `stop` (abort), and to take away what
-its clients have left; `worker.py` has them. Backends: processes of this machine (`processes.py`) and Dask distributed
-(`cluster.py`). Not for: what several nodes come to together (`fleet.py`).
+of its own clock (start at), to `look` (sample, and collect once the mix has ended), to `stop` (abort), and to take away
+what its clients have left; `worker.py` has them. Backends: processes of this machine (`processes.py`) and Dask
+distributed (`cluster.py`). Not for: what several nodes come to together (`fleet.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from serverdyno._native import SessionError
@@ -19,15 +20,44 @@ class FleetError(DynoError):
     """Nodes that a fleet must have are not there: no run can go on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """When a request was sent and its answer came, by this process's monotonic clock, and when it was heard and the
+    answer said, by that of the node.
+    """
+
+    sent_ns: int
+    heard_ns: int
+    said_ns: int
+    came_ns: int
+
+    def bounds_ns(self) -> tuple[int, int]:
+        """The least and the most that the node's clock is ahead of this one."""
+        return self.said_ns - self.came_ns, self.heard_ns - self.sent_ns
+
+
+Look = dict[str, Any] | tuple[dict[str, Any], bytes]
+"""How a mix stands on a node: whether it has `ended`, its `snapshot`, the name of a `link_down`. Once it has ended,
+what others used in the `window`, too, and the tally.
+"""
+
+
 class Node(Protocol):
-    """One place where load is made. `lost`: it has ended or is silent, and is asked no more."""
+    """One place where load is made. `lost`: it has ended or is silent, and is asked no more. `look_s`: the longest that
+    it waits before it says how a mix stands.
+    """
 
     name: str
     lost: bool
+    look_s: float
 
     @property
     def on_this_clock(self) -> bool:
         """Whether its monotonic clock is that of this process."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """The last one that has ended; of a node that is on this clock at once."""
 
     @property
     def on_this_machine(self) -> bool:
@@ -38,6 +68,9 @@ class Node(Protocol):
 
         Raises DynoError where the node is gone.
         """
+
+    def answered(self, timeout_s: float) -> bool:
+        """Wait so long for the answer; true once there is one, or the node is gone."""
 
     def answer(self) -> Any:
         """Wait for the answer. Raises what the node refused with, or DynoError where it is gone."""

@@ -16,19 +16,23 @@ from distributed import Security
 
 from serverdyno.fleet import certificates
 
-CONNECT_S = 2.0
+CONNECT_S = 20.0
+"""For a TLS handshake with a machine that is short of CPU time. Who is gone is noticed before (`cluster.py`)."""
+HEARTBEAT_S = 8.0
+"""From one word of a node to the scheduler to the next: 0.5 s by Dask's own rule, and 620 bytes each."""
 SETTINGS: dict[str, Any] = {
     "distributed.admin.event-loop": "asyncio",
     "distributed.admin.system-monitor.disk": False,
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.tick.interval": "1s",
     "distributed.admin.tick.limit": "10s",
     "distributed.comm.retry.count": 0,
     "distributed.comm.timeouts.connect": f"{CONNECT_S:g}s",
     "distributed.comm.timeouts.tcp": "20s",
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.work-stealing": False,
-    "distributed.scheduler.worker-ttl": "10s",
+    "distributed.scheduler.worker-ttl": f"{3 * HEARTBEAT_S:g}s",
     "distributed.scheduler.blocked-handlers": [
         "feed",
         "register_nanny_plugin",

@@ -19,7 +19,7 @@ import psutil
 
 import serverdyno
 from serverdyno import _native
-from serverdyno.probes.host import machine_facts, read
+from serverdyno.probes.host import machine_facts, read, tls_keys_logged
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 NAMESPACES = Path("/proc/self/ns")
@@ -94,4 +94,5 @@ def node_facts() -> dict[str, Any]:
             if link.isup and name != "lo"
         },
         "machine": machine_facts(),
+        "tls_keys_logged": tls_keys_logged(),
     }

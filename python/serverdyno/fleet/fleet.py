@@ -16,12 +16,15 @@ from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import clock
 from serverdyno.fleet.clock import ClockOffset
-from serverdyno.fleet.contract import Node, ask_all
+from serverdyno.fleet.contract import Look, Node, ask_all
+from serverdyno.units import NS_PER_S
 
-READY_LOOK_S = 0.01  # between two looks whether every client is ready
-LOOK_S = 1.0  # the longest look at a mix under way: who is lost in the meantime is noticed at its end
+TICK_S = 0.25  # the longest wait for one node before the others are looked at
 NOTICE_NS = 50_000_000  # from "every client is ready" to the start, for the word to reach every process
 FAR_NOTICE_NS = 250_000_000  # the same over a network
+FAR_NOTICE_EACH_NS = (
+    1_000_000  # and for each node: the word goes out to one after the other, 0.4 ms of CPU time each
+)
 UNSEEN: dict[str, Any] = {"others_cpu_s": None, "steal_cpu_s": None, "cpus": None}
 
 
@@ -89,14 +92,17 @@ class Fleet:
         """`workspaces`: the name that all of them give to those of their clients."""
         self.places, self.workspaces, self.disclosed = places, workspaces, disclosed
         self.figures: list[NodeFigures] = []
-        self.serving: Node | None = None
-        """The node on which the server runs: its loss ends a mix, too."""
+        self.serving: list[tuple[Node, str]] = []
+        """Nodes on which the server runs, and what of it: their loss ends a mix, too."""
         self._most_clients = 0
+        self._told: dict[Node, dict[str, Any]] = {}
+        """The document that each node knows."""
 
-    def serve_from(self, node: Node, disclosed: Mapping[str, Any]) -> None:
-        """Take note of the node on which the server runs, and of what a reader must know of it."""
-        self.serving = node
-        self.disclosed = {**(self.disclosed or {}), "serving": [disclosed]}
+    def serve_from(self, places: Sequence[tuple[Node, str, Mapping[str, Any]]]) -> None:
+        """Take note of each node on which the server runs, what of it, and what a reader must know of the node."""
+        self.serving = [(node, what) for node, what, _ in places]
+        each = {node.name: machine for node, _, machine in places}
+        self.disclosed = {**(self.disclosed or {}), "serving": [*each.values()]}
 
     @property
     def nodes(self) -> list[Node]:
@@ -107,9 +113,14 @@ class Fleet:
         """Start one mix on all of them. Raises as `_native.prepare` does."""
         parts = self._documents(document)
         self._most_clients = max(self._most_clients, document["clients"])
+        told, self._told = self._told, {}
+        changes = [
+            _changes(told.get(node), part) | {"timeout_s": node.look_s} for node, part in parts.items()
+        ]
+        looks = ask_all([*parts], "start", changes)
+        self._told = told | parts
         offsets = [clock.measured(node) for node in parts]
-        ask_all(list(parts), "start", [{"document": part} for part in parts.values()])
-        return FleetLoad(self, list(parts), offsets, document["clients"])
+        return FleetLoad(self, parts, offsets, looks)
 
     def begun(self) -> bool:
         """Say whether any workspace was ever begun."""
@@ -145,6 +156,13 @@ class Fleet:
         return parts
 
 
+def _changes(known: dict[str, Any] | None, document: dict[str, Any]) -> dict[str, Any]:
+    """What a node must be told of a document: all of it, or what differs from the one that it knows."""
+    if known is None or known.keys() != document.keys():
+        return {"document": document, "anew": True}
+    return {"document": {key: told for key, told in document.items() if known[key] != told}, "anew": False}
+
+
 OF_THE_LAST = ("elapsed_s", "p99_ms")
 """Of a snapshot: the figure of the node that is farthest or slowest stands for all."""
 
@@ -153,40 +171,69 @@ class FleetLoad:
     """A mix under way on several nodes; used as a `_native.Load`."""
 
     def __init__(
-        self, fleet: Fleet, nodes: Sequence[Node], offsets: Sequence[ClockOffset], clients: int
+        self,
+        fleet: Fleet,
+        parts: Mapping[Node, Mapping[str, Any]],
+        offsets: Sequence[ClockOffset],
+        looks: Sequence[Look],
     ) -> None:
-        self._fleet, self._nodes, self._offsets, self._clients = fleet, nodes, offsets, clients
-        self._going = False
+        """`parts`: the document of each node. `looks`: of each, when its clients were ready or a moment was over."""
+        self._fleet, self._parts, self._nodes, self._offsets = fleet, parts, list(parts), offsets
+        self._is_going = False
+        self._start_ns: int | None = None
         self._started_unix_s: float | None = None
-        self._looks: list[dict[str, Any]] = []
-        self._look(0.0)
+        self._asked: set[Node] = set()
+        self._looks: dict[Node, dict[str, Any]] = {}
+        self._tallies: dict[Node, tuple[dict[str, Any], bytes]] = {}
+        for node, look in zip(parts, looks, strict=True):
+            self._take(node, look)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the start, by the clock of this machine, and not less than a node has said; 0 before it."""
+        if self._start_ns is None:
+            return 0.0
+        here_s = (time.monotonic_ns() - self._start_ns) / NS_PER_S
+        said_s: list[float] = [look["snapshot"]["elapsed_s"] for look in self._looks.values()]
+        return max(0.0, here_s, *said_s)
 
     def snapshot(self) -> _native.Snapshot:
         """Return where it stands, as of the last look."""
-        parts = [look["snapshot"] for look in self._looks]
+        parts = [look["snapshot"] for look in self._looks.values()]
         snapshot = {name: sum(part[name] for part in parts) for name in parts[0] if name not in OF_THE_LAST}
         for name in OF_THE_LAST:
             snapshot[name] = max((part[name] for part in parts if part[name] is not None), default=None)
         return snapshot  # type: ignore[return-value]
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for its end; true once it has come."""
-        until = time.monotonic() + timeout_s
+        """Wait for its end; true once it has come. Raises DynoError where a node is lost, or its way to the server."""
+        until_s = time.monotonic() + timeout_s
         while True:
-            left_s = max(0.0, until - time.monotonic())
-            if self._look(min(left_s, LOOK_S if self._going else READY_LOOK_S)):
-                return True
-            if time.monotonic() >= until:
-                return False
+            if not self._is_going and all(self._is_ready(node) for node in self._nodes):
+                self._go()
+            self._ask()
+            tick_s = min(until_s, time.monotonic() + TICK_S)
+            for node in [node for node in self._nodes if node in self._asked]:
+                if node.answered(max(0.0, tick_s - time.monotonic())):
+                    self._asked.discard(node)
+                    self._take(node, node.answer())
+            self._check()
+            ended = all(look["ended"] for look in self._looks.values())
+            if ended or time.monotonic() >= until_s:
+                return ended
 
     def stop(self) -> None:
         """End it early on all nodes that are left, and wait for none that is lost any more."""
+        self._is_going = True
+        self._asked.clear()
         self._nodes = [node for node in self._nodes if _stopped(node)]
+        self._looks = {node: self._looks[node] for node in self._nodes}
 
     def result(self) -> _native.MixResult:
         """Return what all of them counted. Raises as `_native.Load.result` does."""
-        tallies = ask_all(self._nodes, "tally")
-        seen = ask_all(self._nodes, "machine")
+        missing = [node for node in self._nodes if node not in self._tallies]
+        self._tallies |= dict(zip(missing, ask_all(missing, "tally"), strict=True))
+        told = [self._tallies[node] for node in self._nodes]
         self._fleet.figures = [
             # What others used of this machine is measured here, for all that run on it.
             NodeFigures(
@@ -195,38 +242,67 @@ class FleetLoad:
                 offset,
                 **(UNSEEN if node.on_this_machine else machine),
             )
-            for node, tally, offset, machine in zip(self._nodes, tallies, self._offsets, seen, strict=True)
+            for node, (machine, tally), offset in zip(self._nodes, told, self._offsets, strict=True)
         ]
-        result = _native.merge(tallies)
+        result = _native.merge([tally for _, tally in told])
         # By the clock of this machine, whatever those of the nodes say.
         result["started_unix_s"] = self._started_unix_s or result["started_unix_s"]
         return result
 
-    def _look(self, timeout_s: float) -> bool:
-        self._looks = ask_all(self._nodes, "look", [{"timeout_s": timeout_s}] * len(self._nodes))
-        if (serving := self._fleet.serving) is not None and serving.lost:
-            serving.ask("clock")  # raises, with what is known of the loss
-        for node, look in zip(self._nodes, self._looks, strict=True):
-            if look["link_down"] is not None:
-                raise DynoError(
-                    f"the link {look['link_down']} of {node.name} is down, over which it reaches the server",
-                    hint="Once it is up again, dyno resume does what is missing.",
-                )
-        ended = all(look["ended"] for look in self._looks)
-        ready = sum(look["snapshot"]["clients_prepared"] for look in self._looks)
-        # A node whose engine failed has ended, and is waited for no more.
-        if not self._going and (ready >= self._clients or any(look["ended"] for look in self._looks)):
-            self._going = True
-            self._go()
-        return ended
+    def _is_ready(self, node: Node) -> bool:
+        """Whether its clients are, or never will be."""
+        look = self._looks[node]
+        return bool(
+            look["ended"] or look["snapshot"]["clients_prepared"] >= self._parts[node]["part"]["clients"]
+        )
+
+    def _ask(self) -> None:
+        """Ask each node for its next look that has none under way, and news to come."""
+        for node in self._nodes:
+            news = not self._looks[node]["ended"] if self._is_going else not self._is_ready(node)
+            if news and node not in self._asked:
+                node.ask("look", timeout_s=node.look_s)
+                self._asked.add(node)
+
+    def _take(self, node: Node, look: Look) -> None:
+        """Take note of how it stands on a node, and of what was counted there once it has ended."""
+        if isinstance(look, tuple):
+            look, tally = look
+            self._tallies[node] = (look.pop("window"), tally)
+        self._looks[node] = look
+
+    def _check(self) -> None:
+        """Raises DynoError where the way of a node to the server is down, or a node is lost on which it runs."""
+        for serving, what in self._fleet.serving:
+            if serving.lost:
+                _tell_loss(serving, what)
+        for node, look in self._looks.items():
+            if look["link_down"] is None:
+                continue
+            raise DynoError(
+                f"the link {look['link_down']} of {node.name} is down, over which it reaches the server",
+                hint="Once it is up again, dyno resume does what is missing.",
+            )
 
     def _go(self) -> None:
+        self._is_going = True
         near = all(node.on_this_clock for node in self._nodes)
-        notice_ns = NOTICE_NS if near else FAR_NOTICE_NS
-        start_ns = time.monotonic_ns() + notice_ns
-        self._started_unix_s = time.time() + notice_ns / 1e9
-        moments = [{"start_monotonic_ns": start_ns + offset.offset_ns} for offset in self._offsets]
-        ask_all(self._nodes, "go", moments)
+        notice_ns = NOTICE_NS if near else FAR_NOTICE_NS + FAR_NOTICE_EACH_NS * len(self._nodes)
+        self._start_ns = time.monotonic_ns() + notice_ns
+        self._started_unix_s = time.time() + notice_ns / NS_PER_S
+        for node, offset in zip(self._nodes, self._offsets, strict=True):
+            if not self._looks[node]["ended"]:
+                moment_ns = self._start_ns + offset.offset_ns
+                node.ask("go", start_monotonic_ns=moment_ns, timeout_s=node.look_s)
+                self._asked.add(node)
+
+
+def _tell_loss(serving: Node, what: str) -> None:
+    """Raises DynoError with what is known of the loss of a node, and what of the server went with it."""
+    try:
+        serving.ask("clock")
+    except DynoError as error:
+        raise DynoError(f"{error}; {what} went with it", hint=error.hint) from error
 
 
 def _stopped(node: Node) -> bool:

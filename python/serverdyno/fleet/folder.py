@@ -75,7 +75,7 @@ class NodeFolder:
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{path} is not a node's folder of a fleet: {error}",
-                hint=f"dyno fleet init makes one for each node, under {NODES}/; copy it to the node.",
+                hint=f"dyno fleet init makes one for each node, {NODES}/NAME of the fleet; copy that to the node.",
             ) from error
 
     @property

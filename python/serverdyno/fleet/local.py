@@ -17,6 +17,7 @@ from serverdyno.plan.model import Mix
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
 PREFLIGHT_S = 0.3
+OnTick = Callable[[float, "_native.Snapshot"], None]
 
 
 def stream_seed(seed: int, repetition: int, mix: int) -> int:
@@ -29,23 +30,22 @@ def stream_seed(seed: int, repetition: int, mix: int) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
-def run_mix(
-    mix: Mix, setup: LoadSetup, seed: int, on_tick: Callable[[_native.Snapshot], None]
-) -> _native.MixResult:
+def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> _native.MixResult:
     """Runs one mix to its end and returns what was counted.
 
-    `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times a second
-    in between. Raises UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
+    `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times a second in
+    between, with the seconds since the start and where the mix stands: of a fleet as its nodes said last. Raises
+    UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
     """
     try:
         load = _started(mix, setup, seed)
     except (ValueError, OSError) as error:
         raise _impossible(mix, error) from error
     try:
-        on_tick(load.snapshot())
-        while not load.wait(_until_next_look(load.snapshot()["elapsed_s"], mix)):
-            on_tick(load.snapshot())
-        on_tick(load.snapshot())
+        on_tick(_elapsed_s(load), load.snapshot())
+        while not load.wait(_until_next_look(_elapsed_s(load), mix)):
+            on_tick(_elapsed_s(load), load.snapshot())
+        on_tick(_elapsed_s(load), load.snapshot())
     except BaseException:
         load.stop()
         load.wait(STOP_WAIT_S)
@@ -93,7 +93,7 @@ def preflight(
     setup: LoadSetup,
     mix: Mix,
     length_s: float = PREFLIGHT_S,
-    on_tick: Callable[[_native.Snapshot], None] = lambda _: None,
+    on_tick: OnTick = lambda *_: None,
 ) -> _native.MixResult:
     """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
 
@@ -110,7 +110,9 @@ def preflight(
         think_time_s=0.0,
         rate_per_s=None,
     )
-    result = run_mix(short, setup, seed=0, on_tick=on_tick)
+    work = setup.suite.work
+    calm = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
+    result = run_mix(short, replace(setup, suite=calm), seed=0, on_tick=on_tick)
     if result["errors"]:
         worst = max(result["errors"], key=lambda error: error["count"])
         if worst["advice"] is not None:
@@ -141,6 +143,11 @@ def _shares(setup: LoadSetup) -> int:
 def _preflight_clients(setup: LoadSetup) -> int:
     shares = _shares(setup)
     return min(shares, setup.bounds.max_clients if setup.bounds else shares)
+
+
+def _elapsed_s(load: _native.Load | FleetLoad) -> float:
+    """Since the start. What a fleet's nodes said last may be some time old."""
+    return load.elapsed_s if isinstance(load, FleetLoad) else load.snapshot()["elapsed_s"]
 
 
 def _until_next_look(elapsed_s: float, mix: Mix) -> float:

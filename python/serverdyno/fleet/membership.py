@@ -17,12 +17,14 @@ from serverdyno import _native
 from serverdyno.errors import ConsentError, DynoError, UserError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import facts
-from serverdyno.fleet.cluster import FACTS_S, PING_S, Cluster, DaskNode
+from serverdyno.fleet.cluster import FACTS_S, Cluster, DaskNode
 from serverdyno.fleet.contract import FleetError, ask_each
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.folder import FleetFolder
 from serverdyno.fleet.lease import LEASE_S
+from serverdyno.fleet.node_team import ServerNode
 from serverdyno.fleet.processes import WORKSPACES_BITS
+from serverdyno.fleet.silence import LOOK_S
 from serverdyno.plan.model import GeneratorPlan
 from serverdyno.probes.host import MOMENTARY
 
@@ -52,12 +54,12 @@ def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None 
 
 def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, Any] | None]:
     """What the nodes say of themselves, once those are free whose last controller was killed, or in any case soon."""
-    until = time.monotonic() + LEASE_S + PING_S
+    until = time.monotonic() + 2 * LEASE_S
     while True:
         told = cluster.facts(there, max(PATIENCE_S, FACTS_S))
         if time.monotonic() >= until or not any(one is not None and one["in_use"] for one in told.values()):
             return told
-        time.sleep(PING_S)
+        time.sleep(LOOK_S)
 
 
 def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:
@@ -110,16 +112,19 @@ def _lasting(machine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def fleet_at(
+def fleet_at(  # noqa: PLR0913 (what a load is made with)
     path: Path,
     generator: GeneratorPlan,
     target: _native.Target,
     secret: dict[str, str | None],
     apart: Collection[str] = (),
+    *,
+    load_file: str | None = None,
 ) -> Iterator[Fleet]:
     """The fleet of a folder, each node having opened the target for itself.
 
-    `generator`: threads of each node, and their weights. `apart`: nodes that serve, and make no load. Raises DynoError.
+    `generator`: threads of each node, and their weights. `apart`: nodes that serve, and make no load. `load_file`: what
+    clients replay, packed. Raises DynoError.
     """
     folder = FleetFolder.open(path)
     with backend.connected(folder) as cluster:
@@ -132,7 +137,7 @@ def fleet_at(
                 "section": target.section,
                 "secrets": secret,
                 "workspaces": workspaces,
-                "load_file": None,
+                "load_file": load_file,
             }
             _open(nodes, target, wanted)
             places = placed(nodes, weights(nodes, generator.weights), _cpus(nodes, generator.threads))
@@ -160,16 +165,17 @@ def check_known(folder: FleetFolder, serving: Collection[str]) -> None:
 
 
 @contextmanager
-def server_node(path: Path, name: str) -> Iterator[DaskNode]:
-    """A node of a fleet for a server, until the block ends. Raises DynoError."""
+def server_nodes(path: Path, names: Sequence[str]) -> Iterator[dict[str, ServerNode]]:
+    """Nodes of a fleet for servers, by their names, until the block ends. Raises DynoError."""
     folder = FleetFolder.open(path)
-    check_known(folder, [name])
+    check_known(folder, names)
     with backend.connected(folder) as cluster:
-        [node] = all_nodes(cluster, [name])
+        nodes = all_nodes(cluster, names)
         try:
-            yield node
+            yield {node.short_name: ServerNode(node, node.host, disclosed_node(node)) for node in nodes}
         finally:
-            node.end()
+            for node in nodes:
+                node.end()
 
 
 def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:

@@ -28,23 +28,31 @@ from serverdyno.fleet import dask_settings, link
 from serverdyno.fleet.facts import node_facts
 from serverdyno.fleet.folder import NodeFolder, host_and_port
 from serverdyno.fleet.lease import LEASE_S
+from serverdyno.fleet.packing import packed, unpacked
 from serverdyno.fleet.pipe import refusal
+from serverdyno.fleet.silence import LOOK_S, Lateness, Silence
 from serverdyno.fleet.worker import Worker
 from serverdyno.servers import abandoned
 
-LEASE_LOOK_S = 0.5
 JOIN_S = 20.0
 AGAIN_S = 2.0
+Answer = tuple[bytes, float, int, int]
+"""Packed, how late this node was lately, and when the request was heard and the answer said, ns of its clock."""
 
 
 class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own here
     """A member of Dask's cluster that takes no tasks, and answers ours."""
 
     def __init__(
-        self, *arguments: Any, refused: dask_settings.RefusedConnections, end: asyncio.Event, **options: Any
+        self,
+        *arguments: Any,
+        refused: dask_settings.RefusedConnections,
+        end: asyncio.Event,
+        say: Callable[[str], None],
+        **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
-        self._end = end
+        self._end, self._say = end, say
         self.handlers |= {"dyno": self.dyno, "dyno_ping": self.dyno_ping, "dyno_facts": self.dyno_facts}
         self.handlers |= {"dyno_end": self.dyno_end, "dyno_release": self.dyno_release}
         self._refused = refused
@@ -52,26 +60,40 @@ class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own h
         # One after another, in the order in which they come; Dask's own thread stays free for pings.
         self._requests = ThreadPoolExecutor(1, "requests")
         self._controller: str | None = None
-        self._heard_s = 0.0
+        self._silence = Silence(LEASE_S, time.monotonic())
+        self._lateness = Lateness(time.monotonic())
 
-    async def dyno(self, request: str, controller: str) -> dict[str, Any]:
-        """Answer one request, as `pipe.py` has it."""
+    async def dyno(self, request: bytes, controller: str) -> Answer:
+        """Answer one request, as `pipe.py` has it, packed."""
+        heard_ns = self._place.clock()
         if not self._is_let_to(controller):
             answer, blob = refusal(RuntimeError(f"{self.name} is in use by another controller")), None
         else:
-            asked = json.loads(request)
+            asked, _ = unpacked(request)
             if asked["do"] == "clock":
                 # At once, and not behind another request: what passes here is error.
-                return {"answer": json.dumps({"told": self._place.clock()}), "blob": None}
+                return self._answer(heard_ns, {"told": None})
+            if asked["do"] == "stop":
+                self._place.hurry()
             loop = asyncio.get_running_loop()
             answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
-        return {"answer": json.dumps(answer), "blob": blob}
+            if asked["do"] == "serve" and "told" in answer:
+                # Whoever runs the node is told for whom its machine consents to load.
+                url, server = answer["told"]["access"]["url"], asked["with"]["server"]
+                self._say(f"{self.name} serves {server} at {url}, and consents to the load of {controller}")
+        return self._answer(heard_ns, answer, blob)
 
-    async def dyno_ping(self, controller: str | None = None) -> str:
-        """Say that it is there; `controller` wants to keep it."""
+    def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> Answer:
+        """An answer is a word of this node, as a ping is: with how late it was lately."""
+        late_s = self._lateness.lately_s(time.monotonic())
+        return packed(answer, blob), late_s, heard_ns, self._place.clock()
+
+    async def dyno_ping(self, controller: str | None = None) -> float:
+        """Say that it is there, by how late it was lately, s; `controller` wants to keep it."""
+        now_s = time.monotonic()
         if controller is not None and controller == self._controller:
-            self._heard_s = time.monotonic()
-        return "there"
+            self._silence.heard(now_s)
+        return self._lateness.lately_s(now_s)
 
     async def dyno_facts(self) -> str:
         """Say what it is."""
@@ -89,24 +111,31 @@ class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own h
 
     async def watch(self) -> None:
         """End the load of a controller that is not heard of any more."""
+        self._lateness = Lateness(time.monotonic())  # joining is no look
         while True:
-            await asyncio.sleep(LEASE_LOOK_S)
+            await asyncio.sleep(LOOK_S)
+            now_s = time.monotonic()
+            if self._lateness.look(now_s) > LOOK_S:
+                self._silence.stood_still(now_s)
+            self._silence.look()
             if self._controller is not None and not self._is_in_use():
                 await self.abandon()
 
     async def abandon(self) -> None:
         """End everything that is under way, behind the request that is being answered."""
         self._controller = None
+        self._place.hurry()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._requests, self._place.abandon)
 
     def _is_in_use(self) -> bool:
-        return self._controller is not None and time.monotonic() - self._heard_s < LEASE_S
+        return self._controller is not None and not self._silence.is_over(time.monotonic())
 
     def _is_let_to(self, controller: str) -> bool:
         if self._is_in_use() and controller != self._controller:
             return False
-        self._controller, self._heard_s = controller, time.monotonic()
+        self._controller = controller
+        self._silence.heard(time.monotonic())
         return True
 
 
@@ -138,6 +167,9 @@ async def _stay(
             pass  # it may come
         except (DynoError, OSError, TimeoutError) as error:
             say(f"not joined: {error}")
+        if not folder.path.exists():
+            say(f"{folder.path} was taken away: this node is of no fleet any more")
+            return
         if not end.is_set():
             await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=AGAIN_S)
 
@@ -166,6 +198,7 @@ async def _join(
             folder.address,
             refused=refused,
             end=end,
+            say=say,
             name=folder.name,
             host=_own_address(folder.at),
             nthreads=1,

@@ -4,6 +4,7 @@ its tally says.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,11 @@ class NodeWindow:
         self._closes_s = window["length_s"] - window.get("ramp_down_s", 0.0)
         self._cpus = cpus
         self._samples: list[tuple[CpuTime, float]] = []
+
+    def until_due_s(self, elapsed_s: float) -> float:
+        """Return the time until the next sample; infinite once both are taken."""
+        due = (self._opens_s, self._closes_s)[len(self._samples) :]
+        return max(0.001, due[0] - elapsed_s) if due else math.inf
 
     def look(self, elapsed_s: float) -> None:
         """Take the sample that is due so long after the start of the mix."""

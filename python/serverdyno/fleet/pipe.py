@@ -1,7 +1,7 @@
 """What a node and whoever asks it say to each other: a JSON document each way, and a tally as bytes.
 
-A request is `{"number": N, "do": NAME, "with": {...}}`; the answer, under the same number, `{"told": ...}`,
-`{"bytes": true}` with the bytes behind it, or `{"refused": KIND, "why": [...]}`, with the `hint` of an error of ours.
+A request is `{"number": N, "do": NAME, "with": {...}}`; the answer, under the same number, `{"told": ...}`, of a tally
+with its bytes behind it, or `{"refused": KIND, "why": [...]}`, with the `hint` of an error of ours.
 Not for: what the requests do (`worker.py`).
 """
 
@@ -32,10 +32,12 @@ def refusal(error: Exception) -> dict[str, Any]:
 
 
 def told_or_raised(answer: dict[str, Any], blob: bytes | None) -> Any:
-    """Return what an answer says. Raises what the request was refused with."""
+    """Return what an answer says, with the bytes behind it if there are any. Raises what the request was refused
+    with.
+    """
     if "refused" in answer:
         error = REFUSALS[answer["refused"]](*answer["why"])
         if isinstance(error, DynoError):
             error.hint = answer.get("hint")
         raise error
-    return answer["told"] if blob is None else blob
+    return answer["told"] if blob is None else (answer["told"], blob)

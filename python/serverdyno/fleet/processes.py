@@ -9,6 +9,7 @@ import json
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import Pipe
@@ -20,7 +21,7 @@ import psutil
 from serverdyno import _native
 from serverdyno._native import SessionError
 from serverdyno.errors import DynoError
-from serverdyno.fleet.contract import ask_all
+from serverdyno.fleet.contract import Exchange, ask_all
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.pipe import told_or_raised
 from serverdyno.probes.noise import process_cpu_s
@@ -32,6 +33,8 @@ END_S = 5.0
 
 class WorkerProcess:
     """One generator process, as its parent holds it."""
+
+    look_s = 0.25
 
     def __init__(self, number: int, of: int) -> None:
         self.name = f"generator process {number + 1} of {of}"
@@ -51,6 +54,12 @@ class WorkerProcess:
         return True
 
     @property
+    def exchange(self) -> Exchange:
+        """One of no length."""
+        now_ns = time.monotonic_ns()
+        return Exchange(now_ns, now_ns, now_ns, now_ns)
+
+    @property
     def on_this_machine(self) -> bool:
         """It is."""
         return True
@@ -63,6 +72,10 @@ class WorkerProcess:
         except OSError as error:
             raise self._ended() from error
 
+    def answered(self, timeout_s: float) -> bool:
+        """Wait so long for the answer."""
+        return bool(wait([self._pipe], timeout_s))
+
     def answer(self) -> Any:
         """Wait for the answer. Raises what the worker refused with, or DynoError where it has ended."""
         while True:
@@ -70,7 +83,7 @@ class WorkerProcess:
                 raise DynoError(f"{self.name} gives no answer", hint="It may have been stopped (SIGSTOP).")
             try:
                 answer = json.loads(self._pipe.recv_bytes())
-                blob = self._pipe.recv_bytes() if answer.get("bytes") else None
+                blob = self._pipe.recv_bytes() if answer["bytes"] else None
             except (EOFError, OSError) as error:
                 raise self._ended() from error
             # An interrupt may have come between an earlier request and its answer.
@@ -118,7 +131,7 @@ def processes(
 ) -> Iterator[Fleet]:
     """A fleet of so many processes, until the block ends; each has opened the target for itself. Raises DynoError.
 
-    `cpus`: dealt out to them in turn; none: not pinned.
+    `load_file`: what clients replay, packed. `cpus`: dealt out to them in turn; none: not pinned.
     """
     workers: list[WorkerProcess] = []
     workspaces = secrets.randbits(WORKSPACES_BITS)

@@ -11,18 +11,29 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from distributed import Scheduler
 
 from serverdyno.fleet import dask_settings
+from serverdyno.fleet.dask_settings import HEARTBEAT_S
 from serverdyno.fleet.folder import RUNNING, SCHEDULER, FleetFolder, host_and_port
+
+
+class FleetScheduler(Scheduler):  # type: ignore[misc]  # without types of its own here
+    """Dask's, but its members say less often that they are there: whoever uses a node pings it (`cluster.py`)."""
+
+    def heartbeat_worker(self, *arguments: Any, **metrics: Any) -> dict[str, Any]:
+        """Take note of a member, and say when it is to tell again."""
+        told: dict[str, Any] = super().heartbeat_worker(*arguments, **metrics)
+        return told | {"heartbeat-interval": HEARTBEAT_S}
 
 
 async def serve(folder: FleetFolder) -> None:
     """Listen until the end. Once it listens, its process id stands in the folder."""
     refused = dask_settings.prepare()
     host, port = host_and_port(folder.at)
-    scheduler = Scheduler(
+    scheduler = FleetScheduler(
         host=host,
         port=port,
         protocol="tls",

@@ -1,7 +1,8 @@
 """A server on a node of the fleet: its driver runs there, under the same keeper, and the controller asks for figures.
 
 `ServerPlace` is the node's side, `NodeServer` the controller's, and `served_by` the server while a block lasts. It
-ends with its node, and where no controller is heard of any more. Not for: the load (`worker.py`).
+ends with its node, and where no controller is heard of any more. Not for: the load (`worker.py`), teams on several
+nodes (`node_team.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serverdyno.errors import ServerError
+from serverdyno.errors import DynoError, ServerError
 from serverdyno.fleet.contract import Node, ask_all
 from serverdyno.plan.model import Configuration
 from serverdyno.servers.base import Access, Description
 from serverdyno.servers.running import running
+from serverdyno.servers.web import Behind
 
 if TYPE_CHECKING:
     from serverdyno.servers.base import RunningServer
@@ -28,35 +30,53 @@ ASKED = frozenset(
 
 
 class ServerPlace:
-    """What a node holds of the server that runs on it."""
+    """What a node holds of the servers that run on it, by their numbers."""
 
     def __init__(self) -> None:
-        self._life = ExitStack()
-        self._server: RunningServer | None = None
+        self._servers: dict[int, tuple[RunningServer, ExitStack]] = {}
+        self._begun = 0
 
     def start(
-        self, server: str, settings: Mapping[str, Any], cpus: Sequence[int], address: str
+        self,
+        server: str,
+        settings: Mapping[str, Any],
+        cpus: Sequence[int],
+        address: str,
+        team: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Start a server and prove it, on an address of this node; how it is reached, and what is disclosed of it."""
-        self.stop()
-        self._server = self._life.enter_context(running(server, settings, cpus=cpus, address=address))
+        """Start a server and prove it, on an address of this node; how it is reached, and what is disclosed of it.
+
+        `team`: of a member of a team on several nodes, the `token` of its consent and, of the front, `backs`.
+        """
+        told = team or {"token": None, "backs": []}
+        backs = [Behind(host, port) for host, port in told["backs"]]
+        with ExitStack() as stack:
+            started = stack.enter_context(
+                running(server, settings, cpus=cpus, address=address, token=told["token"], backs=backs)
+            )
+            access, description = started.access(), started.describe()
+            self._begun += 1
+            self._servers[self._begun] = (started, stack.pop_all())
         return {
-            "access": dataclasses.asdict(self._server.access()),
-            "description": dataclasses.asdict(self._server.describe()),
+            "number": self._begun,
+            "access": dataclasses.asdict(access),
+            "description": dataclasses.asdict(description),
         }
 
-    def ask(self, what: str) -> Any:
-        """Return one figure of the server."""
+    def ask(self, number: int, what: str) -> Any:
+        """Return one figure of a server."""
         if what not in ASKED:
             raise ValueError(f"no such question to a server: {what!r}")
-        if self._server is None:
-            raise ServerError("no server runs on this node")
-        return getattr(self._server, what)()
+        if number not in self._servers:
+            raise ServerError("the server does not run on this node any more")
+        return getattr(self._servers[number][0], what)()
 
-    def stop(self) -> None:
-        """End the server, if there is one."""
-        self._server = None
-        self._life.close()
+    def stop(self, number: int | None = None) -> None:
+        """End a server, if it is there; all of them where none is named."""
+        with ExitStack() as stack:
+            for each in [number] if number is not None else list(self._servers):
+                if each in self._servers:
+                    stack.callback(self._servers.pop(each)[1].close)
 
 
 class NodeServer:
@@ -65,12 +85,18 @@ class NodeServer:
     def __init__(self, node: Node, told: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
         """`told`: what `ServerPlace.start` has returned; `machine`: what is disclosed of the node."""
         self.node, self.machine = node, machine
+        self._number = told["number"]
         access = told["access"]
         self._access = Access(**{**access, "shares": tuple(access["shares"])})
         described = Description(**told["description"])
         self._description = dataclasses.replace(
             described, notes=[f"Runs on {node.name} of the fleet.", *described.notes]
         )
+
+    @property
+    def places(self) -> list[tuple[Node, str, Mapping[str, Any]]]:
+        """Every node that it runs on, what of it, and what is disclosed of that node."""
+        return [(self.node, "the server", self.machine)]
 
     @property
     def is_here(self) -> bool:
@@ -134,29 +160,54 @@ class NodeServer:
         return None if found is None else int(found)
 
     def _asked(self, what: str) -> Any:
-        return ask_all([self.node], "server", [{"what": what}])[0]
+        with named(self.node):
+            return ask_all([self.node], "server", [{"number": self._number, "what": what}])[0]
+
+
+@contextmanager
+def named(node: Node) -> Iterator[None]:
+    """What a node says of its server comes with the node's name."""
+    try:
+        yield
+    except ServerError as error:
+        raise ServerError(f"{node.name}: {error}", hint=error.hint) from error
 
 
 @contextmanager
 def served_by(
-    node: Node, configuration: Configuration, address: str, machine: Mapping[str, Any]
+    node: Node,
+    configuration: Configuration,
+    address: str,
+    machine: Mapping[str, Any],
+    team: Mapping[str, Any] | None = None,
 ) -> Iterator[NodeServer]:
     """A server on a node, ready for load, until the block ends. Raises DynoError with the node's own words.
 
-    `machine`: what is disclosed of the node.
+    `machine`: what is disclosed of the node; `team`: see `ServerPlace.start`.
     """
     wanted = {
         "server": configuration.server,
         "settings": configuration.settings,
         "cpus": list(configuration.cpus),
         "address": address,
+        "team": team,
     }
-    try:
+    with named(node):
         [told] = ask_all([node], "serve", [wanted])
-    except ServerError as error:
-        raise ServerError(f"{node.name}: {error}", hint=error.hint) from error
+    server = NodeServer(node, told, {**machine, "address": address})
     try:
-        yield NodeServer(node, told, {**machine, "address": address})
+        yield server
     finally:
+        _end(node, told["number"])
+
+
+def _end(node: Node, number: int) -> None:
+    """End a server on a node; one that is lost ends its servers by itself."""
+    if node.lost:
+        return
+    try:
+        with named(node):
+            ask_all([node], "end_server", [{"number": number}])
+    except DynoError:
         if not node.lost:
-            ask_all([node], "end_server")
+            raise

@@ -28,7 +28,10 @@ LOOK_S = 0.1
 def start_scheduler(folder: FleetFolder) -> int:
     """Start the scheduler, which stays when this process ends: its process id. Raises DynoError with its own words."""
     if (running := scheduler_process(folder)) is not None:
-        raise UserError(f"the scheduler of {folder.name} runs already, as process {running.pid}")
+        raise UserError(
+            f"the scheduler of {folder.name} runs already, as process {running.pid}",
+            hint=f"Who is there: dyno fleet status {folder.path}. To start anew: dyno fleet down {folder.path}.",
+        )
     with (folder.path / SCHEDULER_LOG).open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", MODULE, str(folder.path.resolve())],

@@ -7,16 +7,19 @@ answers with tallies. Not for: deciding anything.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import signal
 import sys
+import threading
 import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from serverdyno import _native
+from serverdyno.fleet.contract import Look
 from serverdyno.fleet.node_window import NodeWindow
 from serverdyno.fleet.pipe import REFUSALS, refusal
 from serverdyno.fleet.target_link import TargetLink
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from serverdyno.fleet.serving import ServerPlace
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+TICK_S = 0.25
+"""The longest wait of a look at a time: a link that is down is seen then, and that nobody wants it any more."""
+READY_LOOK_S, READY_LOOK_SHARE = 0.01, 0.05
+"""Between the first two looks whether every client is ready; and a share of the time that they have taken, later."""
 REQUESTS = frozenset(
     {
         "begun",
@@ -32,7 +39,6 @@ REQUESTS = frozenset(
         "end_server",
         "go",
         "look",
-        "machine",
         "open",
         "remove",
         "removing",
@@ -56,7 +62,10 @@ class Worker:
         self._load_file: _native.LoadFile | None = None
         self._load: _native.Load | None = None
         self._removal: _native.Removal | None = None
-        self._window: NodeWindow | None = None
+        self._document: dict[str, Any] = {}
+        self._window = NodeWindow({"length_s": 0.0}, ())
+        self._is_going = False
+        self._hurry = threading.Event()
         self._link: TargetLink | None = None
         self._serving: ServerPlace | None = None
 
@@ -68,10 +77,12 @@ class Worker:
             told = getattr(self, request["do"])(**request["with"])
         except tuple(REFUSALS.values()) as error:
             return refusal(error), None
-        return ({"bytes": True}, told) if isinstance(told, bytes) else ({"told": told}, None)
+        words, blob = told if isinstance(told, tuple) else (told, None)
+        return {"told": words}, blob
 
     def abandon(self) -> None:
         """End everything that is under way and forget the target: nobody is there any more who wants it."""
+        self._hurry.clear()
         if self._load is not None:
             self._load.stop()
         if self._removal is not None:
@@ -91,60 +102,89 @@ class Worker:
         workspaces: int,
         load_file: str | None,
     ) -> None:
-        """Open the target and prove that load is welcome there, in this process."""
+        """Open the target and prove that load is welcome there, in this process. `load_file`: packed."""
         self._target = _native.Target.open(protocol, json.dumps(section), **secrets)
         self._link = TargetLink(self._target.address)
         self._workspaces = _native.Workspaces(workspaces)
-        self._load_file = None if load_file is None else _native.LoadFile.read(load_file)
+        self._load_file = None
+        if load_file is not None:
+            from serverdyno.protocols.load_file import unpacked  # noqa: PLC0415 (hardly any load has one)
 
-    def start(self, document: dict[str, Any]) -> None:
-        """Prepare a mix and make its clients ready; it starts when it is told to."""
-        self._window = NodeWindow(document["window"], document["engine"]["cpus"])
-        self._load = self._prepared(document).start()
+            self._load_file = unpacked(load_file)
 
-    def go(self, start_monotonic_ns: int) -> None:
-        """Set the start of the mix."""
+    def start(self, document: dict[str, Any], anew: bool, timeout_s: float) -> Look:
+        """Prepare a mix and make its clients ready; it starts when it is told to. Wait until they are, for a moment.
+
+        `document`: of the mix; what is in it no more than what has changed since the last one, unless it is `anew`.
+        """
+        self._document = document if anew else self._document | document
+        self._window = NodeWindow(self._document["window"], self._document["engine"]["cpus"])
+        self._load, self._is_going = None, False
+        self._load = self._prepared(self._document).start()
+        return self.look(timeout_s)
+
+    def go(self, start_monotonic_ns: int, timeout_s: float) -> Look:
+        """Set the start of the mix, and `look`."""
         self._running().go(start_monotonic_ns)
+        self._is_going = True
+        return self.look(timeout_s)
 
-    def look(self, timeout_s: float) -> dict[str, Any]:
-        """Wait for the end of the mix for a moment; say how it stands."""
-        load = self._running()
-        ended, snapshot = load.wait(timeout_s), load.snapshot()
-        if self._window is not None:
+    def look(self, timeout_s: float) -> Look:
+        """Wait for the end of the mix for a moment, or until its clients are ready; say how it stands.
+
+        Of one that has ended also what it counted, and what others used of this node's CPUs in the window. A link to
+        the target that is down ends the wait, and so does `hurry`.
+        """
+        load, began_s, pause_s = self._running(), time.monotonic(), 0.0
+        while True:
+            ended, snapshot = load.wait(pause_s), load.snapshot()
             self._window.look(snapshot["elapsed_s"])
-        down = self._link.name if self._link is not None and self._link.is_down() else None
-        return {"ended": ended, "snapshot": snapshot, "link_down": down}
+            down = self._link.name if self._link is not None and self._link.is_down() else None
+            waited_s = time.monotonic() - began_s
+            is_news = ended or down is not None or (self._is_ready(snapshot) and not self._is_going)
+            if is_news or waited_s >= timeout_s or self._hurry.is_set():
+                return self._told({"ended": ended, "snapshot": snapshot, "link_down": down})
+            pause_s = min(timeout_s - waited_s, self._pause_s(waited_s, snapshot["elapsed_s"]))
 
-    def machine(self) -> dict[str, Any]:
-        """Say what others used of this node's CPUs in the window of the last mix."""
-        return self._window.told() if self._window is not None else {}
+    def hurry(self) -> None:
+        """End the wait that is under way within a moment: `stop` comes behind it. For another thread."""
+        self._hurry.set()
 
-    def serve(self, server: str, settings: dict[str, Any], cpus: list[int], address: str) -> dict[str, Any]:
+    def serve(
+        self,
+        server: str,
+        settings: dict[str, Any],
+        cpus: list[int],
+        address: str,
+        team: dict[str, Any] | None,
+    ) -> dict[str, Any]:
         """Start a server here; see `serving.ServerPlace`."""
         from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that make load start without it)
 
         self._serving = self._serving or ServerPlace()
-        return self._serving.start(server, settings, cpus, address)
+        return self._serving.start(server, settings, cpus, address, team)
 
-    def server(self, what: str) -> Any:
-        """Return a figure of the server that runs here."""
+    def server(self, number: int, what: str) -> Any:
+        """Return a figure of a server that runs here."""
         assert self._serving is not None, "a server is started first"
-        return self._serving.ask(what)
+        return self._serving.ask(number, what)
 
-    def end_server(self) -> None:
-        """End the server that runs here, if there is one."""
+    def end_server(self, number: int | None = None) -> None:
+        """End a server that runs here, if it is there; all of them where none is named."""
         if self._serving is not None:
-            self._serving.stop()
+            self._serving.stop(number)
 
     def stop(self) -> None:
         """End the mix early."""
-        self._running().stop()
+        self._hurry.clear()
+        if self._load is not None:
+            self._load.stop()
 
-    def tally(self) -> bytes:
-        """Return what the mix counted, and forget it."""
-        tally = self._running().tally()
-        self._load = None
-        return tally
+    def tally(self) -> tuple[dict[str, Any], bytes]:
+        """Return what others used of this node's CPUs in the window, and what the mix counted. Raises what it failed
+        with.
+        """
+        return self._window.told(), self._running().tally()
 
     def begun(self) -> bool:
         """Say whether any workspace was ever begun."""
@@ -169,6 +209,23 @@ class Worker:
         assert self._target is not None, "the target is opened first"
         return _native.prepare(json.dumps(document), self._target, self._workspaces, self._load_file)
 
+    def _is_ready(self, snapshot: _native.Snapshot) -> bool:
+        return snapshot["clients_prepared"] >= int(self._document["part"]["clients"])
+
+    def _pause_s(self, waited_s: float, elapsed_s: float) -> float:
+        """The longer clients take to get ready, the less a moment more matters."""
+        if self._is_going:
+            return min(TICK_S, self._window.until_due_s(elapsed_s))
+        return min(TICK_S, max(READY_LOOK_S, waited_s * READY_LOOK_SHARE))
+
+    def _told(self, look: dict[str, Any]) -> Look:
+        """With the tally of a mix that has ended; of one that has failed, whoever asks for its tally learns why."""
+        if look["ended"]:
+            with contextlib.suppress(OSError, RuntimeError):
+                window, tally = self.tally()
+                return look | {"window": window}, tally
+        return look
+
     def _running(self) -> _native.Load:
         assert self._load is not None, "a mix is started first"
         return self._load
@@ -192,7 +249,8 @@ def main() -> None:
 def _answer(pipe: Connection, worker: Worker, request: dict[str, Any]) -> None:
     """Send a line of JSON, and then what is bytes."""
     answer, blob = worker.perform(request)
-    pipe.send_bytes(json.dumps({"number": request["number"], **answer}).encode())
+    head = {"number": request["number"], "bytes": blob is not None, **answer}
+    pipe.send_bytes(json.dumps(head).encode())
     if blob is not None:
         pipe.send_bytes(blob)
 

@@ -29,7 +29,7 @@ class Feed:
     def __init__(self, inner: Progress, head: ExperimentHead, folder: str, done: list[MixRecord]) -> None:
         self._inner = inner
         self._lock = threading.Lock()
-        self._terms = head.suite.work.terms
+        self._terms = head.suite.terms
         self._axis = axis_of(head.suite.axis, self._terms.operation)
         self._events: list[Event] = []
         self._now: Event = {}

@@ -33,6 +33,7 @@ def configurations_of(server: ServerPlan, settings_types: SettingsTypes) -> list
             bounds=server.bounds,
             protocol=protocol_of_server(server, settings_types),
             node=server.node,
+            back_nodes=tuple(server.back_nodes),
             address=server.address,
         )
         for levels in combinations(server)

@@ -30,7 +30,7 @@ from serverdyno.plan.objective import Objective, parse_objective
 from serverdyno.plan.sections import as_initial, completed, gathered
 from serverdyno.plan.testbed import Testbed
 from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
-from serverdyno.protocols.work import Work
+from serverdyno.protocols.work import Terms, Work
 
 Name = Annotated[
     str,
@@ -244,6 +244,11 @@ class Suite(Model):
         """The kind of work that its workload is."""
         return protocols.work_of(self.workload)
 
+    @property
+    def terms(self) -> Terms:
+        """What its workload is called and counted in."""
+        return self.work.terms_of(self.workload)
+
     def settings(self, of: HasSettings[SettingsT]) -> SettingsT:
         """Return the section of a protocol or a kind of work; its defaults where there is none."""
         section = self.sections.get(of.section or "")
@@ -369,6 +374,10 @@ class ServerPlan(Model):
         default=None,
         description="Address on which the server listens, of its node; left out: the one that the fleet knows it by.",
     )
+    back_nodes: list[Name] = Field(
+        default=[],
+        description="Nodes of the servers behind the front of a team, dealt out in turn. Left out: that of the front.",
+    )
     url: str | None = Field(
         default=None,
         description="Only for a server that you run, where it is required: its address. The scheme is its protocol.",
@@ -452,7 +461,8 @@ class Plan(Model):
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """One combination of levels of one server. `protocol`: what it speaks; None: not recorded, as before format 3.
-    `node`: of the fleet, on which it runs; None: on this machine. `address`: on which it listens there.
+    `node`: of the fleet, on which it runs; None: on this machine. `address`: on which it listens there. `back_nodes`:
+    on which those behind the front of a team run, in turn; empty: where the front does.
     """
 
     name: str
@@ -464,6 +474,12 @@ class Configuration:
     protocol: str | None = None
     node: str | None = None
     address: str | None = None
+    back_nodes: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> list[str]:
+        """Every node that serves, each once, that of the clients' URL first; none: it is on this machine."""
+        return [] if self.node is None else list(dict.fromkeys([self.node, *self.back_nodes]))
 
 
 @dataclass(frozen=True, slots=True)

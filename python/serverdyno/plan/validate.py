@@ -23,6 +23,7 @@ from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, configurations_of, mixes
 from serverdyno.plan.model import Bounds, Configuration, GeneratorPlan, Mix, Plan, ServerPlan, Suite
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
+from serverdyno.protocols.work import Cut
 
 MAX_RUNS = 10_000
 # Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.
@@ -243,6 +244,9 @@ def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Cont
         settings, work_settings = context.suite.settings(protocol), context.suite.settings(work)
         server_settings = {**defaults, **server.settings, **levels}
         wrong = protocol.server_problem(settings, work_settings, server.url, server_settings)
+        cut = work.cut(work_settings)
+        if wrong is None and cut is not None and not cut.by_clients:
+            wrong = cut_problem(server, cut, context.settings_types[server.server])
         if wrong is None and server.url is None:
             wrong = work.server_problem(work_settings, context.suite.workload, server_settings)
         if wrong is not None:
@@ -316,12 +320,24 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         yield from _bounds_problems((*path, "bounds"), server.bounds, context.mixes)
 
 
+def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
+    """Say why a server can't be taken away in the middle of a mix; None: it can."""
+    ways: frozenset[str] = getattr(settings_type, "cuts", frozenset()) if server.node is None else frozenset()
+    if cut.how in ways:
+        return None
+    possible = " or ".join(f'"{how}"' for how in sorted({*ways, "connections"}))
+    return f'files.failover.cut = "{cut.how}" of the suite is not possible with this server: use {possible}'
+
+
 def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
     """A node that can't have the server."""
     if server.node is None:
         if server.address is not None:
             yield Problem((*path, "address"), "is of a node: name the node on which the server runs")
+        if server.back_nodes:
+            yield Problem((*path, "back_nodes"), "are behind a front on a node: name the node of the front")
         return
+    yield from _back_problems(path, server)
     if context.generator.fleet is None:
         yield Problem((*path, "node"), "is of a fleet, and the plan names none (generator.fleet)")
     settings_type = context.settings_types.get(server.server)
@@ -334,6 +350,27 @@ def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context)
             ipaddress.ip_address(server.address)
         except ValueError:
             yield Problem((*path, "address"), f'"{server.address}" is no address')
+
+
+def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Problem]:
+    """Nodes for servers that no front has behind it."""
+    if not server.back_nodes:
+        return
+    place = (*path, "back_nodes")
+    if server.server != "team":
+        yield Problem(place, f"are of a team: {server.server} has no servers behind it")
+        return
+
+    def chosen(key: str, default: Any) -> list[Any]:
+        return server.factors.get(key) or [server.settings.get(key, default)]
+
+    if "reference" in chosen("front", None):
+        yield Problem(place, "the front reference reaches servers on its own machine alone")
+    counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
+    if counts and len(set(server.back_nodes)) > max(counts):
+        yield Problem(
+            place, f"{len(set(server.back_nodes))} nodes, and {max(counts)} servers behind the front (backs)"
+        )
 
 
 def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _Context) -> Iterator[Problem]:

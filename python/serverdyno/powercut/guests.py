@@ -16,10 +16,11 @@ from serverdyno.errors import UserError
 from serverdyno.powercut.boot_files import Contents
 from serverdyno.powercut.machine import FAILED, READY
 from serverdyno.servers.base import Access
-from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, READY_VOLUMES, Ganesha
+from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha
 from serverdyno.servers.local import LocalServer, find_program
 from serverdyno.servers.proof import LOOPBACK, free_port
 from serverdyno.servers.samba import CONFIGURATION, Samba
+from serverdyno.servers.volume_server import READY_VOLUMES
 
 ADDRESS = "10.0.2.15"  # what qemu's own network gives to the first guest
 SAMBA_MODULES = Path("/usr/lib/x86_64-linux-gnu/samba")

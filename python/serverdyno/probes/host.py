@@ -19,6 +19,7 @@ import serverdyno
 from serverdyno import _native
 
 CPUS = Path("/sys/devices/system/cpu")
+NODES = Path("/sys/devices/system/node")
 SYSCTLS = (
     "net.core.somaxconn",
     "net.core.netdev_max_backlog",
@@ -66,6 +67,9 @@ KERNEL_PARAMETERS = {
 }
 
 
+KEY_LOG = "SSLKEYLOGFILE"
+"""The environment's variable with the file for the keys of TLS sessions; the data plane reads it."""
+
 MOMENTARY = {"cpu.frequency_mhz", "memory.available_bytes", "load_average", "limits.open_files_soft"}
 """Facts that differ from one moment to the next. The soft limit is raised to the hard one when load starts."""
 
@@ -102,9 +106,15 @@ def host_facts(documents: Path | None = None) -> dict[str, object]:
             "data_plane_sha256": _digest(Path(_native.__file__)),
             "commit": _commit(Path(__file__).parent),
             "documents_digest": _native.tree_facts()["digest"],
+            "tls_keys_logged": tls_keys_logged(),
             "python": f"{platform.python_implementation()} {platform.python_version()}",
         },
     }
+
+
+def tls_keys_logged() -> bool:
+    """Whether the load of this process leaves the keys of its TLS sessions in a file."""
+    return KEY_LOG in os.environ
 
 
 def _digest(path: Path) -> str | None:
@@ -181,7 +191,11 @@ def _cpu() -> dict[str, object]:
         "thread_siblings": sorted(
             {text for path in topology if (text := read(path / "thread_siblings_list"))}
         ),
-        "numa_nodes": read(Path("/sys/devices/system/node/online")),
+        "numa_nodes": read(NODES / "online"),
+        "numa_node_cpus": {
+            path.name.removeprefix("node"): read(path / "cpulist")
+            for path in sorted(NODES.glob("node[0-9]*"))
+        },
         "usable_by_us": sorted(os.sched_getaffinity(0)),
         "isolated": read(CPUS / "isolated"),
         "quota": _cpu_quota(),

@@ -32,5 +32,7 @@ class Access:
     """Where the same server speaks TLS, of one whose `url` is in the clear."""
     consent_token: str | None = field(default=None, repr=False)
     """Of a server that we have started outside loopback: the token that its consent is for; None: the user's."""
+    ticket: str | None = field(default=None, repr=False)
+    """To log on by Kerberos: a credential cache with a ticket for the server; see `servers/kerberos.py`."""
     connect_to: str | None = None
     """Where connections go in place of the host of a web server's URL: an IP address, or the path of a socket."""

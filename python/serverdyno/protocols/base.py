@@ -84,6 +84,6 @@ class Protocol(HasSettings[SettingsT]):
         """
         return urlsplit(url).path.strip("/").partition("/")[2]
 
-    def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
+    def remove_command(self, access: Access, share: str, directory: str) -> str:
         """Return a command by which a user removes a directory that clients left on a server."""
         raise NotImplementedError

@@ -1,22 +1,32 @@
-"""Files: operations of an application on files of its own, on a file server. Counted in Mbit/s."""
+"""Files: operations of an application on files of its own, on a file server.
+
+Counted in Mbit/s; of metadata, contention and failover, which move little, in operations/s.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from serverdyno import _native, units, wording
 from serverdyno.protocols import load_file
+from serverdyno.protocols.contention import CONTENTION, ContentionSettings
+from serverdyno.protocols.failover import FAILOVER, FailoverSettings
+from serverdyno.protocols.metadata import METADATA, MetadataSettings
 from serverdyno.protocols.model import SectionModel, Spelled
 from serverdyno.protocols.streams import STREAMS, StreamsSettings
-from serverdyno.protocols.work import Fact, MixCounts, Terms, Work, stayed
+from serverdyno.protocols.work import Cut, Fact, MixCounts, Terms, Work, stayed
 
 CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
 """How the directory of each load in a share begins; one directory a client is in it."""
 LOCAL_BLOCK_BYTES, REMOTE_BLOCK_BYTES = 4096, 1 << 20
 """What stdio takes at once: st_blksize of a local file system, wsize of an NFS client."""
+OWN = (STREAMS, METADATA, CONTENTION, FAILOVER)
+OwnSettings = StreamsSettings | MetadataSettings | ContentionSettings | FailoverSettings
+"""Workloads with settings in a table of their name: none of the disk mix's. Contention alone has a client cache."""
 IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
 
 
@@ -26,10 +36,11 @@ class FilesSettings(SectionModel):
     `cache` says what the client asks the server for to cache on; "none" writes and reads through. `redirector`
     "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and `dormant_s`: how many
     closed files are kept open, and for how long (Windows' DormantFileLimit and ScavengerTimeLimit).
+    `directory_leases`: the client also asks for leases of directories (SMB 3), and keeps listings and look-ups.
     `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile";
     `load_file_sha256` is noted when an experiment begins, so that no other file is replayed, or compared, in its place.
-    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case. `streams`: what the
-    workload "streams" does, which has none of the disk mix's settings.
+    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case. `streams`,
+    `metadata`, `contention` and `failover`: what the workload of that name does, which has none of the disk mix's.
     """
 
     cache: Literal["none", "oplocks", "leases"] = Field(
@@ -44,6 +55,11 @@ class FilesSettings(SectionModel):
     )
     dormant_s: float = Field(
         default=10, ge=0, le=3600, description="How long a client keeps a closed file open."
+    )
+    directory_leases: bool = Field(
+        default=False,
+        description="With cache leases over SMB 3, also ask for leases of directories. A client then keeps listings "
+        "and look-ups until the server takes the lease back.",
     )
     workspace_bytes: int = Field(
         default=20 * 2**20, ge=15 * 2**20, le=2**40, description="Size of the files of each client."
@@ -65,13 +81,36 @@ class FilesSettings(SectionModel):
     streams: StreamsSettings | None = Field(
         default=None, description="What clients of the workload streams read and write."
     )
+    metadata: MetadataSettings | None = Field(
+        default=None, description="What clients of the workload metadata make, look at, read and remove."
+    )
+    contention: ContentionSettings | None = Field(
+        default=None, description="What clients of the workload contention share."
+    )
+
+    failover: FailoverSettings | None = Field(
+        default=None,
+        description="What clients of the workload failover do, and what is taken away from them.",
+    )
+
+    @property
+    def own(self) -> OwnSettings | None:
+        """The settings of a workload that has its own."""
+        return self.streams or self.metadata or self.contention or self.failover
 
     def parameters(self) -> dict[str, Any]:
         """Return those of the workload; the digest once an experiment has begun, which notes it."""
-        if self.streams is not None:
-            own = self.model_dump(include={"cache", "save_workspace", "operations_per_client_s"})
-            return own | self.streams.parameters()
-        found = self.model_dump(exclude={"streams"})
+        if self.own is not None:
+            of_client = {"dormant_files", "dormant_s"} if self.contention else {"save_workspace"}
+            if self.failover is not None:
+                of_client = set()
+            if self.directory_leases:
+                of_client |= {"directory_leases", "dormant_files", "dormant_s"}
+            shared = self.model_dump(include={"cache", "operations_per_client_s", *of_client})
+            return shared | self.own.parameters()
+        found = self.model_dump(exclude={*OWN})
+        if not self.directory_leases:
+            del found["directory_leases"]
         if self.load_file_sha256 is None:
             del found["load_file_sha256"]
         return found
@@ -96,11 +135,16 @@ def operations_per_s(record: MixCounts) -> float:
     return record.operations / record.window_s
 
 
+def stayed_operations_per_s(record: MixCounts) -> float:
+    """Return the same of the clients that were in the mix until the window closed."""
+    return sum(row.operations for row in record.by_client if stayed(row, record)) / record.window_s
+
+
 class Files(Work[FilesSettings]):
-    """The disk mix, a replayed load file, or streams."""
+    """The disk mix, a replayed load file, streams, metadata, contention, or failover."""
 
     name = "files"
-    workloads: ClassVar[Mapping[str, str]] = {"diskmix": IN_ROOT, "loadfile": IN_ROOT, STREAMS: IN_ROOT}
+    workloads: ClassVar[Mapping[str, str]] = dict.fromkeys(("diskmix", "loadfile", *OWN), IN_ROOT)
     section = "files"
     settings_type = FilesSettings
     drawn_anew = False
@@ -133,31 +177,39 @@ class Files(Work[FilesSettings]):
         server_of_arrivals="client",
     )
 
+    def terms_of(self, workload: str) -> Terms:
+        """Return those of metadata, contention and failover, which move little, where it is one of them."""
+        in_operations = {METADATA: METADATA_TERMS, CONTENTION: IN_OPERATIONS, FAILOVER: IN_OPERATIONS}
+        return in_operations.get(workload, self.terms)
+
     def problems(
         self, settings: FilesSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """What a workload needs stands there, and nowhere else. Only of streams may several operations be under way."""
         if (workload == "loadfile") != (settings.load_file is not None):
             yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
-        if workload != STREAMS:
-            if not one_thread:
-                yield (
-                    ("threads",),
-                    "a client that uses files has one thread; several blocks of streams may be under way",
-                )
-            if settings.streams is not None:
-                yield ("files", STREAMS), f"is for the workload {STREAMS}, and for no other"
+        for name in OWN:
+            if name != workload and getattr(settings, name) is not None:
+                yield ("files", name), f"is for the workload {name}, and for no other"
+        if workload != STREAMS and not one_thread:
+            why = "a client that uses files has one thread; several blocks of streams may be under way"
+            yield ("threads",), why
+        if settings.directory_leases and settings.cache != "leases":
+            yield ("files", "directory_leases"), 'needs files.cache = "leases"'
+        if workload not in OWN:
             return
-        streams = settings.streams or StreamsSettings()
-        for key, why in streams.problems():
-            yield ("files", STREAMS, key), why
-        if settings.streams is None:
-            yield ("files", STREAMS), f"is what clients of the workload {STREAMS} read and write"
-        if settings.cache != "none":
-            yield ("files", "cache"), f'must be "none": {STREAMS} show the server, not what clients keep'
+        own: OwnSettings | None = getattr(settings, workload)
+        if own is None:
+            yield ("files", workload), f"is missing: it says what clients of the workload {workload} do"
+        else:
+            for key, why in own.problems():
+                yield ("files", workload, key), why
+        looks = settings.metadata is not None and settings.metadata.looks > 0
+        if settings.cache != "none" and workload != CONTENTION and not looks:
+            yield ("files", "cache"), f'must be "none": {workload} shows the server, not what clients keep'
         if settings.redirector != "plain":
-            yield ("files", "redirector"), f'must be "plain" for {STREAMS}'
-        if not (one_thread or at_once):
+            yield ("files", "redirector"), f'must be "plain" for {workload}'
+        if workload == STREAMS and not (one_thread or at_once):
             yield (
                 ("threads",),
                 "must be 1 where operations are due at moments of their own: with think_time_s, "
@@ -165,13 +217,26 @@ class Files(Work[FilesSettings]):
             )
 
     def takes_open_load(self, workload: str) -> bool:
-        """Blocks of streams do not depend on each other."""
-        return workload == STREAMS
+        """What clients ask for in these does not depend on the answers."""
+        return workload in (STREAMS, METADATA)
+
+    def cut(self, settings: FilesSettings) -> Cut | None:
+        """Return what failover takes away."""
+        return None if settings.failover is None else settings.failover.cut_off
+
+    def undisturbed(self, settings: FilesSettings) -> FilesSettings:
+        """Clients cut no connection; a server is taken away by the runner alone."""
+        if settings.failover is None:
+            return settings
+        failover = settings.failover.model_copy(update={"cut": "server"})
+        return settings.model_copy(update={"failover": failover})
 
     def workload_section(self, workload: str, settings: FilesSettings) -> dict[str, Any]:
         """Return the workload with its parameters. A load file travels next to the document."""
-        if settings.streams is not None:
-            return {"name": workload, **settings.streams.model_dump()}
+        if settings.failover is not None:
+            return {"name": workload, **settings.failover.section()}
+        if settings.own is not None:
+            return {"name": workload, **settings.own.model_dump()}
         if workload != "diskmix":
             return {"name": workload}
         parameters = {"workspace_bytes", "legacy_seed_reads", "true_offsets"}
@@ -179,7 +244,9 @@ class Files(Work[FilesSettings]):
 
     def client_section(self, settings: FilesSettings, *, last_mix: bool) -> dict[str, Any]:
         """Return the cache, and whether the workspace stays."""
-        cache = settings.model_dump(include={"cache", "redirector", "dormant_files", "dormant_s"})
+        cache = settings.model_dump(
+            include={"cache", "redirector", "dormant_files", "dormant_s", "directory_leases"}
+        )
         return {**cache, "keep_workspace": settings.save_workspace and not last_mix}
 
     def operations_per_client_s(self, settings: FilesSettings) -> float | None:
@@ -190,32 +257,45 @@ class Files(Work[FilesSettings]):
         """Return the load file, which must be the one that was noted."""
         return load_file.read(settings)
 
+    def packed_load_file(self, settings: FilesSettings) -> str | None:
+        """Return the same as text."""
+        return load_file.packed(settings)
+
     def workspace_bytes(self, settings: FilesSettings) -> int:
         """Return the size of a client's workspace."""
-        return settings.workspace_bytes if settings.streams is None else settings.streams.file_bytes
+        return (settings.own or settings).workspace_bytes
 
     def with_noted_inputs(self, settings: FilesSettings) -> FilesSettings:
         """Return the settings with the absolute path of the load file and its SHA-256."""
         return load_file.noted(settings)
 
     def facts(self, settings: FilesSettings, client_cache: str | None) -> tuple[Fact, ...]:
-        """What streams do; the client's cache, its pace and its workspace."""
-        kept = f"{settings.dormant_files} closed files are kept open for {wording.seconds(settings.dormant_s)} at most"
+        """What clients of a workload with its own settings do; the client's cache, its pace and its workspace."""
+        most = wording.seconds(settings.dormant_s)
+        dormant = f"{settings.dormant_files} closed files are kept open for {most} at most"
         cache = (
             "None: every operation goes through to the server."
             if settings.cache == "none"
             else client_cache
-            or f"On {settings.cache}, as a workstation's redirector ({settings.redirector}) does it; {kept}."
+            or f"On {settings.cache}, as a workstation's redirector ({settings.redirector}) does it; {dormant}."
         )
         pace = (
             "As fast as the server answers."
             if settings.operations_per_client_s is None
             else f"At most {wording.rate(settings.operations_per_client_s)} operations/s a client."
         )
-        stays = "stays from mix to mix" if settings.save_workspace else "is removed after each mix"
-        streams = () if settings.streams is None else (("Streams", settings.streams.described()),)
+        kept = settings.save_workspace and settings.failover is None
+        stays = "stays from mix to mix" if kept else "is removed after each mix"
+        own = () if settings.own is None else (("Clients", settings.own.described()),)
+        if settings.contention is not None:
+            return (
+                *own,
+                ("Client cache", cache),
+                ("Pace", pace),
+                ("Shared files", settings.contention.kept()),
+            )
         return (
-            *streams,
+            *own,
             ("Client cache", cache),
             ("Pace", pace),
             (
@@ -233,4 +313,17 @@ class Files(Work[FilesSettings]):
         )
 
 
+IN_OPERATIONS = replace(
+    Files.terms,
+    unit="operations/s",
+    column="operations_s",
+    written=wording.rate,
+    throughput=stayed_operations_per_s,
+    second_unit="Mbit/s",
+    second_column="mbit_s",
+    second_title="Bytes that applications read and wrote, in Mbit/s",
+    second_written=wording.significant,
+    second=mbit_moved_per_s,
+)
+METADATA_TERMS = replace(IN_OPERATIONS, in_phases=True)
 FILES = Files()

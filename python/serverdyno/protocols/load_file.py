@@ -1,12 +1,14 @@
-"""A load file: noted when an experiment begins, read when it is replayed.
+"""A load file: noted when an experiment begins, read when it is replayed, and packed for whoever else replays it.
 
 Not for: what its lines mean, which the data plane decides.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,18 +35,53 @@ def read(settings: FilesSettings) -> _native.LoadFile | None:
 
     Raises UserError, also where it is not the file any more that was noted.
     """
-    path, sha256 = settings.load_file, settings.load_file_sha256
-    if path is None:
+    content = _content(settings)
+    try:
+        return None if content is None else _native.LoadFile.parse(content)
+    except ValueError as error:
+        raise UserError(
+            f"{settings.load_file} can't be replayed: {_without_its_lines(f'{error}')}"
+        ) from error
+
+
+def packed(settings: FilesSettings) -> str | None:
+    """Return the load file as text for another process or machine, which has no file of that name.
+
+    Raises as `read` does.
+    """
+    content = _content(settings)
+    return None if content is None else base64.b64encode(zlib.compress(content)).decode()
+
+
+def unpacked(text: str) -> _native.LoadFile:
+    """Return the load file that was packed, parsed. Raises ValueError."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"a load file that was damaged on its way: {error}") from error
+    if not unpacking.eof:
+        raise ValueError(f"a load file of more than {MOST_BYTES >> 20} MiB, or a part of one")
+    return _native.LoadFile.parse(content)
+
+
+def _content(settings: FilesSettings) -> bytes | None:
+    """Return what was noted, read once: what is checked is what is replayed. Raises UserError."""
+    if settings.load_file is None:
         return None
-    if sha256 is not None and sha256_of(Path(path)) != sha256:
+    path = Path(settings.load_file)
+    _check_size(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _unread(path, error) from error
+    noted_sha256 = settings.load_file_sha256
+    if noted_sha256 is not None and hashlib.sha256(content).hexdigest() != noted_sha256:
         raise UserError(
             f"{path} has changed since the experiment began",
             hint="Restore it, or begin a new experiment.",
         )
-    try:
-        return _native.LoadFile.read(path)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} can't be replayed: {_without_its_lines(f'{error}')}") from error
+    return content
 
 
 def _without_its_lines(problems: str) -> str:
@@ -55,12 +92,23 @@ def _without_its_lines(problems: str) -> str:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file of bounded size. Raises UserError."""
+    _check_size(path)
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unread(path, error) from error
+
+
+def _check_size(path: Path) -> None:
     try:
         if not path.is_file():
             raise UserError(f"{path} can't be replayed: it is not a file")
         if path.stat().st_size > MOST_BYTES:
             raise UserError(f"{path} can't be replayed: it has more than {MOST_BYTES >> 20} MiB")
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise UserError(f"{path} can't be replayed: {error.strerror}") from error
+        raise _unread(path, error) from error
+
+
+def _unread(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path} can't be replayed: {error.strerror}")

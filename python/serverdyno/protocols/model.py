@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
@@ -17,6 +17,22 @@ class Model(BaseModel):
     """Strict and frozen: what was checked is what is used."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _as_choice(value: object, annotation: object) -> object:
+    """Return a number as the choice that is written so; anything else as it is."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    choices = _choices(annotation)
+    return str(value) if value not in choices and str(value) in choices else value
+
+
+def _choices(annotation: object) -> tuple[object, ...]:
+    """Return the choices of a field's type, of all parts of a union."""
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return parts
+    return tuple(choice for part in parts for choice in _choices(part))
 
 
 SPELLING: Final = "spelling"
@@ -47,7 +63,23 @@ class Spelled:
         return value
 
 
-class SectionModel(Model):
+class SettingsModel(Model):
+    """Settings, as people write them in TOML."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def numbers_as_choices(cls, data: Any) -> Any:
+        """Take a number for the choice that is written the same way: TOML reads 4.1 without quotes as one."""
+        if not isinstance(data, dict):
+            return data
+        fields = cls.model_fields
+        return {
+            name: _as_choice(value, fields[name].annotation) if name in fields else value
+            for name, value in data.items()
+        }
+
+
+class SectionModel(SettingsModel):
     """The settings of a protocol or of a kind of work, a table of its own in a suite's file."""
 
     def parameters(self) -> dict[str, Any]:

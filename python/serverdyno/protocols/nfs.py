@@ -1,4 +1,4 @@
-"""NFSv3 and NFSv4.1: how their clients speak, what is said of it, and how what clients left is removed."""
+"""NFSv3, NFSv4.1 and NFSv4.2: how their clients speak, what is said of it, and how what clients left is removed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
 from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import NoSettings
 
-NfsVersion = Literal["3", "4.1"]
+NfsVersion = Literal["3", "4.1", "4.2"]
 """As `vers` of a mount."""
+Transport = Literal["tcp", "udp"]
+"""As `proto` of a mount."""
 LOCKS: Final = {
     "3": "locks are kept by each client (as a mount with nolock)",
-    "4.1": "locks are the server's, no delegations",
+    "4.1": "locks are the server's",
+    "4.2": "locks are the server's",
 }
 WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a client cache FILE_SYNC)"
 
@@ -28,6 +31,22 @@ def version_of(url: str) -> str:
     """Return the version that clients speak to a URL, "3" where it names none."""
     asked = [value for name, value in parse_qsl(urlsplit(url).query) if name in ("vers", "version")]
     return asked[-1] if asked else "3"
+
+
+def query_of(version: NfsVersion, proto: Transport, mount_port: int) -> str:
+    """Return what stands behind the path of a URL, for clients to speak this version over this transport."""
+    if version != "3":
+        return f"?vers={version}"
+    return f"?mountport={mount_port}" + ("&proto=udp" if proto == "udp" else "")
+
+
+def wrong_transport(version: NfsVersion, proto: Transport) -> dict[str, bool]:
+    """Return what contradicts itself, and whether it does."""
+    return {
+        f'proto "udp" is not possible with nfs_version "{version}": NFSv4 needs TCP': (
+            proto == "udp" and version != "3"
+        )
+    }
 
 
 class ExportLook:
@@ -45,8 +64,12 @@ class ExportLook:
         target.look(0)
 
     def version(self) -> str | None:
-        """The protocol: NFS has no version of the program."""
-        return f"NFS {self._version}"
+        """The protocol: NFS has no version of the program. What is really spoken stands with the sessions."""
+        return (
+            "NFS 4.2, or 4.1 where the server has no more"
+            if self._version == "4.2"
+            else f"NFS {self._version}"
+        )
 
     def notes(self) -> list[str]:
         """What can't be known."""
@@ -54,7 +77,7 @@ class ExportLook:
 
 
 class Nfs(Protocol[NoSettings]):
-    """NFSv3 and NFSv4.1 over TCP."""
+    """NFSv3 over TCP and UDP, NFSv4.1 and NFSv4.2 over TCP."""
 
     name = "nfs"
     title = "NFS"
@@ -79,9 +102,10 @@ class Nfs(Protocol[NoSettings]):
         """Say version, transport and authentication."""
         del settings
         return (
-            "NFSv3, or NFSv4.1 where the server's settings or its URL (?vers=4.1) say so, over TCP with AUTH_SYS, from "
-            "ports above 1023; transfers of the size that the server prefers, 1 MiB at most; one mount or session and "
-            f"one connection a client; timeout {timeout}."
+            "NFSv3 over TCP, or over UDP, NFSv4.1 or NFSv4.2 where the server's settings or its URL (?proto=udp, "
+            "?vers=4.1) say so, with AUTH_SYS, from ports above 1023; transfers of the size that the server prefers, "
+            "1 MiB at most, over UDP 32 KiB; one mount "
+            f"or session and one connection a client; timeout {timeout}."
         )
 
     def session_note(self, dialect: str) -> str:
@@ -93,11 +117,10 @@ class Nfs(Protocol[NoSettings]):
         del url
         return ""
 
-    def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
+    def remove_command(self, access: Access, share: str, directory: str) -> str:
         """Return commands that mount the export and remove the directory."""
-        del user
-        source = shlex.quote(f"{urlsplit(url).hostname}:{share}")
-        options = "vers=3,nolock" if (version := version_of(url)) == "3" else f"vers={version}"
+        source = shlex.quote(f"{urlsplit(access.url).hostname}:{share}")
+        options = "vers=3,nolock" if (version := version_of(access.url)) == "3" else f"vers={version}"
         return f"mount -t nfs -o {options} {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
 
     def look(self, url: str) -> Look:
@@ -110,9 +133,9 @@ NFS = Nfs()
 
 def every_export_answers(access: Access) -> bool:
     """Whether each export of a server can be mounted."""
-    section = NFS.target_section(access, NoSettings())
+    section = json.dumps(NFS.target_section(access, NoSettings()))
     try:
-        looks = _native.Target.open(NFS.name, json.dumps(section)).look(0)
+        looks = _native.Target.open(NFS.name, section, consent_token=access.consent_token).look(0)
     except (_native.SessionError, OSError):
         return False
     return all(look["why"] is None for look in looks)

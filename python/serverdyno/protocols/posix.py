@@ -87,10 +87,10 @@ class Posix(Protocol[PosixSettings]):
         del url
         return ""
 
-    def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
+    def remove_command(self, access: Access, share: str, directory: str) -> str:
         """Return a command that removes the directory."""
-        del user, share
-        return f"rm -r {shlex.quote(directory_of(url) + '/' + directory)}"
+        del share
+        return f"rm -r {shlex.quote(directory_of(access.url) + '/' + directory)}"
 
     def look(self, url: str) -> Look:
         """Return the directory itself."""

@@ -43,11 +43,26 @@ class SmbSettings(SectionModel):
         default="auto",
         description="off: never; auto: if the server or the share requires it; required: always.",
     )
+    durable_handles: bool = Field(
+        default=False,
+        description="Ask for handles that outlive a lost connection: durable ones, and persistent ones where the share "
+        "is continuously available. The client then connects again and goes on with what it had open.",
+    )
+    channels: int = Field(
+        default=1,
+        ge=1,
+        le=32,
+        description="Connections of each client's session (SMB 3 multichannel). Reads and writes are spread over them. "
+        "What a lost one has not answered is sent again over another. A server that does not offer them is refused.",
+    )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """Refuse what contradicts itself, all at once."""
         wrong = wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required")
+        wrong["channels above 1 need a max_dialect of 3.0 or later"] = self.channels > 1 and DIALECTS.index(
+            self.max_dialect
+        ) < DIALECTS.index("3.0")
         if problems := [problem for problem, found in wrong.items() if found]:
             raise ValueError("; ".join(problems))
         return self
@@ -80,7 +95,8 @@ class FileLook:
         return [
             f"At the first look it chose SMB {said['dialect']}, signing "
             f"{'required' if said['signing_required'] else 'not required'}, reads of up to "
-            f"{said['max_read_bytes']} and writes of up to {said['max_write_bytes']} bytes.",
+            f"{said['max_read_bytes']} and writes of up to {said['max_write_bytes']} bytes. It offers "
+            f"{'leases of directories' if said['directory_leases'] else 'no leases of directories'}.",
             *known,
         ]
 
@@ -113,13 +129,17 @@ class Smb(Protocol[SmbSettings]):
         """Say dialects, signing and encryption, as the client asks for them."""
         return (
             f"SMB {settings.min_dialect} to {settings.max_dialect}, signing {settings.signing}, encryption "
-            f"{settings.encryption} as the client asks; one session a client; timeout {timeout}."
+            f"{settings.encryption} as the client asks{', durable handles' if settings.durable_handles else ''}; "
+            f"one session a client{f', of {settings.channels} connections' if settings.channels > 1 else ''}; "
+            f"timeout {timeout}."
         )
 
-    def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
-        """Return a command of smbclient, which asks for the password."""
-        parts = urlsplit(url)
-        who = "-N" if user is None else f"-U {shlex.quote(user)}"
+    def remove_command(self, access: Access, share: str, directory: str) -> str:
+        """Return a command of smbclient, which asks for the password or takes the user's ticket."""
+        parts = urlsplit(access.url)
+        who = "-N" if access.user is None else f"-U {shlex.quote(access.user)}"
+        if access.ticket is not None:
+            who = "--use-kerberos=required"
         port = f" -p {parts.port}" if parts.port else ""
         unc = shlex.quote(f"//{parts.hostname}/{share}")
         removal = shlex.quote(f'deltree "{directory}"')

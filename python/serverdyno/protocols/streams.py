@@ -35,6 +35,11 @@ class StreamsSettings(Model):
         default=50, ge=0, le=100, description="Of a hundred clients, so many write; the others read."
     )
 
+    @property
+    def workspace_bytes(self) -> int:
+        """What a client keeps on the server."""
+        return self.file_bytes
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """What does not fit together: the key, and why."""
         blocks, rest = divmod(self.file_bytes, self.block_bytes)

@@ -19,8 +19,28 @@ Fact = tuple[str, str]
 """A line of a report's methodology: its label and its text."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is taken away from the clients of each mix. `how`: server, processes or connections; `percent`: after which
+    part of the window; `away_s`: for how long a server that was killed is away.
+    """
+
+    how: str
+    percent: int
+    away_s: float
+
+    @property
+    def by_clients(self) -> bool:
+        """Whether the clients do it, and the server has no part in it."""
+        return self.how == "connections"
+
+
 class ClientCounts(Protocol):
     """What a record says of one client."""
+
+    @property
+    def operations(self) -> int:
+        """Successes in the window."""
 
     @property
     def bytes_read(self) -> int | None:
@@ -98,6 +118,8 @@ class Terms:
     """What throughput does with a client that left; may be empty."""
     server_of_arrivals: str = "connection"
     """What carries out operations that come at a rate of their own."""
+    in_phases: bool = False
+    """Whether each class is a phase, which a client goes through before it begins the next."""
 
     def span(self, low: float, high: float) -> str:
         """`8,100 to 8,146`; one figure where both are written the same."""
@@ -127,6 +149,7 @@ class Work(HasSettings[SettingsT]):
     workloads: ClassVar[Mapping[str, str]]
     """What to check where a server does not serve the workload, by the workload's name."""
     terms: ClassVar[Terms]
+    """Of its workloads; `terms_of` has those that are counted otherwise."""
     drawn_anew: ClassVar[bool] = True
     """Whether each mix of a run draws a stream of its own. Else clients keep the order of their operations."""
     uses_documents: ClassVar[bool] = False
@@ -146,6 +169,20 @@ class Work(HasSettings[SettingsT]):
         """
         del settings, workload, one_thread, at_once
         return iter(())
+
+    def terms_of(self, workload: str) -> Terms:
+        """Return what a workload is called and counted in."""
+        del workload
+        return self.terms
+
+    def cut(self, settings: SettingsT) -> Cut | None:
+        """Return what is taken away from the clients in the middle of each mix; None: nothing."""
+        del settings
+        return None
+
+    def undisturbed(self, settings: SettingsT) -> SettingsT:
+        """Return the settings for a look at the server before its load, in which nothing is taken away."""
+        return settings
 
     def takes_open_load(self, workload: str) -> bool:
         """Return whether operations may come at a rate of their own, independent of each other and of answers."""
@@ -181,6 +218,11 @@ class Work(HasSettings[SettingsT]):
 
     def load_file(self, settings: SettingsT) -> _native.LoadFile | None:
         """Return the load file to replay; None: there is none. Raises UserError."""
+        del settings
+        return None
+
+    def packed_load_file(self, settings: SettingsT) -> str | None:
+        """Return the same as text, for another process or machine (`load_file.packed`). Raises UserError."""
         del settings
         return None
 

@@ -11,21 +11,24 @@ from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report.figures import capacity
+from serverdyno.report.figures import outages as outage_figures
 from serverdyno.report.figures.designs import designs
 from serverdyno.report.figures.equal_rate import at_equal_rate
 from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.figures.sides import sides
-from serverdyno.report.model import Answer, Fact, Report, Section
+from serverdyno.report.model import Answer, Fact, OutageAnswer, Report, Section
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import capacity as capacity_sections
 from serverdyno.report.sections import contents, testbed
 from serverdyno.report.sections import open_load as open_sections
+from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.source import Source
 from serverdyno.report.words import answer, caveats, findings
 from serverdyno.report.words import capacity as capacity_words
 from serverdyno.report.words import open_load as open_words
+from serverdyno.report.words import outages as outage_words
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.methodology import methodology
 from serverdyno.report.words.reproduce import reproduce
@@ -85,6 +88,8 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     if source.head.suite.objective is not None:
         return _capacity(source)
     results = compute(source)
+    if source.cut is not None:
+        return _outages(source, results)
     return (_open if source.open else _closed)(source, results, beside)
 
 
@@ -149,8 +154,49 @@ def _open(source: Source, results: Results, beside: PublishedReport | None) -> R
             figures=(),
             caveats=caveats.caveats(source, results),
         ),
-        summary=replace(summary, text=findings.summary_of_open(source, results)),
+        summary=replace(summary, text=findings.summary_without_peaks(source, results)),
         findings=(*open_words.findings(results, pairs, labels), *findings.of_any_load(results, labels)),
+        sections=tuple(others),
+        testbed=bed,
+        comparisons=(),
+    )
+
+
+def _outages(source: Source, results: Results) -> Report:
+    """Of servers that are taken away from their clients: for how long service is away, and whether all data are right.
+
+    Throughput, which the outage is a part of, ranks nobody.
+    """
+    found = outage_figures.outages(results)
+    pairs = outage_figures.at_equal_load(source, results)
+    under = contents.lines(source, results)
+    first, summary, *others, bed = contents.numbered(
+        [
+            Section("answer", "Answer", figures=outage_sections.figure(found, under.together)),
+            outage_sections.summary(source, results, pairs, under.together),
+            *contents.outage_sections(source, results, under),
+            testbed.section(source),
+        ]
+    )
+    labels = _labels(summary, others)
+    return _report(
+        source,
+        results,
+        answer=OutageAnswer(
+            verdict=outage_words.verdict(found, results),
+            sure=outage_words.sure(source, results),
+            limit="",
+            gaps="",
+            figures=first.figures,
+            caveats=caveats.caveats(source, results),
+            by_outage=outage_words.lines(source, found, pairs),
+        ),
+        summary=replace(summary, text=findings.summary_without_peaks(source, results)),
+        findings=(
+            *outage_words.findings(found, labels),
+            *findings.of_durability(source, results, labels),
+            *findings.of_any_load(results, labels),
+        ),
         sections=tuple(others),
         testbed=bed,
         comparisons=(),
@@ -186,7 +232,7 @@ def _capacity(source: Source) -> Report:
             figures=(),
             caveats=caveats.caveats(source, results),
         ),
-        summary=replace(summary, text=findings.summary_of_open(source, results)),
+        summary=replace(summary, text=findings.summary_without_peaks(source, results)),
         findings=(*capacity_words.findings(found, labels), *findings.of_any_load(results, labels)),
         sections=tuple(others),
         testbed=bed,

@@ -8,18 +8,25 @@ from dataclasses import dataclass, replace
 from serverdyno import wording
 from serverdyno.analysis import across, pairs
 from serverdyno.analysis.improvement import Verdict
-from serverdyno.analysis.pairs import Comparison, verdict_of
+from serverdyno.analysis.pairs import Comparison, most_alarming, verdict_of
 from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
+from serverdyno.report.figures import outages
 from serverdyno.report.figures.durability import outcomes
+from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.figures.sides import side
+from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
+from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
+from serverdyno.report.words import outages as outage_words
 from serverdyno.report.words import verdicts
 from serverdyno.report.words.findings import MOST_FINDINGS
+
+READ_BACK = "Read back from the servers after each test."
 
 LASTING_HOST_FACTS = (
     "cpu model",
@@ -37,6 +44,8 @@ class Compared:
     """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons with the base;
     `slowdown`: whether any is slower.
 
+    `outages`: the times without service, where the server was taken away, and `levels`: the clients of each mix of
+    theirs; `comparisons` are none then.
     `warnings`: those of the reports. `differences`: what else differs between two experiments than the server
     under test.
     """
@@ -48,6 +57,8 @@ class Compared:
     differences: tuple[str, ...]
     verdict: Verdict
     slowdown: Slowdown
+    outages: tuple[TimesCompared, ...] = ()
+    levels: tuple[int, ...] = ()
 
 
 def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERCENT) -> Compared:
@@ -71,6 +82,10 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
 
 
 def _within(report: Report, tolerated_percent: float) -> Compared:
+    if report.source.cut is not None and len(report.results.configurations) > 1:
+        gaps = outages.at_equal_load(report.source, report.results)
+        found = _outages_result(gaps, [report], report.tables[0].basis, tolerated_percent)
+        return replace(found, warnings=report.warnings)
     if not report.comparisons:
         raise UserError(
             f"{report.source.head.plan.name} has one configuration: there is nothing to compare it with.",
@@ -83,42 +98,90 @@ def _within(report: Report, tolerated_percent: float) -> Compared:
 
 def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
     _refuse_unlike(base.source, other.source)
-    base_results = {result.name: result for result in base.results.configurations}
-    common = [result for result in other.results.configurations if result.name in base_results]
-    if not common:
+    names = [name for name in other.source.configuration_names if name in base.source.configuration_names]
+    if not names:
         raise UserError(
             "The two experiments have no configuration of the same name.",
-            hint=f"First: {wording.listing(list(base_results))}. "
+            hint=f"First: {wording.listing(base.source.configuration_names)}. "
             f"Second: {wording.listing(other.source.configuration_names)}.",
         )
-    did, other_did = outcomes(base.results.promises), outcomes(other.results.promises)
-    both = [
-        (
-            side(base_results[result.name], did.get(result.name), f"{result.name} (first)"),
-            side(result, other_did.get(result.name), f"{result.name} (second)"),
-        )
-        for result in common
-    ]
-    floors = base.source.noise_floor, other.source.noise_floor
     differences = _differences(base.source, other.source)
-    comparisons = across.between_times(
-        pairs.compared(
-            both,
-            paired=False,
-            minimum_percent=other.source.head.plan.minimum_effect_percent,
-            floor_percent=max(floor.percent for floor in floors),
-        ),
-        None if differences else _apart_percent(floors),
+    floors = base.source.noise_floor, other.source.noise_floor
+    rules = _Rules(
+        apart_percent=None if differences else _apart_percent(floors),
+        minimum_percent=other.source.head.plan.minimum_effect_percent,
+        floor_percent=max(floor.percent for floor in floors),
+        tolerated_percent=tolerated_percent,
     )
-    basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
+    judge = _throughput_across if base.source.cut is None else _outages_across
     warnings = tuple(
         f"{which}: {warning}"
         for which, report in (("First", base), ("Second", other))
         for warning in report.warnings
     )
-    found = _result(comparisons, base.results.terms, basis, tolerated_percent)
-    of_servers = _server_differences(base.source, other.source, [result.name for result in common])
+    of_servers = _server_differences(base.source, other.source, names)
+    found = judge(base, other, names, rules)
     return replace(found, warnings=warnings, differences=(*differences, *of_servers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """By what two experiments are judged. `apart_percent`: how far equal ones of two times differ; None: not known."""
+
+    apart_percent: float | None
+    minimum_percent: float
+    floor_percent: float
+    tolerated_percent: float
+
+
+def _throughput_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
+    did, other_did = outcomes(base.results.promises), outcomes(other.results.promises)
+    both = [
+        (
+            side(_result_of(base, name), did.get(name), f"{name} (first)"),
+            side(_result_of(other, name), other_did.get(name), f"{name} (second)"),
+        )
+        for name in names
+    ]
+    comparisons = across.between_times(
+        pairs.compared(
+            both,
+            paired=False,
+            minimum_percent=rules.minimum_percent,
+            floor_percent=rules.floor_percent,
+        ),
+        rules.apart_percent,
+    )
+    return _result(comparisons, base.results.terms, _both_bases(base, other), rules.tolerated_percent)
+
+
+def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
+    both = [
+        (
+            outages.outage_side(_result_of(base, name), base.results, f"{name} (first)"),
+            outages.outage_side(_result_of(other, name), other.results, f"{name} (second)"),
+        )
+        for name in names
+    ]
+    gaps = outages.compared_outages(
+        both,
+        paired=False,
+        minimum_percent=rules.minimum_percent,
+        floor_percent=rules.floor_percent,
+    )
+    gaps = tuple(
+        replace(gap, found=tuple(across.apart(level, rules.apart_percent) for level in gap.found))
+        for gap in gaps
+    )
+    return _outages_result(gaps, [base, other], _both_bases(base, other), rules.tolerated_percent)
+
+
+def _result_of(report: Report, name: str) -> ConfigurationResult:
+    return next(result for result in report.results.configurations if result.name == name)
+
+
+def _both_bases(base: Report, other: Report) -> str:
+    return f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
 
 
 def _apart_percent(floors: Sequence[NoiseFloor]) -> float | None:
@@ -218,4 +281,40 @@ def _result(
             [each for comparison in _with_the_base(comparisons) for each in comparison.improvements],
             tolerated_percent,
         ),
+    )
+
+
+def _outages_result(
+    gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
+) -> Compared:
+    """Of times without service. Where data were lost, no time makes up for it: then nobody is called faster."""
+    made = outage_sections.differences(reports[0].source.head.mixes, gaps, basis)
+    if made is None:
+        raise UserError(
+            "There are no times without service to compare.",
+            hint="In each test of both, half of the clients have to be served again before it ends.",
+        )
+    table = replace(made, number=1)
+    found = [outages.outages(report.results) for report in reports]
+    data_wrong = any(each.data_wrong for of_report in found for each in of_report)
+    others = {gap.other for gap in gaps}
+    levels = [level for gap in gaps if gap.base not in others for level in gap.found]
+    return Compared(
+        comparisons=(),
+        table=table,
+        findings=(
+            *(
+                Finding("Data", f"{which}{outage_words.data(of_report)}", READ_BACK)
+                for which, of_report in zip(
+                    ("First: ", "Second: ") if found[1:] else ("",), found, strict=True
+                )
+            ),
+            *outage_words.compared_findings(gaps, {table.key: table.label}),
+        ),
+        warnings=(),
+        differences=(),
+        verdict=Verdict.NOT_COMPARABLE if data_wrong else most_alarming({level.verdict for level in levels}),
+        slowdown=Slowdown.CANT_TELL if data_wrong else slowdown(levels, tolerated_percent),
+        outages=tuple(gaps),
+        levels=tuple(mix.clients for mix in reports[0].source.head.mixes),
     )

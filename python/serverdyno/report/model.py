@@ -11,6 +11,7 @@ from typing import Literal
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.steps import Step, TaskSource
 from serverdyno.report.source import Source
 
 
@@ -130,7 +131,8 @@ class Testbed:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A numbered figure: bars of one panel's points, effects about zero, lines in one or more panels, or a testbed.
+    """A numbered figure: bars, effects of one panel about zero, lines, or a testbed. Bars of several panels have a
+    scale for each.
 
     `free_x`: x is a measured quantity or a time, and no load level.
     """
@@ -252,6 +254,20 @@ class StepsAnswer(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class OutageAnswer(Answer):
+    """The answer where the server is taken away from its clients. `by_outage`: a label and its text for each that there
+    is something to say of.
+    """
+
+    by_outage: tuple[tuple[str, str], ...]
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """What the outages cost, then what it rests on."""
+        return (*self.by_outage, ("How sure", self.sure))
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Everything that is said of an experiment of any kind. `answer` stands above everything else."""
 
@@ -291,3 +307,11 @@ class Report(Page):
     source: Source
     results: Results
     comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport(Page):
+    """The report of an experiment of tasks, and what it was computed from."""
+
+    source: TaskSource
+    steps: tuple[Step, ...]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from serverdyno.plan.model import Configuration
+from serverdyno.protocols.work import Cut
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
@@ -64,6 +65,12 @@ class Source:
         return self.head.suite.open is not None
 
     @property
+    def cut(self) -> Cut | None:
+        """What is taken away from the clients in the middle of each mix; None: nothing."""
+        suite = self.head.suite
+        return suite.work.cut(suite.settings(suite.work))
+
+    @property
     def planned_mixes(self) -> int:
         """How many mixes the experiment has when it is whole; of a search as many as it took."""
         if self.head.suite.objective is not None:
@@ -81,6 +88,18 @@ class Source:
         return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
 
     @property
+    def memory_bytes(self) -> int | None:
+        """The memory of this machine."""
+        return memory_bytes(self.disclosure)
+
+    @property
     def paired(self) -> bool:
         """Whether equal repetitions of two configurations ran close in time: true of orders in rounds."""
         return self.head.plan.order != "sequential"
+
+
+def memory_bytes(disclosure: Mapping[str, Any]) -> int | None:
+    """Return the memory of the machine that a disclosure is of; None where it has none."""
+    memory = disclosure.get("host", {}).get("memory", {})
+    found = memory.get("total_bytes") if isinstance(memory, dict) else None
+    return found if isinstance(found, int) else None

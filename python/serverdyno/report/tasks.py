@@ -8,7 +8,7 @@ from serverdyno import clean, published
 from serverdyno.errors import DynoError, UserError
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.steps import TaskSource, compared
-from serverdyno.report.model import DisclosedText, Disclosure, Fact, Page, Section, StepsAnswer
+from serverdyno.report.model import DisclosedText, Disclosure, Fact, Section, StepsAnswer, TaskReport
 from serverdyno.report.sections import steps as tables
 from serverdyno.report.sections.contents import numbered
 from serverdyno.report.words import steps as words
@@ -31,7 +31,7 @@ def source_of(experiment: TaskExperiment) -> TaskSource:
     return TaskSource(experiment.head, records, failures, disclosed, plan_text, tuple(damaged))
 
 
-def build(source: TaskSource) -> Page:
+def build(source: TaskSource) -> TaskReport:
     """The report. Text from records, notes and servers is cleaned here, for every view."""
     source = TaskSource(
         source.head,
@@ -52,7 +52,7 @@ def build(source: TaskSource) -> Page:
         ]
     )
     bonnie = [tables.rows_of_bonnie(source)] if BONNIE in source.head.tasks else []
-    return Page(
+    return TaskReport(
         title=source.head.plan.title,
         particulars=_particulars(source),
         answer=StepsAnswer(
@@ -72,6 +72,8 @@ def build(source: TaskSource) -> Page:
         disclosure=(*bonnie, *disclosure(source.disclosure)),
         reproduce=_reproduce(source),
         raw=(_raw(source),),
+        source=source,
+        steps=tuple(steps),
     )
 
 

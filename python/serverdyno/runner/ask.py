@@ -105,7 +105,7 @@ def _look_at_documents(setup: LoadSetup, mix: Mix, signals: interrupts.Held) -> 
     if not setup.suite.work.uses_documents:
         return
 
-    def obey(_snapshot: _native.Snapshot) -> None:
+    def obey(_elapsed_s: float, _snapshot: _native.Snapshot) -> None:
         if signals:
             raise KeyboardInterrupt
 
@@ -157,7 +157,7 @@ def _used_before(
     base = protocol.base_directory(access.url)
     directories = f"{protocol.clients_directory}-*"
     directory = f"{base}/{directories}" if base else directories
-    commands = "; ".join(protocol.remove_command(access.url, access.user, share, directory) for share in used)
+    commands = "; ".join(protocol.remove_command(access, share, directory) for share in used)
     return (
         f"{access.url}: there is {directory} on share {', '.join(used)} already, from a load that was killed or that "
         "still goes on; this one has a directory of its own, and leaves that as it is",

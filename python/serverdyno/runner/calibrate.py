@@ -97,7 +97,7 @@ class Calibration:
         progress.stage(
             f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server"
         )
-        result = local.run_mix(mix, setup, seed=0, on_tick=lambda _: None)
+        result = local.run_mix(mix, setup, seed=0, on_tick=lambda *_: None)
         if result["errors"] and not result["operations"]:
             raise ServerError(
                 f"the generator's ceiling can't be measured: {result['errors'][0]['example']}",

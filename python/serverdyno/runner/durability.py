@@ -17,6 +17,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, preloaded
 from serverdyno.probes.medium import LayerReading, medium
 from serverdyno.probes.synchronous import synchronous
+from serverdyno.runner.outage import cut_of
 from serverdyno.servers.base import RunningServer
 from serverdyno.store import note
 from serverdyno.store.note import FsyncTimes
@@ -83,7 +84,8 @@ def watched(server: RunningServer, suite: Suite) -> Iterator[Durability]:
 
     The kernel's count begins before the server's own is read, and ends after it: so the server can't have counted more.
     """
-    if not suite.work.has_durability:
+    # The syncs of a server that is killed and started again can't be counted through: it is another process.
+    if not suite.work.has_durability or cut_of(suite) is not None:
         yield Durability()
         return
     with FsyncCounter(server.pids()) as counter:

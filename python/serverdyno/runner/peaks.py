@@ -58,7 +58,7 @@ def _peak(experiment: Experiment, configuration: Configuration, progress: Progre
         looked(setup, [closed])
         local.preflight(setup, closed)
         seed = local.stream_seed(experiment.head.seed, 0, 0)
-        result = local.run_mix(closed, setup, seed, lambda _: None)
+        result = local.run_mix(closed, setup, seed, lambda *_: None)
         server.check()
     failed = sum(error["in_window"] for error in result["errors"])
     if failed > MOST_FAILED * (result["operations"] + failed) or not result["operations"]:

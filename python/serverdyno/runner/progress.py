@@ -39,10 +39,13 @@ class PresentRate:
 
     def __init__(self) -> None:
         self._elapsed_s, self._operations = 0.0, 0
+        self._rate: float | None = None
 
     def at(self, snapshot: Snapshot) -> float | None:
-        """Return the rate now; None where no time has passed."""
+        """Return the rate now, as of the last look at which time had passed; None before."""
         seconds = snapshot["elapsed_s"] - self._elapsed_s
         operations = snapshot["operations"] - self._operations
         self._elapsed_s, self._operations = snapshot["elapsed_s"], snapshot["operations"]
-        return operations / seconds if seconds > 0 else None
+        if seconds > 0:
+            self._rate = operations / seconds
+        return self._rate

@@ -17,6 +17,7 @@ from serverdyno.store.records import (
     MixRecord,
     NodeRow,
     OperationRow,
+    OutageRow,
     RequestRow,
     SecondRow,
     SyncRow,
@@ -31,13 +32,15 @@ class HostFigures:
     """What was observed besides the load itself.
 
     `nodes`: what each place that made the load did; none where this process did alone. `syncs`: system calls of the
-    server that make data durable, in the window; None: not known.
+    server that make data durable, in the window; None: not known. `cut_at_s`: when the server was taken away, since the
+    start of the mix; None: it was not.
     """
 
     use: WindowUse
     server_rss_bytes: int | None
     syncs: Mapping[str, int] | None = None
     nodes: Sequence[NodeFigures] = ()
+    cut_at_s: float | None = None
 
 
 def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> MixRecord:
@@ -102,6 +105,9 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> M
         nodes=[node_row(figures) for figures in seen.nodes],
         rate_per_s=mix.rate_per_s,
         **_open(result),
+        **_breaks(result),
+        **_failover(result),
+        cut_at_s=seen.cut_at_s,
         syncs_known=seen.syncs is not None,
         syncs=[SyncRow(name, count) for name, count in (seen.syncs or {}).items()],
     )
@@ -132,6 +138,26 @@ def node_row(figures: NodeFigures) -> NodeRow:
         clock_error_s=figures.clock.error_s,
         start_late_s=result["start_late_s"],
     )
+
+
+def _breaks(result: MixResult) -> dict[str, Any]:
+    """The columns of breaks; none of work without files."""
+    if (breaks := result["breaks"]) is None:
+        return {}
+    return {
+        "breaks": breaks["came"],
+        "breaks_to_answer": breaks["to_answer"],
+        "breaks_answered": breaks["answered"],
+        "break_time_hdr": breaks["answer_time_hdr"],
+    }
+
+
+def _failover(result: MixResult) -> dict[str, Any]:
+    """The columns of outages; none where nothing was to outlive one."""
+    if (failover := result["failover"]) is None:
+        return {}
+    counts = {name: count for name, count in failover.items() if name != "outages"}
+    return {**counts, "outages": [OutageRow(**row) for row in failover["outages"]]}
 
 
 def _open(result: MixResult) -> dict[str, Any]:

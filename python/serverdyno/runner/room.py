@@ -1,7 +1,7 @@
 """Refuses an experiment whose workspaces fit nowhere, before anything is started or measured.
 
-Of servers that Serverdyno starts; what a server of the user's says of its room is asked in `ask.py`. A first look only:
-each run looks again, at what the shares themselves say.
+Of servers that Serverdyno starts on this machine: the disk of a node is another one. What a server of the user's says
+of its room is asked in `ask.py`. A first look only: each run looks again, at what the shares themselves say.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) ->
         f"{configuration.name} has {free_bytes // MIB:,} MiB"
         for configuration in configurations
         if configuration.url is None
+        and configuration.node is None
         and (free_bytes := _free_bytes(configuration)) is not None
         and free_bytes < needed_bytes
     ]

@@ -15,6 +15,7 @@ from serverdyno.runner.ask import looked
 from serverdyno.runner.disclose import disclose_fleet, disclose_server
 from serverdyno.runner.durability import Durability, watched
 from serverdyno.runner.negotiated import NegotiatedSessions
+from serverdyno.runner.outage import Outage, cut_of
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import HostFigures, mix_record
 from serverdyno.runner.site import HERE, Site
@@ -119,6 +120,7 @@ class Run:
 
     def _run_mix(self, mix: Mix, setup: LoadSetup, server: RunningServer, durability: Durability) -> None:
         self.progress.mix_started(self.key, mix, self.left.total_s())
+        outage = Outage(cut_of(setup.suite), server, mix)
         meter = WindowMeter(
             server.cpu_s,
             durability.syncs,
@@ -127,13 +129,15 @@ class Run:
             server_is_here=server.is_here,
         )
 
-        def on_tick(snapshot: Snapshot) -> None:
-            meter.look(snapshot["elapsed_s"], mix)
+        def on_tick(elapsed_s: float, snapshot: Snapshot) -> None:
+            meter.look(elapsed_s, mix)
+            outage.look(elapsed_s)
             self.progress.mix_tick(snapshot)
 
         stream = mix.index if setup.suite.work.drawn_anew else 0
         seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, stream)
         result = local.run_mix(mix, setup, seed, on_tick)
+        nodes = setup.fleet.figures if setup.fleet else ()  # before a preflight has figures of its own
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
         if result["clients_participating"] == 0 or result["operations"] == 0:
@@ -145,8 +149,7 @@ class Run:
         self.requests.add(result)
         self.agreed.add(result)
         use = meter.use(result["window_s"])
-        nodes = setup.fleet.figures if setup.fleet else ()
-        seen = HostFigures(use, server.rss_bytes(), meter.syncs(), nodes)
+        seen = HostFigures(use, server.rss_bytes(), meter.syncs(), nodes, outage.at_s())
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
         self.done += 1
@@ -168,6 +171,9 @@ class Run:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
         served = server.requests_served()
         counted = None if served is None or served_before is None else served - served_before
+        if cut_of(self.experiment.head.suite) is not None:
+            # A server that was started anew counts from nothing, and of what was cut off nobody knows.
+            counted = None
         self.experiment.write_run_note(
             self.key,
             RunNote(

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from serverdyno import _native
-from serverdyno.errors import UserError
 from serverdyno.fleet.consent import bounds_of_ours, open_target, token_for
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.fleet.node_team import NodeTeam, team_on
 from serverdyno.fleet.processes import processes
 from serverdyno.fleet.serving import NodeServer, served_by
 from serverdyno.plan.model import Configuration, Mix
@@ -19,6 +19,7 @@ from serverdyno.protocols.access import Access
 from serverdyno.runner.site import HERE, Site
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.running import running
+from serverdyno.servers.team import TeamSettings
 from serverdyno.store.head import ExperimentHead
 
 
@@ -46,16 +47,16 @@ def under_test(
             bounds=bounds,
             load_file=suite.work.load_file(suite.settings(suite.work)),
         )
-        apart = {each.node for each in head.configurations if each.node is not None}
+        apart = {node for each in head.configurations for node in each.nodes}
         with carried(setup, access, apart) as setup:
-            if setup.fleet is not None and isinstance(server, NodeServer):
-                setup.fleet.serve_from(server.node, server.machine)
+            if setup.fleet is not None and isinstance(server, NodeServer | NodeTeam):
+                setup.fleet.serve_from(server.places)
             yield server, setup
 
 
 @contextmanager
 def served(head: ExperimentHead, configuration: Configuration, site: Site) -> Iterator[RunningServer]:
-    """The server of a configuration, on this machine or on the node that the plan names."""
+    """The server of a configuration, on this machine or on the nodes that the plan names."""
     if configuration.node is None:
         with running(
             configuration.server,
@@ -66,15 +67,21 @@ def served(head: ExperimentHead, configuration: Configuration, site: Site) -> It
         ) as server:
             yield server
         return
-    from serverdyno.fleet.membership import disclosed_node, server_node  # noqa: PLC0415 (of the extra)
+    from serverdyno.fleet.membership import server_nodes  # noqa: PLC0415 (of the extra)
 
     fleet = head.plan.generator.fleet
     assert fleet is not None, "checked with the plan"
-    with (
-        server_node(Path(fleet), configuration.node) as node,
-        served_by(node, configuration, configuration.address or node.host, disclosed_node(node)) as server,
-    ):
-        yield server
+    with server_nodes(Path(fleet), configuration.nodes) as nodes:
+        front = nodes[configuration.node]
+        address = configuration.address or front.address
+        if configuration.back_nodes:
+            placed = {**nodes, configuration.node: replace(front, address=address)}
+            settings = TeamSettings.model_validate(configuration.settings)
+            with team_on(configuration, placed, settings) as team:
+                yield team
+            return
+        with served_by(front.node, configuration, address, front.machine) as server:
+            yield server
 
 
 @contextmanager
@@ -87,20 +94,16 @@ def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> It
         yield setup
         return
     token = token_for(access, loopback=setup.target.loopback)
-    secrets = {"consent_token": token, "password": access.password}
-    files = setup.suite.settings(setup.suite.work)
-    path = getattr(files, "load_file", None)
+    secrets = {"consent_token": token, "password": access.password, "ticket": access.ticket}
+    work = setup.suite.work
+    load_file = work.packed_load_file(setup.suite.settings(work))
     if setup.generator.fleet is not None:
         # Its modules are of an extra, and no load of this machine alone needs them.
         from serverdyno.fleet.membership import fleet_at  # noqa: PLC0415
 
         folder = Path(setup.generator.fleet)
-        if path is not None:
-            raise UserError(
-                "a load file is not sent to the nodes of a fleet yet", hint="Make its load on one machine."
-            )
-        made = fleet_at(folder, setup.generator, setup.target, secrets, apart)
+        made = fleet_at(folder, setup.generator, setup.target, secrets, apart, load_file=load_file)
     else:
-        made = processes(setup.generator.processes, setup.target, secrets, path, setup.cpus)
+        made = processes(setup.generator.processes, setup.target, secrets, load_file, setup.cpus)
     with made as fleet:
         yield replace(setup, fleet=fleet, workspaces=_native.Workspaces(fleet.workspaces))

@@ -70,6 +70,6 @@ def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOve
         directories = ", ".join(one["directory"] for one in found)
         lines.append(f"  share {share}: {directories}{f' ({why})' if why else ''}")
         parent = found[0]["directory"].rpartition("/")[0]
-        commands.append(protocol.remove_command(access.url, access.user, share, parent))
+        commands.append(protocol.remove_command(access, share, parent))
     text = "\n".join([f"workspaces are left on {access.url}:", *lines])
     return text, f"Nothing but such workspaces is in there. To remove all of a share: {'; '.join(commands)}"

@@ -287,8 +287,10 @@ class Apache(WebServer[ApacheSettings]):
 
     def _content(self) -> list[str]:
         settings = self.settings
+        # Of a connection by TLS also whether its session was resumed, and the number of requests before this one on it.
+        session = " %{SSL_SESSION_RESUMED}x %k" if settings.over_tls else ""
         log = [
-            'LogFormat "%h %l %u %t \\"%r\\" %>s %b" common',
+            f'LogFormat "%h %l %u %t \\"%r\\" %>s %b{session}" common',
             f'CustomLog "{self.directory}/{ACCESS_LOG}" common',
         ]
         return [

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from serverdyno.protocols.access import Access
+from serverdyno.protocols.model import SettingsModel
 
 __all__ = [
     "Access",
@@ -23,20 +24,20 @@ __all__ = [
 ]
 
 
-class Settings(BaseModel):
+class Settings(SettingsModel):
     """The named settings of a driver. Each field has a description: `dyno servers` prints it.
 
     `protocol`: what the server speaks, so that a plan can be checked before anything is started; None: its URL says.
     `is_external`: whether the user runs it, so that a plan names its URL. `needs_documents`: whether it serves the
     document tree from the disk. `listens_elsewhere`: whether the server can listen on another address than loopback.
+    `cuts`: how it can be taken away in the middle of a mix and come back: server, processes.
     """
 
     protocol: ClassVar[str | None] = None
     is_external: ClassVar[bool] = False
     needs_documents: ClassVar[bool] = False
     listens_elsewhere: ClassVar[bool] = False
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    cuts: ClassVar[frozenset[str]] = frozenset()
 
     def free_bytes(self) -> int | None:
         """Return the room that such a server would have for files now; None: it keeps none, or nobody knows."""
@@ -45,6 +46,8 @@ class Settings(BaseModel):
 
 class LocalSettings(Settings):
     """The settings of a server that we start."""
+
+    cuts: ClassVar[frozenset[str]] = frozenset({"server"})
 
     program: str | None = Field(
         default=None,

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from serverdyno.servers.base import LocalSettings
+from serverdyno.servers.file_server import FileServerSettings
 
 MAX_VOLUMES = 16
 XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
@@ -20,7 +20,7 @@ XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
 MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
 
 
-class DiskSettings(LocalSettings):
+class DiskSettings(FileServerSettings):
     """The disk of a file server."""
 
     volumes: int = Field(
@@ -76,11 +76,6 @@ class DiskSettings(LocalSettings):
         le=10_000,
         description="Simulates a slow disk: each fsync and fdatasync of the server takes at least this much longer "
         "(seccomp notification, Linux 5.5). Every system call costs a few more instructions. 0: none.",
-    )
-    network: Literal["auto", "namespace", "loopback"] = Field(
-        default="auto",
-        description="namespace: the server's own network namespace, where nobody else has its ports (needs root). "
-        "loopback: a free port of 127.0.0.1. auto: namespace if allowed.",
     )
 
     @field_validator("mount_options")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -20,6 +20,7 @@ from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.protocols.look import Look, again, first
 from serverdyno.protocols.model import Spelled
 from serverdyno.servers.base import Access, Description, Installed, Settings
+from serverdyno.servers.kerberos import KEYTAB_VARIABLE, service_ticket
 from serverdyno.servers.users_process import UsersProcess
 
 EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export or file:///mnt/disk"
@@ -47,7 +48,13 @@ class ExternalSettings(Settings):
         return shares
 
     user: str | None = Field(
-        default=None, description='User of an SMB server, or "DOMAIN\\user". Default: a guest.'
+        default=None,
+        description='User of an SMB server, or "DOMAIN\\user". Default: a guest; by Kerberos, whoever has a ticket.',
+    )
+    authentication: Literal["ntlm", "kerberos"] = Field(
+        default="ntlm",
+        description="How clients log on to an SMB server. ntlm: by the user's password. kerberos: by a ticket from "
+        "kinit, or for user by the password or the keytab that KRB5_CLIENT_KTNAME names. Neither replaces the other.",
     )
     directories: list[str] = Field(
         default=[],
@@ -106,13 +113,17 @@ class External:
         self._url = url
         self._title, self._look = _look(url, settings)
         self._target: Any = None
+        self._ticket: str | None = None
         self._process: UsersProcess | None = None
         if self._look.has_shares and not settings.shares:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if settings.directories and not is_loopback(url):
             raise UserError(f"{url}: directories are only for a server on this machine, with a loopback URL")
-        if not self._look.has_shares and (settings.shares or settings.user is not None):
-            raise UserError(f"{url}: shares and user are only for URLs that begin with smb://")
+        for_smb = settings.shares or settings.user is not None or self._by_kerberos
+        if not self._look.has_shares and for_smb:
+            raise UserError(
+                f"{url}: shares, user and authentication are only for URLs that begin with smb://"
+            )
         secure_url = settings.secure_url
         if settings.connect_to is not None and (
             self._look.port is None or self._look.has_shares or secure_url
@@ -144,13 +155,25 @@ class External:
         """Nothing."""
 
     def ready(self) -> None:
-        """The password is known. Raises ServerError."""
-        if self.settings.user is not None and self.settings.password_variable not in os.environ:
+        """The password is known, or the ticket is there. Raises UserError or ServerError."""
+        by_keytab = self._by_kerberos and KEYTAB_VARIABLE in os.environ
+        if self.settings.user is not None and self._password() is None and not by_keytab:
             variable = self.settings.password_variable
             raise ServerError(
                 f"the password of {self.settings.user} is missing: the variable {variable} is not set",
                 hint=f"export {variable}=...",
             )
+        if self._by_kerberos:
+            host = urlsplit(self._url).hostname or ""
+            self._ticket = service_ticket(host, self.settings.user, self._password())
+
+    @property
+    def _by_kerberos(self) -> bool:
+        return self.settings.authentication == "kerberos"
+
+    def _password(self) -> str | None:
+        """From the environment, now."""
+        return os.environ.get(self.settings.password_variable) if self.settings.user is not None else None
 
     @property
     def is_here(self) -> bool:
@@ -193,14 +216,13 @@ class External:
         return self._url
 
     def access(self) -> Access:
-        """The user's password comes from the environment, now."""
-        user = self.settings.user
-        password = os.environ.get(self.settings.password_variable) if user is not None else None
+        """What `ready` has found, and the user's password as the environment has it now."""
         return Access(
             self._url,
-            user,
-            password,
+            self.settings.user,
+            None if self._by_kerberos else self._password(),
             tuple(self.settings.shares),
+            ticket=self._ticket,
             trust=self._trust(),
             secure_url=self.settings.secure_url,
             connect_to=self.settings.connect_to,

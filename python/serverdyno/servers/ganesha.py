@@ -1,7 +1,8 @@
 """NFS-Ganesha with its VFS back end, from its own complete configuration: nothing of /etc/ganesha is read.
 
-It runs in a network namespace with a /run of its own. For NFSv3 an rpcbind that nobody else sees is next to it: Ganesha
-4.3 refuses NFSv3 where it can't register with one. What lies below is in `volume_server.py`, as for Samba.
+It runs in a network namespace with a /run of its own. Where other machines are to reach it, it has one address of this
+machine, and ports that are free. For NFSv3 an rpcbind that nobody else sees is next to it: Ganesha 4.3 refuses NFSv3
+where it can't register with one. What lies below is in `volume_server.py`, as for Samba.
 """
 
 from __future__ import annotations
@@ -14,20 +15,30 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from serverdyno.errors import ServerError
-from serverdyno.protocols.nfs import NFS, NfsVersion, every_export_answers
+from serverdyno.protocols.nfs import (
+    NFS,
+    NfsVersion,
+    Transport,
+    every_export_answers,
+    query_of,
+    wrong_transport,
+)
+from serverdyno.servers import ganesha_counters
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.disk_settings import DiskSettings
+from serverdyno.servers.file_server import may_unshare
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import find_program, version_line
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.volume_server import VolumeServer
 
 CONFIGURATION = "ganesha.conf"
 SCRIPT = "run.sh"
-READY_VOLUMES = "volumes-are-there"
 RUN = Path("/run")
 NFS_PORT = 2049
 MOUNT_PORT = 20048
+NETCONFIG = "netconfig"
+LOCAL_ALONE = "local tpi_cots_ord - loopback - - -\n"
+"""netconfig(5) of an rpcbind that listens on its socket in /run alone, where the machine may have one on port 111."""
 
 
 class GaneshaSettings(DiskSettings):
@@ -38,13 +49,25 @@ class GaneshaSettings(DiskSettings):
     nfs_version: NfsVersion = Field(
         default="3",
         description="The version of NFS that is served, and that clients speak: NFS_Protocols, and vers= of a mount. "
-        "Only this one is served.",
+        "Of 3 and 4, only this one is served.",
+    )
+    proto: Transport = Field(
+        default="tcp",
+        description="What carries requests, MOUNT too: Enable_UDP, and proto= of a mount. udp only"
+        " with NFSv3, in transfers of 32 KiB at most.",
     )
     threads: int = Field(
         default=200,
         ge=2,
         le=10_000,
         description="RPC_Ioq_ThrdMax: threads that execute requests. Ganesha's default.",
+    )
+    max_connections: int = Field(
+        default=10_000,
+        ge=8,
+        le=1_000_000,
+        description="RPC_Max_Connections: connections of NFS and MOUNT together; Ganesha resets each further one. "
+        "A client of NFSv3 has both for a moment. Ganesha's default is 1024.",
     )
     max_transfer_bytes: int = Field(
         default=1048576,
@@ -58,12 +81,18 @@ class GaneshaSettings(DiskSettings):
         description="NFS_Commit: call fsync before every WRITE is answered, whatever the client asked for. "
         "Ganesha's default is off. Ganesha has no setting that ignores COMMIT.",
     )
+    own_counters: bool = Field(
+        default=False,
+        description="Enable_FULLV3_Stats or Enable_FULLV4_Stats: Ganesha counts its requests by name, and the count is "
+        "compared with that of the clients. It takes a D-Bus of its own (dbus-daemon), and some CPU time.",
+    )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """All that contradicts itself, at once."""
         wrong = {
             **self.wrong_disk(),
+            **wrong_transport(self.nfs_version, self.proto),
             'network "loopback" is not possible: Ganesha needs an rpcbind of its own, and the usual port': self.network
             == "loopback",
         }
@@ -77,10 +106,11 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     name: ClassVar[str] = "ganesha"
     program_name: ClassVar[str] = "ganesha.nfsd"
-    summary: ClassVar[str] = "NFS-Ganesha: NFSv3 and NFSv4.1 file server in user space"
+    summary: ClassVar[str] = "NFS-Ganesha: NFSv3, NFSv4.1 and NFSv4.2 file server in user space"
     debian_package: ClassVar[str | None] = "nfs-ganesha-vfs"
     settings_type: ClassVar[type[Settings]] = GaneshaSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("Segmentation fault|Aborting")
+    mount_port = MOUNT_PORT
 
     @staticmethod
     def version_of(program: Path) -> str:
@@ -95,27 +125,34 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     @property
     def url(self) -> str:
-        """After `prepare`. Its ports are the usual ones, in a network of its own."""
-        here = f"nfs://{LOOPBACK}:{self.port}/"
-        version = self.settings.nfs_version
-        return f"{here}?mountport={MOUNT_PORT}" if version == "3" else f"{here}?vers={version}"
+        """After `prepare`; it may change in `ready`."""
+        settings = self.settings
+        query = query_of(settings.nfs_version, settings.proto, self.mount_port)
+        return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
         """The exports, and how to get to them. After `start`."""
         namespace = self.process.network_namespace if self.process else None
-        return Access(self.url, None, None, self.exports, namespace)
+        token = self.consent_token if self.is_elsewhere else None
+        return Access(self.url, None, None, self.exports, namespace, consent_token=token)
 
     def choose_port(self) -> int:
-        """NFS's own, since nobody else can have it."""
-        return NFS_PORT
+        """NFS's own where nobody else can have it; else free ones."""
+        if self.own_network:
+            return NFS_PORT
+        port = super().choose_port()
+        self.mount_port = port
+        while self.mount_port == port:
+            self.mount_port = super().choose_port()
+        return port
 
     def command(self) -> list[str]:
         """A script: of NFSv3 rpcbind, which goes to the background once it answers; then Ganesha in its place."""
         return ["/bin/sh", str(self.directory / SCRIPT)]
 
     def process_count(self) -> int:
-        """Ganesha, and the rpcbind of NFSv3."""
-        return 2 if self._has_rpcbind else 1
+        """Ganesha, the rpcbind of NFSv3, and the bus of its counters."""
+        return 1 + self._has_rpcbind + self.settings.own_counters
 
     @property
     def _has_rpcbind(self) -> bool:
@@ -132,9 +169,14 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         super().check_paths()
         if self._has_rpcbind and find_program("rpcbind") is None:
             raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")
-        if not self.own_network:
+        if self.settings.own_counters and (missing := ganesha_counters.missing_programs()):
             raise ServerError(
-                "Ganesha needs its own network namespace, which only root can make",
+                f"own_counters needs {' and '.join(missing)}, not installed",
+                hint=f"apt-get install {ganesha_counters.PACKAGES}",
+            )
+        if not may_unshare():
+            raise ServerError(
+                "Ganesha needs namespaces of its own, which only root can make",
                 hint="Run as root.",
             )
         for place in (self.directory, self.volumes.root):
@@ -142,30 +184,37 @@ class Ganesha(VolumeServer[GaneshaSettings]):
                 raise ServerError(f"{place}: Ganesha gets a {RUN} of its own", hint="Set TMPDIR elsewhere.")
         self.check_place("Ganesha")
 
-    def start(self) -> None:
-        """Starts it; it reads its exports once the volumes are there."""
-        super().start()
-        (self.directory / READY_VOLUMES).touch()
-
     def answers_as_ours(self) -> bool:
         """Whether each export can be mounted; `LocalServer` has seen that only our processes listen."""
         return every_export_answers(self.access())
 
     def configuration(self) -> dict[str, str]:
-        """`ganesha.conf`, and the script that starts it."""
-        return {CONFIGURATION: self._configuration(), SCRIPT: self._script()}
+        """`ganesha.conf`, the script that starts it, and the bus of its counters."""
+        files = {CONFIGURATION: self._configuration(), SCRIPT: self._script()}
+        if self.settings.own_counters:
+            files[ganesha_counters.CONFIGURATION] = ganesha_counters.bus_configuration()
+        return files if self.own_network else {**files, NETCONFIG: LOCAL_ALONE}
 
     def _script(self) -> str:
         options = f'-F -f "{self.directory / CONFIGURATION}" -p "{self.directory}/ganesha.pid" -L STDERR'
         return "\n".join(
             [
                 "set -eu",
-                *([f'"{find_program("rpcbind")}"'] if self._has_rpcbind else []),
-                f'while [ ! -e "{self.directory / READY_VOLUMES}" ]; do sleep 0.02; done',
+                *([self._rpcbind()] if self._has_rpcbind else []),
+                *(ganesha_counters.script_lines(self.directory) if self.settings.own_counters else []),
+                self.wait_for_volumes,
                 f'exec "{self.program}" {options}',
                 "",
             ]
         )
+
+    def _rpcbind(self) -> str:
+        """Start it; outside a network of its own, on its socket alone."""
+        program = f'"{find_program("rpcbind")}"'
+        if self.own_network:
+            return program
+        hide = f'mount --bind "{self.directory / NETCONFIG}" /etc/netconfig'
+        return f"unshare --mount /bin/sh -c '{hide} && exec {program}'"
 
     @property
     def _protocols(self) -> int:
@@ -180,12 +229,15 @@ class Ganesha(VolumeServer[GaneshaSettings]):
                 "NFS_CORE_PARAM",
                 NFS_Protocols=self._protocols,
                 NFS_Port=self.port,
-                MNT_Port=MOUNT_PORT,
+                MNT_Port=self.mount_port,
+                **({"Bind_addr": self.host} if self.is_elsewhere else {}),
                 Enable_NLM=False,
                 Enable_RQUOTA=False,
-                Enable_UDP=False,
+                Enable_UDP=self.settings.proto == "udp",
                 mount_path_pseudo=True,
                 RPC_Ioq_ThrdMax=self.settings.threads,
+                RPC_Max_Connections=self.settings.max_connections,
+                inner=f"Enable_FULLV{self._protocols}_Stats = true;" if self.settings.own_counters else "",
             ),
             _block("NFSv4", RecoveryRoot=f'"{self.directory}"', Graceless=True),
             _block("LOG", Default_Log_Level="EVENT"),
@@ -198,7 +250,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
                     Path=f'"{self.volumes.top / name}"',
                     Pseudo=f"/{name}",
                     Protocols=self._protocols,
-                    Transports="TCP",
+                    Transports="UDP, TCP" if self.settings.proto == "udp" else "TCP",
                     Access_Type="RW",
                     SecType="sys",
                     Squash="All_Squash",
@@ -226,14 +278,11 @@ class Ganesha(VolumeServer[GaneshaSettings]):
             flush,
             self.volumes.description(),
             f"Files are made as the user {self.user}, whoever the client says it is (All_Squash).",
-            *(
-                [
-                    "Network: a namespace of its own, with its own rpcbind, which is in the CPU time and memory.",
-                    "Locks (NLM) are not offered.",
-                ]
-                if self._has_rpcbind
-                else ["Network: a namespace of its own.", "Delegations are off, as by Ganesha's default."]
-            ),
+            f"Network: {'a namespace of its own' if self.own_network else f'the address {self.host}'}"
+            f"{', with its own rpcbind, which is in the CPU time and memory' if self._has_rpcbind else ''}.",
+            "Locks (NLM) are not offered."
+            if self._has_rpcbind
+            else "Ganesha grants no delegations on this back end (VFS).",
             *(
                 [f"Each fsync and fdatasync takes {delay:g} ms longer, at least: the keeper does that."]
                 if delay
@@ -242,8 +291,15 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         ]
 
     def requests_served(self) -> int | None:
-        """It tells its counters over D-Bus alone, which it has none of here."""
-        return None
+        """Its own count, with `own_counters`: it tells it over D-Bus alone."""
+        counted = self.operations_served()
+        return None if counted is None else ganesha_counters.requests(counted)
+
+    def operations_served(self) -> dict[str, int] | None:
+        """Procedures of NFSv3 or operations of NFSv4 by name, with `own_counters`, since its start."""
+        if not self.settings.own_counters or self.process is None or not (pids := self.process.pids()):
+            return None
+        return ganesha_counters.operations(pids[0], self._protocols)
 
 
 def _block(name: str, inner: str = "", **values: object) -> str:

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import version_line, worker_user
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.proxy import Proxy, ProxySettings
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, PROOF_PATH
@@ -66,10 +65,10 @@ class Haproxy(Proxy[HaproxySettings]):
         ]
 
     def configuration(self) -> dict[str, str]:
-        """`haproxy.cfg`. The secret of the proof is the server's own answer."""
+        """`haproxy.cfg`. The proof and the consent are its own answers."""
         user, settings = worker_user(), self.settings
         binds = [
-            f"bind {LOOPBACK}:{port} backlog {LISTEN_BACKLOG}{self._tls() if secure else ''}"
+            f"bind {self.host}:{port} backlog {LISTEN_BACKLOG}{self._tls() if secure else ''}"
             for port, secure in self.doors()
         ]
         lines = [
@@ -85,14 +84,24 @@ class Haproxy(Proxy[HaproxySettings]):
             f"    timeout http-keep-alive {IDLE_CONNECTION_TIMEOUT_S}s",
             "frontend front",
             *(f"    {bind}" for bind in binds),
-            f"    http-request return status 200 content-type text/plain string {self.secret} "
+            f"    http-request return status 200 content-type text/plain file {self.directory}/{self.proof_file} "
             f"if {{ path {PROOF_PATH} }}",
+            *self._consent(),
             "    default_backend backs",
             "backend backs",
             "    balance roundrobin",
-            *(f"    server back{number} {LOOPBACK}:{port}" for number, port in enumerate(self.backs, 1)),
+            *(f"    server back{number} {back}" for number, back in enumerate(self.backs, 1)),
         ]
         return {CONFIGURATION: "\n".join(lines) + "\n"}
+
+    def _consent(self) -> list[str]:
+        """Path and document are in files, so that the configuration, which is disclosed, has no token."""
+        if not self.is_elsewhere:
+            return []
+        return [
+            f"    http-request return status 200 content-type text/plain file {self.directory}/{self.consent_file} "
+            f"if {{ path -f {self.directory}/{self.consent_path_file} }}"
+        ]
 
     def _tls(self) -> str:
         settings = self.settings

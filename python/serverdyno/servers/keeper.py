@@ -3,11 +3,12 @@
 Run as `python -I -S keeper.py SPEC`, in a session of its own, with the standard library alone so that it
 starts at once; with `host_changes.py` only for a server that wants more than processes. The tool holds the
 other end of standard input. Whatever ends the tool (kill -9 as well) closes it, and that is the order to stop.
+A line `restart SECONDS` on it is the order to kill the server and to start it again so much later.
 As "child subreaper" (prctl(2)) the keeper inherits every process that the server leaves behind, so its work is
 done exactly when it has no child any more.
 
 Events go to standard output, one JSON object a line: `refused` (its host_changes can't be had), `started`,
-`exited` (the server ended by itself), `stopped`. Standard error is the server's log.
+`exited` (the server ended by itself), `killed` (to be started again), `stopped`. Standard error is the server's log.
 
 If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG); the kernel forgets
 that wish where a server gives up root for another user. `process.py` cleans up in that case, while the tool
@@ -115,6 +116,8 @@ class Keeper:
         self.stop_asked = False
         self.server_pid = 0
         self.server_status: int | None = None
+        self.restart_after_s: float | None = None
+        self.orders = b""
         self.arranged: AppliedHostChanges | None = None
         self.wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -190,9 +193,18 @@ class Keeper:
         ready, _, _ = select.select(watched, [], [], seconds)
         if self.wake_read in ready:
             os.read(self.wake_read, 4096)
-        if sys.stdin.fileno() in ready and not os.read(sys.stdin.fileno(), 4096):
-            self.stop_asked = True
+        if sys.stdin.fileno() in ready:
+            self.take_orders(os.read(sys.stdin.fileno(), 4096))
         self.reap()
+
+    def take_orders(self, data: bytes) -> None:
+        """What the tool says; nothing: it has ended, or wants the end."""
+        self.stop_asked = self.stop_asked or not data
+        *lines, self.orders = (self.orders + data).split(b"\n")
+        for line in lines:
+            order, _, seconds = line.partition(b" ")
+            if order == b"restart":
+                self.restart_after_s = float(seconds)
 
     def reap(self) -> bool:
         """Collects the children that have ended. False when none is left, alive or dead."""
@@ -210,8 +222,35 @@ class Keeper:
         """Returns when the server has ended or is to end."""
         while not self.stop_asked and self.server_status is None:
             self.wait(None)
+            if self.restart_after_s is not None:
+                self.restart(self.restart_after_s)
         if self.server_status is not None:
             report("exited", status=self.server_status)
+
+    def restart(self, after_s: float) -> None:
+        """Kills every process of the server as a crash would, and starts it again `after_s` later."""
+        self.restart_after_s = None
+        report("killed", at_ns=time.monotonic_ns())
+        os.kill(self.server_pid, signal.SIGKILL)
+        self.kill_all()
+        deadline = time.monotonic() + after_s
+        while not self.stop_asked and (left_s := deadline - time.monotonic()) > 0:
+            self.wait(left_s)
+        if not self.stop_asked:
+            self.server_status = None
+            self.start()
+
+    def kill_all(self) -> bool:
+        """Kills what is left of the server. True when nothing is."""
+        deadline = time.monotonic() + KILL_WAIT_S
+        while self.reap():
+            # The children of a killed child become ours, so that the next round reaches them.
+            for pid in children():
+                os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                return False
+            self.wait(0.05)
+        return True
 
     def wait_for_order(self) -> None:
         """A server that ended by itself leaves its log and CPU times here until the tool has seen them."""
@@ -225,15 +264,7 @@ class Keeper:
         deadline = time.monotonic() + self.spec["grace_s"]
         while self.server_status is None and (left_s := deadline - time.monotonic()) > 0:
             self.wait(left_s)
-        deadline = time.monotonic() + KILL_WAIT_S
-        while self.reap():
-            # The children of a killed child become ours, so that the next round reaches them.
-            for pid in children():
-                os.kill(pid, signal.SIGKILL)
-            if time.monotonic() > deadline:
-                return False
-            self.wait(0.05)
-        return True
+        return self.kill_all()
 
 
 def remove_directory(directory: str) -> None:

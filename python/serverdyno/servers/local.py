@@ -14,6 +14,7 @@ import re
 import resource
 import secrets
 import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -35,6 +36,8 @@ from serverdyno.servers.proof import LOOPBACK, free_port
 SettingsT = TypeVar("SettingsT", bound=LocalSettings)
 
 WORKER_USER = "www-data"  # on every Debian system, without rights of its own; used when we are root
+CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
+"""The environment variable by which one of our own servers gets the token of those who may load it outside loopback."""
 ERROR_LOG = "error.log"
 START_TIMEOUT_S = 60.0
 PORT_ATTEMPTS = 5
@@ -128,7 +131,9 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.host = LOOPBACK
         self.port = 0
         self.secret = ""
+        self.given_token: str | None = None
         self.process: ServerProcess | None = None
+        self._cut_off_ns = 0
         self._files: dict[str, str] = {}
         self._prepared = False
 
@@ -187,6 +192,18 @@ class LocalServer(ABC, Generic[SettingsT]):
     def is_elsewhere(self) -> bool:
         """Whether it listens on another address than loopback."""
         return self.host != LOOPBACK
+
+    @property
+    def consent_token(self) -> str:
+        """Of this start, for those who may load it outside loopback: its own, which says nothing of its secret, or the
+        one that it shares with the other members of a team.
+        """
+        return self.given_token or hashlib.sha256(f"consent {self.secret}".encode()).hexdigest()[:32]
+
+    def consent_document(self) -> str:
+        """What consents to its load outside loopback: a line for each of its ports."""
+        lines = (_native.consent_document(f"{self.host}:{port}", self.consent_token) for port in self.ports())
+        return "\n".join(lines)
 
     def choose_port(self) -> int:
         """A port of its address that is free now. Raises ServerError where the address is not this machine's."""
@@ -394,6 +411,28 @@ class LocalServer(ABC, Generic[SettingsT]):
         with Path(self.settings.program).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return [f"Program: {self.settings.program}, SHA-256 {digest}."]
+
+    def cut_off(self, how: str, away_s: float) -> None:
+        """Take it away in the middle of a mix, in a way of `settings_type.cuts`; returns at once.
+
+        server: everything is killed and started again after `away_s`. processes: those that serve connections are.
+        """
+        process = self._require_process()
+        if how == "server":
+            process.restart(away_s)
+            return
+        self._cut_off_ns = time.monotonic_ns()
+        for pid in self.connection_pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def was_cut_off_ns(self) -> int | None:
+        """When that was last, by the monotonic clock."""
+        return max(self._cut_off_ns, self._require_process().killed_ns) or None
+
+    def connection_pids(self) -> list[int]:
+        """Those that serve connections, of a server that has such processes."""
+        return []
 
     def stop(self) -> None:
         """Leaves no process and no private directory behind. Raises ServerError only if a process can't be

@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
@@ -182,7 +181,7 @@ class Nginx(WebServer[NginxSettings]):
         """Those behind it, of the front of a team."""
         if not self.backs:
             return []
-        servers = [f"    server {LOOPBACK}:{port};" for port in self.backs]
+        servers = [f"    server {back};" for back in self.backs]
         return ["upstream backs {", *servers, "    keepalive 64;", "}"]
 
     def _session_in_log(self) -> str:

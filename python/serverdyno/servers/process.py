@@ -42,6 +42,7 @@ class ServerProcess:
         self._unread = b""
         self._server_pid: int | None = None
         self._status: int | None = None
+        self._killed_ns = 0
         self._highest_cpu_s = 0.0
         self._clean = False
         self._keeper_ended = False
@@ -117,6 +118,8 @@ class ServerProcess:
         match event:
             case {"event": "started", "pid": int(pid)}:
                 self._server_pid = pid
+            case {"event": "killed", "at_ns": int(at_ns)}:
+                self._killed_ns = at_ns
             case {"event": "exited", "status": int(status)}:
                 self._status = status
             case {"event": "refused", "reason": str(reason), "hint": str(hint)}:
@@ -128,6 +131,21 @@ class ServerProcess:
         """Whether the server's first process and its keeper are there."""
         self._read_events(0)
         return self._status is None and not self._keeper_ended
+
+    def restart(self, away_s: float) -> None:
+        """Have every process of the server killed, and the server started again after `away_s`; returns at once.
+
+        It is the same server: in its directory, with what surrounds it.
+        """
+        assert self.keeper.stdin is not None
+        self.keeper.stdin.write(f"restart {away_s}\n".encode())
+        self.keeper.stdin.flush()
+
+    @property
+    def killed_ns(self) -> int:
+        """When it was last killed to be started again, by the monotonic clock; 0: never."""
+        self._read_events(0)
+        return self._killed_ns
 
     def pids(self) -> list[int]:
         """Every process of the server now, the keeper not counted."""

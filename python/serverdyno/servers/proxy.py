@@ -1,4 +1,4 @@
-"""What web servers share that hand requests on to others: the ports of those behind them.
+"""What web servers share that hand requests on to others: who is behind them, and what they answer by themselves.
 
 Alone they have nothing to say: `team.py` puts them in front. Not for nginx, which serves documents itself and hands on
 only the dynamic page.
@@ -11,7 +11,8 @@ from typing import ClassVar, TypeVar
 from pydantic import Field
 
 from serverdyno.errors import ServerError
-from serverdyno.servers.web import WebServer, WebSettings
+from serverdyno.servers.local import make_private
+from serverdyno.servers.web import CONSENT_PATH, WebServer, WebSettings
 
 
 class ProxySettings(WebSettings):
@@ -34,10 +35,27 @@ ProxySettingsT = TypeVar("ProxySettingsT", bound=ProxySettings)
 class Proxy(WebServer[ProxySettingsT]):
     """A server that is nothing without others behind it."""
 
+    proof_file: ClassVar[str] = "public/proof"
+    consent_file: ClassVar[str] = "public/consent-document"
+    consent_path_file: ClassVar[str] = "public/consent-path"
+    """What it answers by itself, below its private directory, and the path at which it consents."""
+
     @property
     def workers(self) -> int:
         """Threads that serve."""
         return self.settings.workers or self.processors
+
+    def listen_on(self, address: str) -> None:
+        """See `base.ServerDriver`; of the front of a team."""
+        self.host = address
+
+    def furnish(self) -> None:
+        """The consent, too, under a name that says nothing of the token."""
+        if self.is_elsewhere:
+            make_private(self.public_directory)
+            (self.directory / self.consent_file).write_text(self.consent_document())
+            (self.directory / self.consent_path_file).write_text(f"{CONSENT_PATH}{self.consent_token}")
+        super().furnish()
 
     def check_paths(self) -> None:
         """Also that there is somebody behind it. Raises ServerError."""

@@ -18,19 +18,11 @@ import serverdyno
 from serverdyno import _native
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.dynamic import BEHIND
+from serverdyno.servers.local import CONSENT_VARIABLE
 from serverdyno.servers.tls import CERTIFICATE, KEY
-from serverdyno.servers.web import CONSENT_PATH, Http2Settings, WebServer
+from serverdyno.servers.web import Http2Settings, WebServer
 
-CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
-"""The environment variable with the token of those who may load a server outside loopback."""
 REQUESTS_PATH = "/.serverdyno/requests"
-
-
-def consents(host: str, token: str | None) -> dict[str, bytes]:
-    """Document by path: those who know the token may load `host`, which is written HOST:PORT."""
-    if token is None:
-        return {}
-    return {f"{CONSENT_PATH}{token}": _native.consent_document(host, token).encode()}
 
 
 def package_environment(program: str | None) -> dict[str, str]:
@@ -109,15 +101,15 @@ class Reference(WebServer[ReferenceSettings]):
             arguments += ["--tls-min-version", self.settings.tls_min_version]
             arguments += ["--tls-max-version", self.settings.tls_max_version]
             arguments += [] if self.settings.tls_resumption else ["--no-tls-resumption"]
-        for port in self.backs:
-            arguments += ["--behind", str(port)]
+        for back in self.backs:
+            arguments += ["--behind", str(back.port)]
         if self.secure_port:
             arguments += ["--tls-port", str(self.secure_port)]
         return [str(self.program), "-m", "serverdyno", "reference", "http", *arguments]
 
     def environment(self) -> dict[str, str]:
         """So that the child runs this very package, also from a source checkout."""
-        token = {CONSENT_VARIABLE: self.secret} if self.is_elsewhere else {}
+        token = {CONSENT_VARIABLE: self.consent_token} if self.is_elsewhere else {}
         return package_environment(self.settings.program) | token
 
     def process_count(self) -> int:

@@ -1,4 +1,4 @@
-"""What the drivers of our own file servers have in common: files in memory, and counts that they tell.
+"""What the drivers of our own file servers have in common: the program, the counts that it tells, files in memory.
 
 Each runs as a process of its own, so that its CPU time is its own. A subclass says how the command is called.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
+import time
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import psutil
 from pydantic import Field
@@ -20,20 +23,21 @@ import serverdyno
 from serverdyno.errors import ServerError
 from serverdyno.servers.base import Installed, LocalSettings
 from serverdyno.servers.disk_settings import MAX_VOLUMES
+from serverdyno.servers.file_server import FileServer, FileServerSettings
 from serverdyno.servers.host_changes import HostChanges
-from serverdyno.servers.local import LocalServer
+from serverdyno.servers.local import CONSENT_VARIABLE, LocalServer
 from serverdyno.servers.reference import package_environment, package_version
 from serverdyno.servers.samba import SOCKET_PATH_BYTES
-from serverdyno.servers.volume_server import may_unshare
 
 COUNTS = "counts"
+SYNCS = "syncs"  # among the counts of requests
 COUNTS_TIMEOUT_S = 5.0
 MEMORY_SHARE = 0.75  # of what is free when it is prepared
 MIB = 2**20
 USUAL_CAPACITY_MIB = 1024
 
 
-class ReferenceFilesSettings(LocalSettings):
+class ReferenceFilesSettings(FileServerSettings):
     """What can be varied, whatever the protocol."""
 
     threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
@@ -49,10 +53,12 @@ class ReferenceFilesSettings(LocalSettings):
         le=2**24,
         description="Memory for files, MiB; beyond it the disk is full. Left out: three quarters of what is free.",
     )
-    network: Literal["auto", "namespace", "loopback"] = Field(
-        default="auto",
-        description="namespace: a network of its own, with nobody else on its ports (root). loopback: a free port of "
-        "127.0.0.1. auto: namespace where allowed.",
+    outage_s: float = Field(
+        default=1.0,
+        ge=0,
+        le=3600,
+        description="How long it is away where a suite kills and starts the server. Its files are in memory, so that "
+        "the service starts anew and not the process, whatever the suite says.",
     )
 
     def free_bytes(self) -> int:
@@ -62,18 +68,15 @@ class ReferenceFilesSettings(LocalSettings):
         return max(MIB, int(psutil.virtual_memory().available * MEMORY_SHARE))
 
 
+LocalSettingsT = TypeVar("LocalSettingsT", bound=LocalSettings)
 ReferenceFilesSettingsT = TypeVar("ReferenceFilesSettingsT", bound=ReferenceFilesSettings)
 
 
-class ReferenceFiles(LocalServer[ReferenceFilesSettingsT], Generic[ReferenceFilesSettingsT]):
-    """The driver of `dyno reference smb` or another protocol of files."""
+class ReferenceProgram(LocalServer[LocalSettingsT], Generic[LocalSettingsT]):
+    """A file server that is `dyno reference ...`, wherever its files are."""
 
     debian_package: ClassVar[str | None] = None
     command_name: ClassVar[str]
-    usual_port: ClassVar[int]
-    """The protocol's own, where nobody else can have it."""
-
-    capacity_mib = 0
 
     @staticmethod
     def installed() -> Installed | None:
@@ -85,10 +88,68 @@ class ReferenceFiles(LocalServer[ReferenceFilesSettingsT], Generic[ReferenceFile
         """Of the Serverdyno that a Python has."""
         return package_version(program)
 
-    @property
-    def own_network(self) -> bool:
-        """Whether it gets a network namespace."""
-        return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
+    def check_paths(self) -> None:
+        """That the name of the socket fits."""
+        super().check_paths()
+        if len(os.fsencode(self.directory / COUNTS)) > SOCKET_PATH_BYTES:
+            raise ServerError(
+                f"{self.directory}: a socket below it would have a name longer than {SOCKET_PATH_BYTES} bytes",
+                hint="Set TMPDIR to a directory with a shorter path.",
+            )
+
+    def program_command(self, options: Mapping[str, object]) -> list[str]:
+        """The same command that a user may run."""
+        arguments = [str(part) for option in options.items() for part in option]
+        head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
+        return [*head, *arguments, "--counts", str(self.directory / COUNTS)]
+
+    def environment(self) -> dict[str, str]:
+        """So that the child runs this very package, also from a source checkout; and whose load it consents to."""
+        token = {CONSENT_VARIABLE: self.consent_token} if self.is_elsewhere else {}
+        return package_environment(self.settings.program) | token
+
+    def process_count(self) -> int:
+        """One process with threads."""
+        return 1
+
+    def _told(self) -> dict[str, int] | None:
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(COUNTS_TIMEOUT_S)
+                connection.connect(str(self.directory / COUNTS))
+                with connection.makefile() as text:
+                    counts: dict[str, int] = json.loads(text.read())
+                    return counts
+        except (OSError, ValueError):
+            return None
+
+    def operations_served(self) -> dict[str, int] | None:
+        """Requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
+        told = self._told()
+        return None if told is None else {name: count for name, count in told.items() if name != SYNCS}
+
+    def requests_served(self) -> int | None:
+        """All of `operations_served`, those of the readiness check included."""
+        operations = self.operations_served()
+        return None if operations is None else sum(operations.values())
+
+    def syncs_served(self) -> int | None:
+        """By its own counter; None where its files are in memory."""
+        told = self._told()
+        return None if told is None else told.get(SYNCS)
+
+
+class ReferenceFiles(
+    ReferenceProgram[ReferenceFilesSettingsT],
+    FileServer[ReferenceFilesSettingsT],
+    Generic[ReferenceFilesSettingsT],
+):
+    """The driver of `dyno reference smb` or another protocol of files, in memory."""
+
+    usual_port: ClassVar[int]
+    """The protocol's own, where nobody else can have it."""
+
+    capacity_mib = 0
 
     @property
     def volumes(self) -> tuple[str, ...]:
@@ -109,15 +170,6 @@ class ReferenceFiles(LocalServer[ReferenceFilesSettingsT], Generic[ReferenceFile
         """The protocol's own where nobody else can have it."""
         return self.usual_port if self.own_network else super().choose_port()
 
-    def check_paths(self) -> None:
-        """That the name of the socket fits."""
-        super().check_paths()
-        if len(os.fsencode(self.directory / COUNTS)) > SOCKET_PATH_BYTES:
-            raise ServerError(
-                f"{self.directory}: a socket below it would have a name longer than {SOCKET_PATH_BYTES} bytes",
-                hint="Set TMPDIR to a directory with a shorter path.",
-            )
-
     def furnish(self) -> None:
         """How much memory it may have."""
         self.capacity_mib = self.settings.free_bytes() // MIB
@@ -130,49 +182,27 @@ class ReferenceFiles(LocalServer[ReferenceFilesSettingsT], Generic[ReferenceFile
         """The same command that a user may run."""
         options = {
             "--port": self.port,
+            "--bind": self.host,
             "--threads": self.settings.threads,
             "--volumes": self.settings.volumes,
             "--capacity-mib": self.capacity_mib or USUAL_CAPACITY_MIB,
-            "--counts": self.directory / COUNTS,
+            "--outage-s": self.settings.outage_s,
         }
-        arguments = [str(part) for option in options.items() for part in option]
-        head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
-        return [*head, *arguments, *self.options()]
-
-    def environment(self) -> dict[str, str]:
-        """So that the child runs this very package, also from a source checkout."""
-        return package_environment(self.settings.program)
-
-    def process_count(self) -> int:
-        """One process with threads."""
-        return 1
+        return [*self.program_command(options), *self.options()]
 
     def configuration(self) -> dict[str, str]:
         """None: everything is in the command."""
         return {}
 
+    def cut_off(self, how: str, away_s: float) -> None:
+        """By a signal, `outage_s` of the settings long: a process that is killed takes its files along."""
+        del how, away_s
+        self._cut_off_ns = time.monotonic_ns()
+        os.kill(self.pids()[0], signal.SIGHUP)
+
     def notes(self) -> list[str]:
         """Where the files are, and where the server is."""
         return [
             f"Files may have {self.capacity_mib} MiB together; beyond that the disk is full.",
-            "Network: a namespace of its own."
-            if self.own_network
-            else "Network: the machine's loopback; only our process listens on the port.",
+            self.network_note(),
         ]
-
-    def operations_served(self) -> dict[str, int] | None:
-        """Requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
-        try:
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(COUNTS_TIMEOUT_S)
-                connection.connect(str(self.directory / COUNTS))
-                with connection.makefile() as text:
-                    counts: dict[str, int] = json.loads(text.read())
-                    return counts
-        except (OSError, ValueError):
-            return None
-
-    def requests_served(self) -> int | None:
-        """All of `operations_served`, those of the readiness check included."""
-        operations = self.operations_served()
-        return None if operations is None else sum(operations.values())

@@ -5,13 +5,12 @@ NFS and MOUNT are on one port, so that no portmapper is needed, and no root.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from serverdyno.protocols.nfs import NFS, every_export_answers
+from serverdyno.protocols.nfs import NFS, Transport, every_export_answers, query_of, wrong_transport
 from serverdyno.servers.base import Access, Settings
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings
 
 NFS_PORT = 2049
@@ -22,6 +21,14 @@ class ReferenceNfsSettings(ReferenceFilesSettings):
 
     protocol: ClassVar[str | None] = NFS.name
 
+    nfs_version: Literal["3", "4.1"] = Field(
+        default="3", description="The version of NFS that clients speak. The server serves both on its port."
+    )
+    proto: Transport = Field(
+        default="tcp",
+        description="What carries requests, MOUNT too: proto= of a mount. udp only with NFSv3, in "
+        "transfers of 32 KiB at most.",
+    )
     flush: Literal["honour", "ignore"] = Field(
         default="honour",
         description="What COMMIT and stable writes do. honour: the file outlives a restart of the service. ignore: "
@@ -34,12 +41,20 @@ class ReferenceNfsSettings(ReferenceFilesSettings):
         description="Bytes of one READ or WRITE, at most; the server prefers as many.",
     )
 
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """All that contradicts itself, at once."""
+        wrong = wrong_transport(self.nfs_version, self.proto)
+        if problems := [problem for problem, found in wrong.items() if found]:
+            raise ValueError("; ".join(problems))
+        return self
+
 
 class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
     """The driver of `dyno reference nfs`."""
 
     name: ClassVar[str] = "reference-nfs"
-    summary: ClassVar[str] = "Serverdyno's own NFSv3 server, in memory: an upper bound, not a product"
+    summary: ClassVar[str] = "Serverdyno's own NFS server, in memory: an upper bound, not a product"
     settings_type: ClassVar[type[Settings]] = ReferenceNfsSettings
     command_name: ClassVar[str] = "nfs"
     usual_port: ClassVar[int] = NFS_PORT
@@ -47,17 +62,21 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`."""
-        return f"nfs://{LOOPBACK}:{self.port}/?mountport={self.port}"
+        settings = self.settings
+        query = query_of(settings.nfs_version, settings.proto, self.port)
+        return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
         """The exports, and how to get to them. After `start`."""
         exports = tuple(f"/{name}" for name in self.volumes)
-        return Access(self.url, None, None, exports, self.network_namespace())
+        token = self.consent_token if self.is_elsewhere else None
+        return Access(self.url, None, None, exports, self.network_namespace(), consent_token=token)
 
     def options(self) -> list[str]:
         """What COMMIT does, and how much is moved at once."""
         settings = self.settings
-        return ["--flush", settings.flush, "--max-transfer-bytes", str(settings.max_transfer_bytes)]
+        udp = ["--udp"] if settings.proto == "udp" else []
+        return ["--flush", settings.flush, "--max-transfer-bytes", str(settings.max_transfer_bytes), *udp]
 
     def notes(self) -> list[str]:
         """What COMMIT does, and what is counted."""
@@ -68,7 +87,7 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
             if honours
             else "COMMIT and stable writes are answered and do nothing.",
             "Requests served: those of NFS by its own counters; MOUNT does not count.",
-            "Locks (NLM) are not offered, and access is not controlled.",
+            "Locks and read delegations are offered by NFSv4.1 alone (no NLM), and access is not controlled.",
             *super().notes(),
         ]
 

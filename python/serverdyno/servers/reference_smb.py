@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Access, Settings
-from serverdyno.servers.proof import LOOPBACK, offer
+from serverdyno.servers.proof import offer
 from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings
 from serverdyno.servers.samba import SMB_PORT
 
@@ -31,6 +31,17 @@ class ReferenceSmbSettings(ReferenceFilesSettings):
     smb2_leases: bool | None = Field(
         default=None, description="Leases are given. Needs oplocks; left out: wherever oplocks are."
     )
+    directory_leases: bool | None = Field(
+        default=None,
+        description="Leases of directories are given, from SMB 3.0 on. Needs leases; left out: wherever those are.",
+    )
+    durable_handles: bool = Field(
+        default=True, description="Handles may outlive their connection, where a client asks for it."
+    )
+    continuously_available: bool = Field(
+        default=False,
+        description="Handles may be persistent, and outlive a restart of the server. Needs durable_handles.",
+    )
     signing: Literal["auto", "required"] = Field(
         default="auto", description="auto: where the client asks for it."
     )
@@ -43,11 +54,24 @@ class ReferenceSmbSettings(ReferenceFilesSettings):
         """All that contradicts itself, at once."""
         wrong = {
             "smb2_leases needs oplocks": bool(self.smb2_leases) and not self.oplocks,
+            "directory_leases needs smb2_leases": bool(self.directory_leases) and not self.grants_leases,
+            "continuously_available needs durable_handles": self.continuously_available
+            and not self.durable_handles,
             **wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required"),
         }
         if problems := [problem for problem, found in wrong.items() if found]:
             raise ValueError("; ".join(problems))
         return self
+
+    @property
+    def grants_leases(self) -> bool:
+        """Whether leases are given."""
+        return self.oplocks if self.smb2_leases is None else self.smb2_leases
+
+    @property
+    def grants_directory_leases(self) -> bool:
+        """Whether leases of directories are given."""
+        return self.grants_leases if self.directory_leases is None else self.directory_leases
 
 
 class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
@@ -62,16 +86,14 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`. Each share is below it."""
-        return f"smb://{LOOPBACK}:{self.port}/"
+        return f"smb://{self.host}:{self.port}/"
 
     def access(self) -> Access:
         """The user, and how to get to it. After `start`."""
-        return Access(self.url, USER, self.secret, self.volumes, self.network_namespace())
-
-    @property
-    def smb2_leases(self) -> bool:
-        """Whether leases are given."""
-        return self.settings.oplocks if self.settings.smb2_leases is None else self.settings.smb2_leases
+        token = self.consent_token if self.is_elsewhere else None
+        return Access(
+            self.url, USER, self.secret, self.volumes, self.network_namespace(), consent_token=token
+        )
 
     def options(self) -> list[str]:
         """User, dialects, protection, and what is given to clients."""
@@ -83,7 +105,10 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
             *("--signing", settings.signing),
             *("--encryption", settings.encryption),
             "--oplocks" if settings.oplocks else "--no-oplocks",
-            "--leases" if self.smb2_leases else "--no-leases",
+            "--leases" if settings.grants_leases else "--no-leases",
+            "--directory-leases" if settings.grants_directory_leases else "--no-directory-leases",
+            "--durable-handles" if settings.durable_handles else "--no-durable-handles",
+            "--continuously-available" if settings.continuously_available else "--no-continuously-available",
         ]
 
     def environment(self) -> dict[str, str]:
@@ -102,5 +127,5 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
         """Whether it speaks SMB2 there; `LocalServer` has seen that only our process listens. Only ours knows the
         password, too.
         """
-        offer(self.port, self.network_namespace())
+        offer(self.port, self.network_namespace(), self.host)
         return True

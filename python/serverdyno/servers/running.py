@@ -8,43 +8,62 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from serverdyno.errors import ServerError
 from serverdyno.servers import abandoned, registry
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
+from serverdyno.servers.team import Team
+from serverdyno.servers.web import Behind, WebServer
 
 Driver = TypeVar("Driver", bound=ServerDriver)
 
 
 @contextmanager
-def running(
+def running(  # noqa: PLR0913 (what a server is given)
     name: str,
     settings: Mapping[str, Any],
     *,
     cpus: Sequence[int] = (),
     url: str | None = None,
     address: str | None = None,
+    token: str | None = None,
+    backs: Sequence[Behind] = (),
 ) -> Iterator[ServerDriver]:
     """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running.
 
-    `address`: of this machine, where one of ours listens in place of loopback.
+    `address`: of this machine, where one of ours listens in place of loopback. `token`: for which it consents there, of
+    a member of a team whose others run elsewhere; `backs`: these others, of the front.
     """
     settings_type = registry.driver_type(name).settings_type
     documents = document_root() if settings_type.needs_documents else Path(os.devnull)
     abandoned.sweep_once()
     server = registry.create(name, settings, documents=documents, cpus=cpus, url=url)
+    if token is not None:
+        member_elsewhere(server, token, backs)
     if address is not None and url is None:
         server.listen_on(address)
     with started(server):
         yield server
 
 
+def member_elsewhere(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
+    """Make a server the front of others that run elsewhere, or one behind such a front. Raises DynoError."""
+    if isinstance(server, Team):
+        server.stand_before(backs, token)
+    elif isinstance(server, WebServer):
+        server.given_token = token
+
+
 @contextmanager
 def started(server: Driver) -> Iterator[Driver]:
     """It, ready for load. Raises UserError or ServerError, with nothing left running."""
     try:
-        server.prepare()
-        server.start()
-        server.ready()
+        try:
+            server.prepare()
+            server.start()
+            server.ready()
+        except OSError as error:  # such as a disk that is full
+            raise ServerError(f"{server.name} can't be started: {error}") from error
         yield server
     finally:
         server.stop()

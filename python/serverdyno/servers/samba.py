@@ -7,6 +7,7 @@ take a part of the connections. What can be varied is in `samba_settings.py`, th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -16,8 +17,9 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
-from serverdyno import _native
-from serverdyno.errors import ServerError, UserError
+import psutil
+
+from serverdyno.errors import ServerError
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.local import find_program
 from serverdyno.servers.proof import offer
@@ -36,6 +38,7 @@ PROTOCOLS = {"2.0.2": "SMB2_02", "2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "S
 SIGNING = {"auto": "auto", "required": "mandatory"}
 ENCRYPTION = {"off": "off", "auto": "default", "required": "required"}
 BUILD_OPTIONS = ("WITH_PROFILE", "HAVE_KERNEL_OPLOCKS_LINUX", "HAVE_LIBURING", "WITH_PTHREADPOOL")
+CONNECTION_PROCESS = "smbd"
 NO_BARRIER = ("nobarrier", "barrier=0")  # ext4(5)
 COUNTER = re.compile(r"^smb2_(\w+)_count:\s+(\d+)$", re.MULTILINE)
 SYNC_COUNTER = re.compile(r"^syscall_\w*fsync_count:\s+(\d+)$", re.MULTILINE)
@@ -71,19 +74,6 @@ class Samba(VolumeServer[SambaSettings]):
         token = self.consent_token if self.is_elsewhere else None
         return Access(self.url, self.user, self.secret, self.volumes.names, namespace, consent_token=token)
 
-    def listen_on(self, address: str) -> None:
-        """See `base.ServerDriver`."""
-        super().listen_on(address)
-        if self.settings.network == "namespace" or ":" in address:
-            raise UserError(
-                f"samba can't listen on {address}: it takes an IPv4 address, and network must not be namespace"
-            )
-
-    @property
-    def consent_token(self) -> str:
-        """Of this start, for those who may load it outside loopback. It says nothing of the password."""
-        return hashlib.sha256(f"consent {self.secret}".encode()).hexdigest()[:32]
-
     def proof(self) -> tuple[str, str]:
         """Name and content of a file in the root of every share that no other server has."""
         return PROOF_NAME, hashlib.sha256(self.secret.encode()).hexdigest()
@@ -96,6 +86,18 @@ class Samba(VolumeServer[SambaSettings]):
     def process_count(self) -> int:
         """One for each connection comes later."""
         return 1
+
+    def connection_pids(self) -> list[int]:
+        """Those that serve connections: the first process has no parent among them, those for its books other names."""
+        assert self.process is not None
+        pids = self.process.pids()
+        found = []
+        for pid in pids:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                if process.name() == CONNECTION_PROCESS and process.ppid() in pids:
+                    found.append(pid)
+        return found
 
     def choose_port(self) -> int:
         """SMB's own where nobody else can have it."""
@@ -136,15 +138,11 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Starts it and makes the volumes, each with the proof in its root, and with consent outside loopback."""
+        """Starts it and makes the volumes, each with the proof in its root."""
         super().start()
-        host, token = f"{self.host}:{self.port}", self.consent_token
         try:
             for directory in self.data_directories():
                 (directory / PROOF_NAME).write_text(self.proof()[1])
-                if self.is_elsewhere:
-                    consent = directory / f"serverdyno-{token}.txt"
-                    consent.write_text(_native.consent_document(host, token))
         except OSError as error:
             raise ServerError(f"the volumes can't be made: {error}") from error
 
@@ -204,7 +202,7 @@ class Samba(VolumeServer[SambaSettings]):
             ("server smb encrypt", ENCRYPTION[settings.encryption]),
             # It gives all connections that bear one client's number to one process: with a generator whose clients
             # share a number, that process would be measured.
-            ("server multi channel support", "no"),
+            ("server multi channel support", _yes_no(settings.multi_channel)),
             ("smb2 leases", _yes_no(self.smb2_leases)),
             ("socket options", settings.socket_options),
         ]
@@ -234,6 +232,7 @@ class Samba(VolumeServer[SambaSettings]):
             ("case sensitive", _yes_no(settings.case_sensitive)),
             ("aio read size", settings.aio_read_size),
             ("aio write size", settings.aio_write_size),
+            ("durable handles", _yes_no(settings.durable_handles)),
             *([("allocation roundup size", roundup)] if roundup else []),
         ]
 
@@ -248,10 +247,7 @@ class Samba(VolumeServer[SambaSettings]):
             self.volumes.description(),
             f"Files are made as the user {self.user}. One process for each connection.",
             f"Build (smbd -b): {built}.",
-            "Network: a namespace of its own."
-            if self.own_network
-            else f"Network: {f'the address {self.host}' if self.is_elsewhere else 'loopback'} of the machine; only our "
-            "processes listen on the port.",
+            self.network_note(),
         ]
         if settings.fsync_delay_ms:
             notes.append(

@@ -18,7 +18,7 @@ class SambaSettings(DiskSettings):
     """What can be varied."""
 
     protocol: ClassVar[str | None] = SMB.name
-    listens_elsewhere: ClassVar[bool] = True
+    cuts: ClassVar[frozenset[str]] = frozenset({"server", "processes"})
 
     min_dialect: Dialect = Field(
         default="2.0.2", description="server min protocol. SMB1 is not offered: today's servers refuse it."
@@ -43,6 +43,16 @@ class SambaSettings(DiskSettings):
     smb2_leases: bool | None = Field(
         default=None,
         description="smb2 leases. Needs oplocks, and no kernel_oplocks; left out: on wherever that is so.",
+    )
+    durable_handles: bool = Field(
+        default=True,
+        description="durable handles: a client's open files outlive its connection, where it asks for that and has an "
+        "oplock or lease that keeps the handle. Samba's default is yes.",
+    )
+    multi_channel: bool = Field(
+        default=False,
+        description="server multi channel support: a session may have several connections (channels of [smb]). Samba's "
+        "default is yes. It gives all connections of one client machine to one process.",
     )
     case_sensitive: bool = Field(
         default=True,

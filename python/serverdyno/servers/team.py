@@ -1,14 +1,17 @@
-"""A team: a front that clients speak to, and one or more servers behind it, all on one machine.
+"""A team: a front that clients speak to, and one or more servers behind it.
 
-As TUX before Apache in VeriTest 2003, appendix C: the front serves what it can (its documents, its cache) and hands the
+All are on one machine, or those behind are elsewhere and are started by others (`fleet/node_team.py`). As TUX before
+Apache in VeriTest 2003, appendix C: the front serves what it can (its documents, its cache) and hands the
 rest on. Before load it is proven which server and port makes the dynamic page behind the front, in the clear and over
 TLS. Its members are the drivers of single servers. Not for servers that the user runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -22,15 +25,18 @@ from serverdyno.servers.apache import Apache
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.haproxy import Haproxy
 from serverdyno.servers.lighttpd import Lighttpd
+from serverdyno.servers.members import Members, of_member, together
 from serverdyno.servers.nginx import Nginx
 from serverdyno.servers.reference import Reference
 from serverdyno.servers.varnish import Varnish
-from serverdyno.servers.web import Dynamic, WebServer, WebSettings
+from serverdyno.servers.web import Behind, Dynamic, WebServer, WebSettings
 
 FRONTS: dict[str, type[WebServer[Any]]] = {
     driver.name: driver for driver in (Nginx, Haproxy, Varnish, Reference)
 }
 BACKS: dict[str, type[WebServer[Any]]] = {driver.name: driver for driver in (Apache, Nginx, Lighttpd)}
+MOST_ASKED = 100
+"""Questions for each server behind a front until each has answered: every worker of a front has a turn of its own."""
 OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_resumption", "processors")
 
 
@@ -88,6 +94,17 @@ class TeamSettings(WebSettings):
             raise ValueError("; ".join(problems))
         return self
 
+    @property
+    def name_of_front(self) -> str:
+        """What the front is called in records."""
+        return f"front {self.front}"
+
+    def names_of_backs(self) -> list[str]:
+        """What those behind it are called, in order."""
+        if self.backs == 1:
+            return [f"back {self.back}"]
+        return [f"back {self.back} {number}" for number in range(1, self.backs + 1)]
+
     def of_front(self) -> dict[str, Any]:
         """Return the settings of the front."""
         return {**self.front_settings, **self._shared("front")}
@@ -96,13 +113,18 @@ class TeamSettings(WebSettings):
         """Return the settings of each server behind it."""
         return {**self.back_settings, **self._shared("back"), "dynamic": self.dynamic}
 
+    @property
+    def tls_at_the_back(self) -> bool:
+        """Whether clients ask the first server behind the front directly, over TLS."""
+        return self.over_tls and self.tls_by == "back"
+
     def _shared(self, member: str) -> dict[str, Any]:
         if self.over_tls and self.tls_by == member:
             return {key: getattr(self, key) for key in OF_THE_TEAM}
         return {"processors": self.processors}
 
 
-class Team:
+class Team(Members):
     """Front and back. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "team"
@@ -122,11 +144,15 @@ class Team:
         if url is not None:
             raise UserError("url: dyno starts a team itself, so it takes no url")
         self.settings = settings
+        self.given_token: str = secrets.token_hex(16)
+        self._elsewhere: tuple[Behind, ...] = ()
         secret = directory.name.rpartition("-")[2]
 
         def member(kind: type[WebServer[Any]], role: str, given: dict[str, Any]) -> WebServer[Any]:
             checked = kind.settings_type.model_validate(given)
-            return kind(checked, directory.with_name(f"serverdyno-{role}-{secret}"), documents, cpus)
+            made = kind(checked, directory.with_name(f"serverdyno-{role}-{secret}"), documents, cpus)
+            made.given_token = self.given_token  # whoever may load one of them may load all
+            return made
 
         self.front = member(FRONTS[settings.front], "front", settings.of_front())
         self.back_servers = [
@@ -145,22 +171,44 @@ class Team:
         return Installed(f"fronts: {', '.join(fronts)}; behind them: {', '.join(backs)}", None)
 
     @property
-    def members(self) -> dict[str, WebServer[Any]]:
+    def members(self) -> Mapping[str, WebServer[Any]]:
         """By what they are called in records: `front nginx`, `back apache 1`."""
-        many = len(self.back_servers) > 1
-        return {
-            f"front {self.settings.front}": self.front,
-            **{
-                f"back {self.settings.back}{f' {number}' if many else ''}": back
-                for number, back in enumerate(self.back_servers, 1)
-            },
-        }
+        backs = zip(self.settings.names_of_backs(), self.back_servers, strict=False)
+        return {self.settings.name_of_front: self.front, **dict(backs)}
 
     def listen_on(self, address: str) -> None:
-        """The front does, if it is nginx: a proxy has no document that gives consent. Raises UserError."""
-        if self.settings.tls_by == "back":
-            raise UserError("a team that others reach speaks TLS at its front: leave tls_by out")
+        """The front does, and whoever clients ask over TLS. Raises UserError."""
         self.front.listen_on(address)
+        if self.settings.tls_at_the_back and self.back_servers:
+            if self.settings.front == "reference":
+                raise UserError(
+                    "the front reference reaches servers on loopback alone, and the back would listen elsewhere",
+                    hint='Leave tls_by = "back" out, or take another front.',
+                )
+            self.back_servers[0].listen_on(address)
+
+    def stand_before(self, backs: Sequence[Behind], token: str) -> None:
+        """Before `prepare`: have servers behind the front that run elsewhere, and none here.
+
+        `token`: for which they consent. Raises UserError, and ServerError where two have one port: a page says its
+        port, and not its machine.
+        """
+        if self.settings.front == "reference":
+            raise UserError(
+                "the front reference reaches servers on loopback alone", hint=f"Fronts: {', '.join(FRONTS)}."
+            )
+        if len({back.port for back in backs}) < len(backs):
+            raise ServerError(
+                f"two servers behind the front have the same port: {', '.join(map(str, backs))}",
+                hint="Try again: ports are chosen anew.",
+            )
+        self.back_servers, self._elsewhere = [], tuple(backs)
+        self.given_token = self.front.given_token = token
+
+    @property
+    def behind(self) -> tuple[Behind, ...]:
+        """Where the front reaches them. After `ready` of those that are here."""
+        return self._elsewhere or tuple(Behind(back.host, back.port) for back in self.back_servers)
 
     def prepare(self) -> None:
         """Those behind first: the front's configuration has their ports, so it is written in `ready`."""
@@ -177,13 +225,14 @@ class Team:
         for back in self.back_servers:
             back.ready()
         if self.front.process is None:
-            self.front.backs = tuple(back.port for back in self.back_servers)
+            self.front.backs = self.behind
             self.front.prepare()
             self.front.start()
         self.front.ready()
         self._proof = [self._document_note()]
         if self.settings.dynamic != "off":
             self._proof += [self._proven(server, door) for server, door in self._doors()]
+            self._proof += self._all_proven()
 
     def _doors(self) -> list[tuple[WebServer[Any], tuple[int, bool]]]:
         """Who is asked at each port of the clients, in the clear and over TLS."""
@@ -194,8 +243,8 @@ class Team:
 
     @property
     def _tls_back(self) -> WebServer[Any] | None:
-        back = self.back_servers[0]
-        return back if back.secure_port else None
+        back = self.back_servers[0] if self.back_servers else None
+        return back if back is not None and back.secure_port else None
 
     def _document_note(self) -> str:
         """Which server a document comes from, by its own words."""
@@ -210,6 +259,13 @@ class Team:
     def _proven(self, server: WebServer[Any], door: tuple[int, bool]) -> str:
         """Say who made the page that answers at a port of the clients. Raises ServerError where nobody behind did."""
         over = "over TLS" if door[1] else "in the clear"
+        made = self._made_by(server, door)
+        by = "front" if server is self.front else "back"
+        return f"Before load, the dynamic page asked for at the {by} was made, {over}, by {made}."
+
+    def _made_by(self, server: WebServer[Any], door: tuple[int, bool]) -> dynamic.MadeBy:
+        """Who behind the front makes the page. Raises ServerError where nobody does."""
+        over = "over TLS" if door[1] else "in the clear"
         query = dynamic.fresh_query()
         try:
             made = dynamic.judged(self.name, query, server.asked(f"{dynamic.PATH}?{query}", door))
@@ -220,54 +276,42 @@ class Team:
                 f"{self.front._own_words()}",
                 hint=hint,
             ) from error
-        ports = {str(port) for back in self.back_servers for port in back.ports()}
+        ports = {str(back.port) for back in self.behind}
+        ports |= {str(port) for back in self.back_servers for port in back.ports()}
         if made.port not in ports or made.carrier != self.settings.dynamic:
             raise ServerError(
                 f"the dynamic page, {over}, was made by {made}, which is not a server behind {self.front.name} "
                 f"(ports {', '.join(sorted(ports))})"
             )
-        by = "front" if server is self.front else "back"
-        return f"Before load, the dynamic page asked for at the {by} was made, {over}, by {made}."
+        return made
+
+    def _all_proven(self) -> list[str]:
+        """Ask at the front until each server behind it has made the page. Raises ServerError where one never does."""
+        if len(self.behind) == 1:
+            return []
+        silent = {str(back.port): back for back in self.behind}
+        for _ in range(MOST_ASKED * len(self.behind)):
+            silent.pop(self._made_by(self.front, self.front.doors()[0]).port, None)
+            if not silent:
+                named = ", ".join(str(back) for back in self.behind)
+                return [f"Before load, each of the servers behind the front made the page: {named}."]
+        names = ", ".join(str(back) for back in silent.values())
+        raise ServerError(
+            f"{self.front.name} never hands a request on to {names}\n{self.front._own_words()}",
+            hint="Does the machine of the front reach that address and port?",
+        )
 
     @property
     def is_here(self) -> bool:
         """As far as anybody knows."""
         return True
 
-    def ask(self, target: object) -> None:
-        """Nothing: `ready` has asked it."""
-
-    def check(self) -> None:
-        """Raises ServerError where a member has ended."""
-        for member in self.members.values():
-            member.check()
-
-    def crashes(self) -> list[str]:
-        """Of all members."""
-        return [f"{name}: {line}" for name, member in self.members.items() for line in member.crashes()]
-
     def describe(self) -> Description:
         """Every member, in one."""
-        described = {name: member.describe() for name, member in self.members.items() if member.process}
-        return Description(
-            server=self.name,
-            version="; ".join(f"{name}: {found.version}" for name, found in described.items()),
-            command=[word for found in described.values() for word in (*found.command, ";")][:-1],
-            settings=self.settings.model_dump(),
-            files={
-                f"{name}/{file}": text
-                for name, found in described.items()
-                for file, text in found.files.items()
-            },
-            notes=[
-                *self._proof,
-                *(f"{name}: {note}" for name, found in described.items() for note in found.notes),
-            ],
-            package="; ".join(
-                f"{name}: {found.package}" for name, found in described.items() if found.package
-            )
-            or None,
-        )
+        described = [of_member(name, each.describe()) for name, each in self.members.items() if each.process]
+        whole = together(described, self.name, self.settings.model_dump())
+        whole.notes[:0] = self._proof
+        return whole
 
     @property
     def url(self) -> str:
@@ -279,7 +323,7 @@ class Team:
         if self._tls_back is None:
             return self.front.access()
         behind = self._tls_back.access()
-        return Access(self.front.url, trust=behind.trust, secure_url=behind.secure_url)
+        return replace(self.front.access(), trust=behind.trust, secure_url=behind.secure_url)
 
     def stop(self) -> None:
         """Leaves nothing of any member, also where one can't be ended."""
@@ -288,35 +332,6 @@ class Team:
                 stack.callback(back.stop)
             stack.callback(self.front.stop)
 
-    def _sum(self, figure: Callable[[WebServer[Any]], float | None]) -> float | None:
-        values = [figure(member) for member in self.members.values()]
-        return None if None in values else sum(value for value in values if value is not None)
-
-    def cpu_s(self) -> float | None:
-        """Of all members; None where one is not known."""
-        return self._sum(lambda member: member.cpu_s())
-
-    def cpu_by_member_s(self) -> dict[str, float | None]:
-        """CPU seconds so far, by member."""
-        return {name: member.cpu_s() for name, member in self.members.items()}
-
-    def rss_bytes(self) -> int | None:
-        """Of all members."""
-        found = self._sum(lambda member: member.rss_bytes())
-        return None if found is None else int(found)
-
-    def pids(self) -> list[int]:
-        """Of all members."""
-        return [pid for member in self.members.values() for pid in member.pids()]
-
-    def data_directories(self) -> list[Path]:
-        """None: documents are everybody's."""
-        return []
-
     def requests_served(self) -> int | None:
         """The front's own count; of a team whose clients ask a back over TLS, nobody counts all."""
         return None if self._tls_back is not None else self.front.requests_served()
-
-    def syncs_served(self) -> int | None:
-        """None: it is no file server."""
-        return None

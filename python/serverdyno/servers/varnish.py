@@ -10,7 +10,6 @@ from pydantic import Field
 from serverdyno.servers.base import Settings
 from serverdyno.servers.dynamic import BEHIND
 from serverdyno.servers.local import version_line, worker_user
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.proxy import Proxy, ProxySettings
 from serverdyno.servers.web import IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, PROOF_PATH
 
@@ -20,13 +19,14 @@ VCL = """\
 vcl 4.1;
 {backends}
 import directors;
+import std;
 sub vcl_init {{
     new backs = directors.round_robin();
 {members}
 }}
 sub vcl_recv {{
     set req.backend_hint = backs.backend();
-    if (req.url == "{proof}") {{ return (synth(200)); }}
+{asked}
     if (req.url ~ "^{behind}") {{ return (pass); }}
     return (hash);
 }}
@@ -36,13 +36,15 @@ sub vcl_backend_response {{
     return (deliver);
 }}
 sub vcl_synth {{
-    if (req.url == "{proof}") {{
-        set resp.http.Content-Type = "text/plain";
-        set resp.body = "{secret}";
-        return (deliver);
-    }}
+{answers}
 }}
 """
+ANSWER = """\
+    if (req.url == {path}) {{
+        set resp.http.Content-Type = "text/plain";
+        set resp.body = std.fileread("{file}");
+        return (deliver);
+    }}"""
 
 
 class VarnishSettings(ProxySettings):
@@ -74,7 +76,7 @@ class Varnish(Proxy[VarnishSettings]):
             "-F",
             *("-j", jail),
             *("-n", str(self.directory / "work")),
-            *("-a", f"{LOOPBACK}:{self.port}"),
+            *("-a", f"{self.host}:{self.port}"),
             *("-f", str(self.directory / CONFIGURATION)),
             *("-s", f"malloc,{self.settings.cache_mib}m"),
             *("-T", "none"),
@@ -102,13 +104,21 @@ class Varnish(Proxy[VarnishSettings]):
     def configuration(self) -> dict[str, str]:
         """`default.vcl`."""
         backends = "\n".join(
-            f'backend back{number} {{ .host = "{LOOPBACK}"; .port = "{port}"; }}'
-            for number, port in enumerate(self.backs, 1)
+            f'backend back{number} {{ .host = "{back.host}"; .port = "{back.port}"; }}'
+            for number, back in enumerate(self.backs, 1)
         )
         members = "\n".join(
             f"    backs.add_backend(back{number});" for number in range(1, len(self.backs) + 1)
         )
-        text = VCL.format(
-            backends=backends, members=members, proof=PROOF_PATH, behind=BEHIND, secret=self.secret
+        own = {PROOF_PATH: (f'"{PROOF_PATH}"', self.proof_file)}
+        if self.is_elsewhere:
+            path = f'std.fileread("{self.directory}/{self.consent_path_file}")'
+            own["consent"] = (path, self.consent_file)
+        asked = "\n".join(
+            f"    if (req.url == {path}) {{ return (synth(200)); }}" for path, _ in own.values()
         )
+        answers = "\n".join(
+            ANSWER.format(path=path, file=self.directory / file) for path, file in own.values()
+        )
+        text = VCL.format(backends=backends, members=members, asked=asked, answers=answers, behind=BEHIND)
         return {CONFIGURATION: text}

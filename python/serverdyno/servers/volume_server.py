@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,16 +15,17 @@ from typing import TypeVar
 from serverdyno.errors import ServerError
 from serverdyno.servers import write_back
 from serverdyno.servers.disk_settings import DiskSettings
+from serverdyno.servers.file_server import FileServer
 from serverdyno.servers.host_changes import HostChanges
-from serverdyno.servers.local import LocalServer, check_path, worker_user
+from serverdyno.servers.local import check_path, worker_user
 from serverdyno.servers.volumes import Volumes
 
 DiskSettingsT = TypeVar("DiskSettingsT", bound=DiskSettings)
 
-CAP_SYS_ADMIN = 21  # capabilities(7)
+READY_VOLUMES = "volumes-are-there"
 
 
-class VolumeServer(LocalServer[DiskSettingsT]):
+class VolumeServer(FileServer[DiskSettingsT]):
     """A file server with volumes of its own. See `base.ServerDriver` for the contract."""
 
     def __init__(
@@ -62,12 +62,15 @@ class VolumeServer(LocalServer[DiskSettingsT]):
         """The account as which files are made: without rights of its own where we are root."""
         return worker_user() or pwd.getpwuid(os.geteuid()).pw_name
 
-    @property
-    def own_network(self) -> bool:
-        """Whether it gets a network namespace; what others shall reach has none of its own."""
-        if self.is_elsewhere:
-            return False
-        return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
+    def give_consent(self) -> None:
+        """Have every volume hold the consent to load from outside loopback, where it is reached from there.
+
+        Raises OSError.
+        """
+        if not self.is_elsewhere:
+            return
+        for directory in self.data_directories():
+            (directory / f"serverdyno-{self.consent_token}.txt").write_text(self.consent_document())
 
     def data_directories(self) -> list[Path]:
         """Where we find what clients have written, share by share; while it runs."""
@@ -111,8 +114,16 @@ class VolumeServer(LocalServer[DiskSettingsT]):
         assert self.process is not None
         try:
             self.volumes.make(self.process.seen_from_here(self.volumes.top), (account.pw_uid, account.pw_gid))
+            self.give_consent()
         except OSError as error:
             raise ServerError(f"the volumes can't be made: {error}\n{self.process.failure()}") from error
+
+        (self.directory / READY_VOLUMES).touch()
+
+    @property
+    def wait_for_volumes(self) -> str:
+        """A line for `/bin/sh`, of a server that needs its volumes from its start on."""
+        return f'while [ ! -e "{self.directory / READY_VOLUMES}" ]; do sleep 0.02; done'
 
     def stop(self) -> None:
         """Leaves no process, no directory, and nothing changed around it."""
@@ -121,9 +132,3 @@ class VolumeServer(LocalServer[DiskSettingsT]):
         finally:
             if self._prepared:
                 shutil.rmtree(self.volumes.root, ignore_errors=True)
-
-
-def may_unshare() -> bool:
-    """Whether we may make namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
-    match = re.search(r"^CapEff:\s+([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return match is not None and bool(int(match[1], 16) >> CAP_SYS_ADMIN & 1)

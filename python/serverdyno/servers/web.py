@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pwd
 import time
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
@@ -14,7 +15,7 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from serverdyno import _native
-from serverdyno.errors import ServerError, UserError
+from serverdyno.errors import ServerError
 from serverdyno.protocols.access import SYSTEM
 from serverdyno.protocols.http import HTTP
 from serverdyno.servers import dynamic
@@ -66,6 +67,17 @@ def on_off(value: bool) -> str:
     return "on" if value else "off"
 
 
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Where a front reaches a server behind it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
 WebSettingsT = TypeVar("WebSettingsT", bound=WebSettings)
 
 
@@ -75,19 +87,11 @@ class WebServer(LocalServer[WebSettingsT]):
     identity: Identity | None = None
     secure_port: int = 0
     """Where it speaks TLS, of one that speaks in the clear, too."""
-    backs: tuple[int, ...] = ()
-    """Ports of loopback that it hands requests on to, of the front of a team."""
+    backs: tuple[Behind, ...] = ()
+    """Servers that it hands requests on to, of the front of a team."""
     page_program: ClassVar[Path] = dynamic.PROGRAM
     pages: list[str] = []  # noqa: RUF012 (replaced, never changed)
     log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
-
-    def listen_on(self, address: str) -> None:
-        """See `base.ServerDriver`; a token of consent stands for one port."""
-        super().listen_on(address)
-        if self.settings.also_clear:
-            raise UserError(
-                f"{self.name} with also_clear has two ports, and outside loopback it can give consent for one"
-            )
 
     @property
     def dynamic(self) -> str:
@@ -126,13 +130,6 @@ class WebServer(LocalServer[WebSettingsT]):
         """What is served below `CONSENT_PATH`, outside loopback."""
         return self.public_directory / "consent"
 
-    def consents(self) -> dict[str, str]:
-        """Document by path, outside loopback: who knows the secret of this start may load the server."""
-        if not self.is_elsewhere:
-            return {}
-        host = f"{self.host}:{self.port}"
-        return {f"{CONSENT_PATH}{self.secret}": _native.consent_document(host, self.secret)}
-
     def check_paths(self) -> None:
         """That the configuration language takes the paths, and that the workers can read the documents."""
         super().check_paths()
@@ -152,9 +149,9 @@ class WebServer(LocalServer[WebSettingsT]):
         """The secret, where the server hands it out; everything readable by the workers."""
         make_private(self.public_directory)
         (self.public_directory / Path(PROOF_PATH).name).write_text(self.secret)
-        for place, document in self.consents().items():
+        if self.is_elsewhere:
             make_private(self.consent_directory)
-            (self.consent_directory / Path(place).name).write_text(document)
+            (self.consent_directory / self.consent_token).write_text(self.consent_document())
         for path in self.directory.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         if self.settings.over_tls:
@@ -175,7 +172,7 @@ class WebServer(LocalServer[WebSettingsT]):
         """One plain GET; of its first port where no other one is named. Raises AnswerError."""
         port, secure = door or self.doors()[0]
         trust = self.identity.trust if secure and self.identity else None
-        return get(port, path, trust, self.host, self.secret if self.is_elsewhere else None)
+        return get(port, path, trust, self.host, self.consent_token if self.is_elsewhere else None)
 
     def ready(self) -> None:
         """Also proves the dynamic page, where it has one: see `base.ServerDriver`."""
@@ -228,7 +225,7 @@ class WebServer(LocalServer[WebSettingsT]):
             self.url,
             trust=self.identity.trust if self.identity else SYSTEM,
             secure_url=self._url(self.secure_port, True) if self.secure_port else None,
-            consent_token=self.secret if self.is_elsewhere else None,
+            consent_token=self.consent_token if self.is_elsewhere else None,
         )
 
     def runs_as(self) -> str | None:

@@ -68,5 +68,7 @@ CURRENT = FileFormat(
         2: Upgrade(upgrade.head_of_format_2, upgrade.mix_of_format_2),
         3: Upgrade(upgrade.head_of_format_3, upgrade.mix_of_format_3),
         4: Upgrade(upgrade.head_of_format_4, upgrade.mix_of_format_4),
+        5: Upgrade(upgrade.head_of_format_5, upgrade.mix_of_format_5),
+        6: Upgrade(upgrade.head_of_format_6, upgrade.mix_of_format_6),
     },
 )

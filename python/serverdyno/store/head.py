@@ -24,7 +24,7 @@ from serverdyno.plan.model import (
 )
 from serverdyno.protocols.model import Model
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 7
 
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 

@@ -32,11 +32,19 @@ class Session(Part):
     signing: str | None = None
     encryption: str | None = None
     guest: bool = False
+    authentication: str | None = None
+    """How the user of an SMB server was proven; None of a guest, and where it was not recorded."""
     max_read_bytes: Count
     max_write_bytes: Count
     leases: bool = False
+    directory_leases: bool | None = None
+    """Whether the server leases directories; None where it was not recorded, and of a protocol without."""
+    transport: str | None = None
+    """What carries requests where it is not TCP: "udp" of NFSv3."""
+    channels: Count | None = None
+    """Connections of an SMB session, where it has several."""
     slots: Count | None = None
-    """Requests that a session may have under way: of NFSv4.1, as the next."""
+    """Requests that a session may have under way: of NFSv4, as the next."""
     lease_s: Count | None = None
     """After so long without a request the server forgets the client."""
     clients: Count

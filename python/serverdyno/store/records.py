@@ -55,6 +55,18 @@ class ErrorRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OutageRow:
+    """One outage of one client, since the start of the mix: the end of the `last` operation that succeeded before it,
+    and of the first that did when it was `back`. `session_lost`: what it had open was lost; else it went on with it.
+    """
+
+    client: int
+    last_s: float
+    back_s: float
+    session_lost: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CallRow:
     """One kind of call that passed below the client cache, from start to end of the mix; workspaces not counted.
 
@@ -145,7 +157,13 @@ class MixRecord:
     `pass_operations`: of one pass of the workload of one client. Of open load, where operations come at `rate_per_s`:
     `arrivals` and those that were `dropped` because too many waited, from start to end of the mix and `_in_window`;
     `waited`: operations of the window that found no connection free, and `waiting_s`, for how long they all waited;
-    `scheduling_error_hdr`: how late each began by the generator's own fault, of the window.
+    `scheduling_error_hdr`: how late each began by the generator's own fault, of the window. `breaks`: by which a file
+    server took caching back, from start to end of the mix; `breaks_to_answer`: it waited for the answer, and with it
+    another client; `breaks_answered`: not by a close; `break_time_hdr`: until the answer was sent. `cut_at_s`: when
+    the server, or the connections to it, were taken away; `outages`: how long each client was without its server;
+    `handles_asked` to outlive a connection, those `_granted`, those of them that are `_persistent`, those `_regained`
+    and `_lost`; `calls_sent_again` on another connection; `blocks_read_back` after the mix, of them those `_lost`
+    (acknowledged and flushed) and `_wrong`; `unflushed_lost`: acknowledged, not flushed.
     """
 
     run: int
@@ -211,6 +229,22 @@ class MixRecord:
     waited: int | None = None
     waiting_s: float | None = None
     scheduling_error_hdr: bytes | None = None
+    breaks: int | None = None
+    breaks_to_answer: int | None = None
+    breaks_answered: int | None = None
+    break_time_hdr: bytes | None = None
+    cut_at_s: float | None = None
+    outages: list[OutageRow] = field(default_factory=list)
+    handles_asked: int | None = None
+    handles_granted: int | None = None
+    handles_persistent: int | None = None
+    handles_regained: int | None = None
+    handles_lost: int | None = None
+    calls_sent_again: int | None = None
+    blocks_read_back: int | None = None
+    blocks_lost: int | None = None
+    blocks_wrong: int | None = None
+    unflushed_lost: int | None = None
 
     @property
     def operations_s(self) -> float:

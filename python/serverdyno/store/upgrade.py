@@ -29,7 +29,24 @@ _SINCE_FORMAT_5 = (
     "waiting_s",
     "scheduling_error_hdr",
 )
-_SCHEMA_OF_FORMAT_4 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_5])
+_SINCE_FORMAT_6 = ("breaks", "breaks_to_answer", "breaks_answered", "break_time_hdr")
+_SINCE_FORMAT_7 = (
+    "cut_at_s",
+    "outages",
+    "handles_asked",
+    "handles_granted",
+    "handles_persistent",
+    "handles_regained",
+    "handles_lost",
+    "calls_sent_again",
+    "blocks_read_back",
+    "blocks_lost",
+    "blocks_wrong",
+    "unflushed_lost",
+)
+_SCHEMA_OF_FORMAT_6 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_7])
+_SCHEMA_OF_FORMAT_5 = pa.schema([field for field in _SCHEMA_OF_FORMAT_6 if field.name not in _SINCE_FORMAT_6])
+_SCHEMA_OF_FORMAT_4 = pa.schema([field for field in _SCHEMA_OF_FORMAT_5 if field.name not in _SINCE_FORMAT_5])
 _SCHEMA_OF_FORMAT_2 = pa.schema([field for field in _SCHEMA_OF_FORMAT_4 if field.name not in _SINCE_FORMAT_4])
 
 
@@ -76,6 +93,29 @@ def head_of_format_4(head: dict[str, Any]) -> dict[str, Any]:
 def mix_of_format_4(mix: pa.Table) -> pa.Table:
     """Format 5 knows what each node of a fleet did, and of operations that come at a rate of their own."""
     added = dict.fromkeys(_SINCE_FORMAT_5) | {"nodes": []}
+    rows = [{**row, **added} for row in mix.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_5)
+
+
+def head_of_format_5(head: dict[str, Any]) -> dict[str, Any]:
+    """Format 6 has contention, which suites before had none of."""
+    return head
+
+
+def mix_of_format_5(mix: pa.Table) -> pa.Table:
+    """Format 6 knows of breaks, which were not counted."""
+    rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_6)} for row in mix.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_6)
+
+
+def head_of_format_6(head: dict[str, Any]) -> dict[str, Any]:
+    """Format 7 has failover and durable handles, which suites before had none of."""
+    return head
+
+
+def mix_of_format_6(mix: pa.Table) -> pa.Table:
+    """Format 7 knows of outages, and of what outlived them, which there were none of."""
+    added = dict.fromkeys(_SINCE_FORMAT_7) | {"outages": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
     return pa.Table.from_pylist(rows, schema=table.SCHEMA)
 

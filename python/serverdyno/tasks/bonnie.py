@@ -24,13 +24,29 @@ class Bonnie(Model):
 
     size_mib: int = Field(default=100, ge=1, le=1 << 22, description="Size of the file in MB (2^20).")
     chunk_bytes: int = Field(default=16384, ge=512, le=MIB, description="Bytes per read or write.")
-    seeks: int = Field(default=4000, ge=1, le=10**7, description="Seeks in all.")
-    seekers: int = Field(default=3, ge=1, le=64, description="Seekers at the same time.")
+    seeks: int = Field(default=4000, ge=1, le=10**7, description="Seeks of one Bonnie, in all.")
+    seekers: int = Field(default=3, ge=1, le=64, description="Seekers of one Bonnie at the same time.")
+    clients: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="Bonnies at once, each with a session and a file of its own, which begin each phase together.",
+    )
 
     @property
     def size_bytes(self) -> int:
-        """Whole chunks, as many as fit into the size."""
+        """Of one file: whole chunks, as many as fit into the size."""
         return self.size_mib * MIB // self.chunk_bytes * self.chunk_bytes
+
+    @property
+    def all_bytes(self) -> int:
+        """Of the files of all clients."""
+        return self.clients * self.size_bytes
+
+    @property
+    def all_seeks(self) -> int:
+        """Of all clients."""
+        return self.clients * self.seeks
 
 
 def file_name() -> str:
@@ -41,8 +57,9 @@ def file_name() -> str:
 def carry_out(
     target: _native.Target, url: str, bonnie: Bonnie, seed: int, most_s: float
 ) -> list[_native.BonniePhase]:
-    """Carry the six phases out on the target of a URL; the file is removed. Raises ServerError."""
+    """Carry the six phases out on the target of a URL; the files are removed. Raises ServerError."""
     spec = {
+        "clients": bonnie.clients,
         "file": file_name(),
         "bytes": bonnie.size_bytes,
         "chunk_bytes": bonnie.chunk_bytes,

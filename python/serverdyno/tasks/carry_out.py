@@ -83,7 +83,7 @@ def head_of(loaded: LoadedTasks) -> TaskHead:
 def largest_bytes(head: TaskHead, task: str) -> int:
     """Return what stands on the server at most while a task goes on: all that it makes, as if nothing were removed."""
     scenario = head.scenarios.get(task)
-    return head.plan.scaled_bonnie.size_bytes if scenario is None else model.written_bytes(scenario)
+    return head.plan.scaled_bonnie.all_bytes if scenario is None else model.written_bytes(scenario)
 
 
 def carry_out(experiment: TaskExperiment, tell: Tell) -> bool:
@@ -174,21 +174,7 @@ def _task(head: TaskHead, name: str, where: _Place, run: RunKey) -> TaskRecord:
 
 def _bonnie(head: TaskHead, where: _Place, seed: int) -> list[StepRecord]:
     phases = bonnie.carry_out(where.target, where.url, head.plan.scaled_bonnie, seed, MOST_STEP_S)
-    return [
-        StepRecord(
-            step=phase["phase"],
-            elapsed_s=phase["elapsed_s"],
-            user_s=phase["user_s"],
-            system_s=phase["system_s"],
-            bytes=phase["bytes"],
-            calls=phase["calls"],
-            p50_us=phase["p50_us"],
-            p99_us=phase["p99_us"],
-            max_us=phase["max_us"],
-            requests=dict(phase["requests"]),
-        )
-        for phase in phases
-    ]
+    return [StepRecord.of(phase, step=phase["phase"]) for phase in phases]
 
 
 def _scenario(head: TaskHead, scenario: Scenario, where: _Place, seed: int) -> list[StepRecord]:
@@ -201,18 +187,8 @@ def _scenario(head: TaskHead, scenario: Scenario, where: _Place, seed: int) -> l
     )
     scenarios.carry_out(scenario, where.target, options, results.append)
     return [
-        StepRecord(
-            step=result.name,
-            state=one["phase"] or _state(number, result.passes),
-            figure=step.figure,
-            elapsed_s=one["elapsed_s"],
-            user_s=one["user_s"],
-            system_s=one["system_s"],
-            entries=one["entries"],
-            bytes=one["bytes"],
-            p50_us=one["p50_us"],
-            p99_us=one["p99_us"],
-            requests=dict(one["requests"]),
+        StepRecord.of(
+            one, step=result.name, state=one["phase"] or _state(number, result.passes), figure=step.figure
         )
         for step, result in zip(scenario.steps, results, strict=True)
         for number, one in enumerate(result.passes)

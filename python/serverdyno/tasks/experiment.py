@@ -10,7 +10,7 @@ levels, so that neither is taken for the other.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
@@ -26,6 +26,9 @@ from serverdyno.store.folder import Folder
 from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_model
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.tasks.model import TaskPlan
+
+if TYPE_CHECKING:
+    from serverdyno import _native
 
 FAILURE = "failure"
 MOST_RUNS = 10_000
@@ -54,6 +57,19 @@ class StepRecord(Model):
     p99_us: Seconds | None = None
     max_us: Seconds | None = None
     requests: dict[str, Count] = Field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        measured: _native.BonniePhase | _native.StepPass,
+        *,
+        step: str,
+        state: str = "",
+        figure: int | None = None,
+    ) -> Self:
+        """Return the record of what was measured: its fields are those of the data plane."""
+        found = {name: value for name, value in measured.items() if name in cls.model_fields}
+        return cls.model_validate({**found, "step": step, "state": state, "figure": figure})
 
 
 class TaskRecord(Model):

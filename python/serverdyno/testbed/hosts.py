@@ -20,8 +20,10 @@ import psutil
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.testbed.host import READY
+from serverdyno.units import NS_PER_S
 
 FIRST = Path(__file__).with_name("host.py")
+CLOCK = Path(__file__).with_name("clock.py")
 START_S = 60.0
 END_S = 10.0
 NEEDED = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
@@ -49,8 +51,14 @@ class Host:
         self.name = name
         command = ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
         if clock_offset_s:
-            # unshare(1) takes whole seconds, and both clocks: boot time must not be behind monotonic time.
-            command += ["--time", "--monotonic", str(round(clock_offset_s))]
+            command = [
+                sys.executable,
+                "-I",
+                "-S",
+                str(CLOCK),
+                str(round(clock_offset_s * NS_PER_S)),
+                *command,
+            ]
         inner = 'mount -t sysfs none /sys && hostname "$1" && shift && exec "$@"'
         self._process = subprocess.Popen(
             [*command, "sh", "-c", inner, "sh", name, sys.executable, "-I", "-S", str(FIRST)],

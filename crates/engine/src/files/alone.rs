@@ -8,7 +8,7 @@ use dyno_reactor::Executor;
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
@@ -73,6 +73,7 @@ pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failur
 pub(super) struct Gate {
     clients: u64,
     arrived: AtomicU64,
+    has_failed: AtomicBool,
     /// Of the first that failed: nobody waits for it.
     failure: Mutex<Option<Failure>>,
 }
@@ -82,6 +83,7 @@ impl Gate {
         Self {
             clients: clients.into(),
             arrived: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         }
     }
@@ -91,12 +93,18 @@ impl Gate {
         let before = self.arrived.fetch_add(1, Ordering::AcqRel);
         let all = (before / self.clients + 1) * self.clients;
         while self.arrived.load(Ordering::Acquire) < all {
-            if let Some(failure) = self.failure() {
-                return Err(failure);
-            }
+            self.go_on()?;
             files.idle_until(monotonic_ns() + LOOK_NS).await?;
         }
         Ok(())
+    }
+
+    /// Fails once one of the clients has.
+    pub(super) fn go_on(&self) -> Result<(), Failure> {
+        match self.has_failed.load(Ordering::Acquire) {
+            true => self.failure().map_or(Ok(()), Err),
+            false => Ok(()),
+        }
     }
 
     fn failure(&self) -> Option<Failure> {
@@ -106,6 +114,7 @@ impl Gate {
     fn fail(&self, failure: Failure) {
         let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(failure);
+        self.has_failed.store(true, Ordering::Release);
     }
 }
 

@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// Each seeker writes what it has read at its first seek, and at every tenth after it.
 const SEEKS_FOR_A_WRITE: u64 = 10;
 const WORD_BYTES: usize = 4;
+/// In the order in which they are done.
+const SEQUENTIAL: [&str; 5] = ["putc", "rewrite", "write", "getc", "read"];
 
 /// Carries the phases out, until one fails or `stop` is set; the file is removed in any case.
 pub(crate) fn carry_out<S: Sessions>(
@@ -30,22 +32,78 @@ pub(crate) fn carry_out<S: Sessions>(
     spec: &BonnieSpec,
     stop: &Arc<AtomicBool>,
 ) -> Result<Vec<BonniePhase>, Failure> {
-    let mut phases = apart(|| {
-        alone(sessions, identity, 0, spec.most_ns, |session| {
-            sequential(options.client(session), spec.clone(), stop.clone())
-        })
-    })?;
+    let mut phases = all_sequential(sessions, options, identity, spec, stop)?;
     let seeks = all_seekers(sessions, options, identity, spec, stop);
     let removed = apart(|| {
         alone(sessions, identity, 0, spec.most_ns, |session| {
-            remove(options.client(session), spec.file.clone())
+            remove(options.client(session), spec.clone())
         })
     });
     phases.extend(seeks?);
     removed.map(|()| phases)
 }
 
-/// The seekers, each on a thread of its own; None where there are none.
+/// What all that want the same phase at the same time share.
+#[derive(Debug)]
+struct Together {
+    gate: Gate,
+    stop: Arc<AtomicBool>,
+}
+
+impl Together {
+    fn new(clients: u32, stop: &Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Self {
+            gate: Gate::new(clients),
+            stop: stop.clone(),
+        })
+    }
+
+    /// Fails once the phases are to end.
+    fn go_on(&self) -> Result<(), Failure> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(Fault::OtherIo.into()),
+            false => self.gate.go_on(),
+        }
+    }
+}
+
+/// The phases that go through the file, of each client on a thread of its own.
+fn all_sequential<S: Sessions>(
+    sessions: &S,
+    options: FilesOptions,
+    identity: u64,
+    spec: &BonnieSpec,
+    stop: &Arc<AtomicBool>,
+) -> Result<Vec<BonniePhase>, Failure> {
+    let together = Together::new(spec.clients, stop);
+    let found = at_once(&together.gate, |number| {
+        alone(sessions, identity, number, spec.most_ns, |session| {
+            let spec = of_client(spec, number);
+            sequential(Worker::new(options.client(session), spec, together.clone()))
+        })
+    })?;
+    let mut clients: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
+    let of_all = |name| {
+        let all = clients.iter_mut().filter_map(Iterator::next);
+        Measured::together(all).map(|all| phase(&all, name))
+    };
+    Ok(SEQUENTIAL.into_iter().filter_map(of_all).collect())
+}
+
+/// What one of several has to do: a file and places of its own.
+fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
+    let file = match number {
+        0 => spec.file.clone(),
+        number => format!("{}.{}", spec.file, number + 1),
+    };
+    BonnieSpec {
+        file,
+        seed: spec.seed ^ u64::from(number) << 48,
+        ..spec.clone()
+    }
+}
+
+/// The seekers of all clients, each on a thread of its own; None where there are none.
 fn all_seekers<S: Sessions>(
     sessions: &S,
     options: FilesOptions,
@@ -53,15 +111,22 @@ fn all_seekers<S: Sessions>(
     spec: &BonnieSpec,
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<BonniePhase>, Failure> {
-    let seeks = Arc::new(Seeks {
-        gate: Gate::new(spec.seekers),
-        taken: AtomicU32::new(0),
-    });
-    let found = at_once(&seeks.gate, |number| {
-        alone(sessions, identity, 1 + number, spec.most_ns, |session| {
-            let worker = Worker::new(options.client(session), spec.clone(), stop.clone());
-            seek(worker, number, seeks.clone())
-        })
+    let together = Together::new(spec.clients * spec.seekers, stop);
+    let taken: Vec<_> = (0..spec.clients).map(|_| Arc::new(AtomicU32::new(0))).collect();
+    let found = at_once(&together.gate, |place| {
+        let (client, seeker) = (place / spec.seekers, place % spec.seekers);
+        let taken = taken[client as usize].clone();
+        alone(
+            sessions,
+            identity,
+            spec.clients + place,
+            spec.most_ns,
+            |session| {
+                let spec = of_client(spec, client);
+                let worker = Worker::new(options.client(session), spec, together.clone());
+                seek(worker, seeker, taken)
+            },
+        )
     })?;
     Ok(Measured::together(found).map(|all| phase(&all, "seeks")))
 }
@@ -124,28 +189,35 @@ impl DerefMut for Pages {
 struct Worker<C: FileClient> {
     client: CachedClient<C>,
     spec: BonnieSpec,
-    stop: Arc<AtomicBool>,
+    together: Arc<Together>,
+    /// The file at its path is not somebody else's.
+    is_ours: bool,
 }
 
 impl<C: FileClient> Worker<C> {
-    fn new(client: CachedClient<C>, spec: BonnieSpec, stop: Arc<AtomicBool>) -> Self {
-        Self { client, spec, stop }
+    fn new(client: CachedClient<C>, spec: BonnieSpec, together: Arc<Together>) -> Self {
+        Self {
+            client,
+            spec,
+            together,
+            is_ours: false,
+        }
     }
 
     fn begin(&self) -> Measured {
         Measured::begin(self.client.requests())
     }
 
-    fn end(&self, measured: Measured, name: &'static str) -> BonniePhase {
-        phase(&measured.end(self.client.requests()), name)
+    fn end(&self, measured: Measured) -> Measured {
+        measured.end(self.client.requests())
     }
 
-    /// Fails once the phases are to end.
-    fn go_on(&self) -> Result<(), Failure> {
-        match self.stop.load(Ordering::Relaxed) {
-            true => Err(Fault::OtherIo.into()),
-            false => Ok(()),
-        }
+    /// Opens the file once all that do the phase have come.
+    async fn open_together(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
+        self.together.gate.pass(&mut self.client).await?;
+        let opened = self.open(disposition).await;
+        self.is_ours |= !opened.is_err_and(|failure| failure.fault == Fault::AlreadyThere);
+        opened
     }
 
     async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
@@ -185,7 +257,7 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Failure> {
-        self.go_on()?;
+        self.together.go_on()?;
         let begun_ns = monotonic_ns();
         let bytes = self.client.read_into(handle, offset, into).await?;
         measured.times.record(monotonic_ns() - begun_ns);
@@ -200,7 +272,7 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         data: &[u8],
     ) -> Result<(), Failure> {
-        self.go_on()?;
+        self.together.go_on()?;
         let begun_ns = monotonic_ns();
         let write = Call::Write {
             handle,
@@ -217,8 +289,8 @@ impl<C: FileClient> Worker<C> {
     }
 
     /// "Writing with putc()": one character after another, through a buffer.
-    async fn put_characters(&mut self) -> Result<BonniePhase, Failure> {
-        let handle = self.open(Disposition::Create).await?;
+    async fn put_characters(&mut self) -> Result<Measured, Failure> {
+        let handle = self.open_together(Disposition::Create).await?;
         let mut measured = self.begin();
         let mut pages = Pages::new(self.spec.stdio_bytes);
         let buffer: &mut [u8] = &mut pages;
@@ -237,12 +309,12 @@ impl<C: FileClient> Worker<C> {
         }
         measured.bytes = self.spec.bytes;
         self.close(handle).await?;
-        Ok(self.end(measured, "putc"))
+        Ok(self.end(measured))
     }
 
     /// "Rewriting": each chunk is read, changed in one word, and written where it was.
-    async fn rewrite(&mut self) -> Result<BonniePhase, Failure> {
-        let handle = self.open(Disposition::Open).await?;
+    async fn rewrite(&mut self) -> Result<Measured, Failure> {
+        let handle = self.open_together(Disposition::Open).await?;
         let mut measured = self.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
@@ -254,13 +326,13 @@ impl<C: FileClient> Worker<C> {
             offset += chunk.len() as u64;
         }
         self.close(handle).await?;
-        Ok(self.end(measured, "rewrite"))
+        Ok(self.end(measured))
     }
 
     /// "Writing intelligently": whole chunks, into a new file.
-    async fn write_chunks(&mut self) -> Result<BonniePhase, Failure> {
+    async fn write_chunks(&mut self) -> Result<Measured, Failure> {
         self.delete().await?;
-        let handle = self.open(Disposition::Create).await?;
+        let handle = self.open_together(Disposition::Create).await?;
         let mut measured = self.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
@@ -271,12 +343,12 @@ impl<C: FileClient> Worker<C> {
         }
         measured.bytes = self.spec.bytes;
         self.close(handle).await?;
-        Ok(self.end(measured, "write"))
+        Ok(self.end(measured))
     }
 
     /// "Reading with getc()": each character is counted.
-    async fn get_characters(&mut self) -> Result<BonniePhase, Failure> {
-        let handle = self.open(Disposition::Open).await?;
+    async fn get_characters(&mut self) -> Result<Measured, Failure> {
+        let handle = self.open_together(Disposition::Open).await?;
         let mut measured = self.begin();
         let mut buffer = Pages::new(self.spec.stdio_bytes);
         let mut seen = [0u64; 256];
@@ -293,12 +365,12 @@ impl<C: FileClient> Worker<C> {
         }
         self.close(handle).await?;
         std::hint::black_box(seen);
-        Ok(self.end(measured, "getc"))
+        Ok(self.end(measured))
     }
 
     /// "Reading intelligently": whole chunks.
-    async fn read_chunks(&mut self) -> Result<BonniePhase, Failure> {
-        let handle = self.open(Disposition::Open).await?;
+    async fn read_chunks(&mut self) -> Result<Measured, Failure> {
+        let handle = self.open_together(Disposition::Open).await?;
         let mut measured = self.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let mut offset = 0;
@@ -314,10 +386,11 @@ impl<C: FileClient> Worker<C> {
         if measured.bytes != self.spec.bytes {
             return Err(Fault::WrongLength.into());
         }
-        Ok(self.end(measured, "read"))
+        Ok(self.end(measured))
     }
 
-    async fn all_in_sequence(&mut self) -> Result<Vec<BonniePhase>, Failure> {
+    /// What each phase took, in the order of `SEQUENTIAL`.
+    async fn all_in_sequence(&mut self) -> Result<Vec<Measured>, Failure> {
         Ok(vec![
             self.put_characters().await?,
             self.rewrite().await?,
@@ -328,19 +401,10 @@ impl<C: FileClient> Worker<C> {
     }
 }
 
-async fn sequential<C: FileClient>(
-    client: CachedClient<C>,
-    spec: BonnieSpec,
-    stop: Arc<AtomicBool>,
-) -> Result<Vec<BonniePhase>, Failure> {
-    let mut worker = Worker::new(client, spec, stop);
+async fn sequential<C: FileClient>(mut worker: Worker<C>) -> Result<Vec<Measured>, Failure> {
     worker.client.connect().await?;
     let found = worker.all_in_sequence().await;
-    // Where it was somebody else's, nothing of ours is there.
-    if found
-        .as_ref()
-        .is_err_and(|failure| failure.fault != Fault::AlreadyThere)
-    {
+    if found.is_err() && worker.is_ours {
         let _ = worker.delete().await;
     }
     let finished = worker.client.finish().await;
@@ -348,37 +412,37 @@ async fn sequential<C: FileClient>(
     finished.map(|()| phases)
 }
 
-async fn remove<C: FileClient>(client: CachedClient<C>, file: String) -> Result<(), Failure> {
-    let mut client = client;
+/// Removes the files of all clients, as far as it can.
+async fn remove<C: FileClient>(mut client: CachedClient<C>, spec: BonnieSpec) -> Result<(), Failure> {
     client.connect().await?;
-    client
-        .call(&Call::Delete { path: &file }, &mut |_: &[u8]| {})
-        .await?;
-    client.finish().await
+    let mut removed = Ok(());
+    for number in 0..spec.clients {
+        let path = of_client(&spec, number).file;
+        let one = client
+            .call(&Call::Delete { path: &path }, &mut |_: &[u8]| {})
+            .await;
+        removed = removed.and(one.map(|_| ()));
+    }
+    let finished = client.finish().await;
+    removed.and(finished)
 }
 
-/// What the seekers share.
-#[derive(Debug)]
-struct Seeks {
-    gate: Gate,
-    taken: AtomicU32,
-}
-
+/// One of a client's seekers; `taken`: so many seeks of the client's have been taken by any of them.
 async fn seek<C: FileClient>(
     mut worker: Worker<C>,
     number: u32,
-    seeks: Arc<Seeks>,
+    taken: Arc<AtomicU32>,
 ) -> Result<Measured, Failure> {
     worker.client.connect().await?;
     let handle = worker.open(Disposition::Open).await?;
     let chunk_bytes = worker.spec.chunk_bytes;
     let chunks = worker.spec.bytes / u64::from(chunk_bytes);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(worker.spec.seed ^ u64::from(number) << 32);
-    seeks.gate.pass(&mut worker.client).await?;
+    worker.together.gate.pass(&mut worker.client).await?;
     let mut measured = worker.begin();
     let mut chunk = Pages::new(chunk_bytes);
     let mut done = 0;
-    while seeks.taken.fetch_add(1, Ordering::Relaxed) < worker.spec.seeks {
+    while taken.fetch_add(1, Ordering::Relaxed) < worker.spec.seeks {
         let offset = random.next_u64() % chunks * u64::from(chunk_bytes);
         let bytes = worker.read(&mut measured, handle, offset, &mut chunk).await?;
         if done % SEEKS_FOR_A_WRITE == 0 {

@@ -36,6 +36,7 @@ struct ClientSection {
     redirector: RedirectorName,
     dormant_files: u32,
     dormant_s: f64,
+    directory_leases: bool,
     keep_workspace: bool,
 }
 
@@ -46,6 +47,7 @@ impl Default for ClientSection {
             redirector: RedirectorName::Plain,
             dormant_files: 45,
             dormant_s: 10.0,
+            directory_leases: false,
             keep_workspace: true,
         }
     }
@@ -96,10 +98,10 @@ impl FilesOptions {
     pub(crate) fn kept_by(self, kept_by: KeptBy) -> Self {
         let cache = match kept_by {
             KeptBy::Grants => self.cache,
-            KeptBy::Rules => self
+            KeptBy::Rules { delegations } => self
                 .cache
                 .filter(|cache| cache.policy != Policy::Nothing)
-                .map(close_to_open),
+                .map(|cache| close_to_open(cache, delegations)),
             KeptBy::Kernel => None,
         };
         Self { cache, ..self }
@@ -127,8 +129,10 @@ impl FilesOptions {
         let options = self.cache?;
         let asks_for = match options.policy {
             Policy::Nothing => None,
+            Policy::CloseToOpen(_) if options.delegations => Some("close-to-open rules and read delegations"),
             Policy::CloseToOpen(_) => Some("close-to-open rules"),
             Policy::Oplock(_) => Some("oplocks"),
+            Policy::Lease(_) if options.lease_directories => Some("leases of files and directories"),
             Policy::Lease(_) => Some("leases"),
         };
         let redirector = match options.redirector {
@@ -149,12 +153,14 @@ impl FilesOptions {
     }
 }
 
-/// As an NFS client does.
-fn close_to_open(cache: CacheOptions) -> CacheOptions {
+/// As an NFS client does. Handles are kept by leave of a delegation alone, which asks for files as leases do.
+fn close_to_open(cache: CacheOptions, delegations: bool) -> CacheOptions {
+    let delegations = delegations && matches!(cache.policy, Policy::Lease(_));
     CacheOptions {
         policy: Policy::CloseToOpen(AttributeAges::default()),
         redirector: Redirector::Plain,
-        most_deferred: 0,
+        most_deferred: if delegations { cache.most_deferred } else { 0 },
+        delegations,
         ..cache
     }
 }
@@ -173,8 +179,10 @@ impl ClientSection {
             CacheName::Leases => Policy::Lease(Caching::ALL),
         };
         let asks = policy != Policy::Nothing;
+        let lease_directories = self.directory_leases && matches!(policy, Policy::Lease(_));
         Some(CacheOptions {
             policy,
+            lease_directories,
             most_deferred: if asks {
                 self.dormant_files
             } else {

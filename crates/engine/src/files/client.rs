@@ -1,81 +1,33 @@
 //! Work on files under the engine's contract: operations of the workload become calls, what is read is held against
 //! what the file should contain, and every answer is judged against what the workload says must be there.
 
-use super::names::Names;
+use super::names::{wanted, Names};
 use super::sessions::Sessions;
 use crate::counting::SessionFacts;
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_files::{
-    Access, Ask, Cache, Call, Calls, Counted, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
-    Traffic,
+    Ask, Breaks, Call, Calls, FileClient, Files, Handle, KeptHandles, Open, Reply, Stability, Traffic,
 };
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
-use dyno_workload::{content_of, FileAction, FileOp, Intent, Ledger, PathId, Presence, Slot, Writing};
+use dyno_workload::{content_of, Block, FileAction, FileOp, Ledger, PathId, Presence, Slot, Writing};
 use std::collections::BTreeMap;
 
+mod answers;
+mod cached;
+mod outages;
 mod overlapped;
+mod shared;
+mod whole_file;
+
+use answers::{expect, leaves_session};
+pub(crate) use cached::CachedClient;
+pub(crate) use outages::Outage;
+use outages::Outages;
 
 /// Kinds of session that are told of one client: a server that agrees to something else each time has no end of them.
 const MOST_KINDS: usize = 8;
-
-/// A session with or without the client cache.
-pub(crate) enum CachedClient<C> {
-    Uncached(Box<dyno_files::Uncached<Counted<C>>>),
-    Cached(Box<Cache<Counted<C>>>),
-}
-
-impl<C: FileClient> CachedClient<C> {
-    /// Requests so far, by the protocol's own names.
-    pub(super) fn requests(&self) -> BTreeMap<&'static str, u64> {
-        self.counted().requests_by_name().into_iter().collect()
-    }
-
-    fn counted(&self) -> &Counted<C> {
-        match self {
-            Self::Uncached(files) => files.client(),
-            Self::Cached(cache) => cache.client(),
-        }
-    }
-}
-
-impl<C: FileClient> Files for CachedClient<C> {
-    async fn connect(&mut self) -> Result<(), Failure> {
-        match self {
-            Self::Uncached(files) => files.connect().await,
-            Self::Cached(cache) => cache.connect().await,
-        }
-    }
-
-    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
-        match self {
-            Self::Uncached(files) => files.call(call, data).await,
-            Self::Cached(cache) => cache.call(call, data).await,
-        }
-    }
-
-    async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
-        match self {
-            Self::Uncached(files) => files.read_into(handle, offset, into).await,
-            Self::Cached(cache) => cache.read_into(handle, offset, into).await,
-        }
-    }
-
-    async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
-        match self {
-            Self::Uncached(files) => files.idle_until(due_ns).await,
-            Self::Cached(cache) => cache.idle_until(due_ns).await,
-        }
-    }
-
-    async fn finish(&mut self) -> Result<(), Failure> {
-        match self {
-            Self::Uncached(files) => files.finish().await,
-            Self::Cached(cache) => cache.finish().await,
-        }
-    }
-}
 
 /// What moved with one operation.
 #[derive(Debug, Clone, Copy, Default)]
@@ -100,6 +52,12 @@ pub(crate) struct FilesClient<S: Sessions> {
     /// The session is gone: the next operation makes another.
     lost: bool,
     under_way: overlapped::AllUnderWay,
+    shared: shared::SharedBlocks,
+    outages: Outages,
+    /// It waits for a server that is away, as long as an operation may take.
+    waits_for_server: bool,
+    /// When it cuts its connection.
+    cut_ns: Option<u64>,
 }
 
 impl<S: Sessions> FilesClient<S> {
@@ -124,6 +82,10 @@ impl<S: Sessions> FilesClient<S> {
             sessions: Vec::new(),
             lost: false,
             under_way: overlapped::AllUnderWay::default(),
+            shared: shared::SharedBlocks::default(),
+            outages: Outages::default(),
+            waits_for_server: false,
+            cut_ns: None,
         }
     }
 
@@ -236,6 +198,15 @@ impl<S: Sessions> FilesClient<S> {
         *self.client.counted().calls()
     }
 
+    pub(crate) fn breaks(&self) -> Breaks {
+        self.client.counted().breaks().clone()
+    }
+
+    /// Handles that the server was asked to keep over the loss of a connection.
+    pub(crate) fn kept_handles(&self) -> KeptHandles {
+        self.client.counted().kept_handles()
+    }
+
     pub(crate) fn requests(&self) -> BTreeMap<&'static str, u64> {
         self.client.requests()
     }
@@ -290,6 +261,8 @@ impl<S: Sessions> FilesClient<S> {
         self.lost = true;
         self.handles.clear();
         self.ledger.session_lost();
+        self.shared.session_lost();
+        self.outages.lose_session();
         // It is over already, or broken: what can't be ended in order is dropped.
         self.executor.set_deadline(monotonic_ns());
         let _ = self.client.finish().await;
@@ -300,11 +273,49 @@ impl<S: Sessions> FilesClient<S> {
             FileAction::Open { .. } => return self.open(action).await,
             FileAction::Read { slot, offset, bytes } => return self.read(slot, offset, bytes, moved).await,
             FileAction::Write { .. } => return self.write(action, moved).await,
+            FileAction::WriteFile { .. } | FileAction::ReadFile { .. } => {
+                return self.whole_file(action, moved).await
+            }
+            FileAction::ReadBlock {
+                slot,
+                path,
+                offset,
+                bytes,
+            } => return self.read_block(slot, Block { path, offset }, bytes, moved).await,
+            FileAction::WriteBlock {
+                slot,
+                path,
+                offset,
+                bytes,
+            } => return self.write_block(slot, Block { path, offset }, bytes, moved).await,
+            FileAction::ReadBack {
+                slot,
+                path,
+                offset,
+                bytes,
+            } => return self.read_block_back(slot, Block { path, offset }, bytes).await,
+            FileAction::LetGo { slot } => {
+                if self.handle(slot).is_err() {
+                    return Ok(());
+                }
+                return self.noted(&FileAction::Close { slot }).await;
+            }
+            FileAction::LockWaiting { slot, offset, bytes } => {
+                return self.lock_waiting(slot, offset, bytes).await
+            }
             _ => {}
         }
+        self.noted(action).await
+    }
+
+    /// Carries out what moves no data, and notes it.
+    async fn noted(&mut self, action: &FileAction) -> Result<(), Failure> {
         let result = self.simple(action).await;
         if result.is_ok() {
             self.ledger.apply(action);
+            if matches!(action, FileAction::Flush { .. }) {
+                self.shared.flushed();
+            }
         }
         if let FileAction::Close { slot } = *action {
             self.forget(slot);
@@ -509,43 +520,6 @@ impl<S: Sessions> FilesClient<S> {
     }
 }
 
-/// Whether what was found is what must be there.
-fn expect(presence: Presence, found: bool) -> Result<(), Failure> {
-    match (presence, found) {
-        (Presence::There, false) => Err(Fault::NotFound.into()),
-        (Presence::NotThere, true) => Err(Fault::AlreadyThere.into()),
-        _ => Ok(()),
-    }
-}
-
-fn wanted(intent: Intent) -> (Access, Disposition) {
-    match intent {
-        Intent::Look => (Access::Attributes, Disposition::Open),
-        Intent::Read => (Access::Read, Disposition::Open),
-        Intent::Edit => (Access::ReadWrite, Disposition::Open),
-        Intent::Make => (Access::ReadWrite, Disposition::Create),
-        Intent::MakeOrEdit => (Access::ReadWrite, Disposition::OpenIf),
-        Intent::Replace => (Access::ReadWrite, Disposition::OverwriteIf),
-    }
-}
-
-/// Whether the session goes on after a failure: those that one call alone was refused with.
-fn leaves_session(fault: Fault) -> bool {
-    matches!(
-        fault,
-        Fault::ErrorStatus
-            | Fault::AccessDenied
-            | Fault::SharingViolation
-            | Fault::LockConflict
-            | Fault::NoSpace
-            | Fault::WrongStatus
-            | Fault::WrongLength
-            | Fault::WrongContent
-            | Fault::NotFound
-            | Fault::AlreadyThere
-    )
-}
-
 impl<S: Sessions> Protocol for FilesClient<S> {
     type Op = FileOp;
 
@@ -556,14 +530,23 @@ impl<S: Sessions> Protocol for FilesClient<S> {
         let mut moved = Moved::default();
         let mut connect_ns = None;
         let mut result = Ok(());
+        if self.cut_ns.is_some_and(|cut_ns| cut_ns <= start_ns) {
+            self.cut_ns = None;
+            self.client.cut();
+        }
         if self.lost {
-            result = self.connect().await;
+            result = self.connect_again().await;
             connect_ns = Some(monotonic_ns().saturating_sub(start_ns));
         }
         if result.is_ok() {
             result = self.act(&op.action, &mut moved).await;
         }
         let after = self.client.counted().traffic();
+        if result.is_ok() {
+            // A session that has others goes on without the one that it has lost.
+            let lost = self.client.counted().kept_handles().channels_lost;
+            self.outages.succeed(after.connections + lost);
+        }
         self.note_loss(&result).await;
         Performed {
             class: op.class,

@@ -9,7 +9,8 @@ use super::FilesWork;
 use crate::client::{ClientState, ClientThread};
 use crate::counting::FilesCount;
 use crate::engine_thread::EngineThread;
-use dyno_files::Calls;
+use crate::failover_tally::{FailoverTally, OutageTally};
+use dyno_files::{Breaks, Calls, KeptHandles};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::FileAction;
 use std::cell::{Cell, RefCell};
@@ -74,6 +75,8 @@ pub(crate) struct ClientTask<S: Sessions> {
     /// What it had done when the mix started, and when its part in it was over.
     at_start: Option<Figures>,
     at_end: Option<Figures>,
+    /// When the mix started.
+    start_ns: u64,
 }
 
 impl<S: Sessions> ClientTask<S> {
@@ -94,6 +97,7 @@ impl<S: Sessions> ClientTask<S> {
             known: false,
             at_start: None,
             at_end: None,
+            start_ns: 0,
         }
     }
 
@@ -124,6 +128,9 @@ impl<S: Sessions> ClientTask<S> {
         };
         engine.start.arrive(1);
         let start_ns = self.wait_for_start(&engine).await;
+        self.start_ns = start_ns;
+        let cut_ns = self.work.workload.cut_ns(&engine.mix.window);
+        self.client.cut_at(cut_ns.map(|cut_ns| start_ns + cut_ns));
         let thread = ClientThread::new(&engine, start_ns, (self.number, 0), ClientState::new(self.row));
         let whole = prepared.is_ok();
         if let Err(failure) = prepared {
@@ -259,8 +266,33 @@ impl<S: Sessions> ClientTask<S> {
             passes: self.workload.as_files().passes(),
             checked_bytes: self.client.checked_bytes(),
             calls: self.client.calls(),
+            breaks: self.client.breaks(),
+            kept_handles: self.client.kept_handles(),
             requests: self.client.requests(),
         }
+    }
+
+    /// None where nothing was asked for that could outlive an outage.
+    fn failover(&self, kept: KeptHandles) -> Option<FailoverTally> {
+        let read_back = self.client.read_back();
+        if read_back.is_none() && kept.asked == 0 {
+            return None;
+        }
+        let blocks = read_back.unwrap_or_default();
+        let outage = |outage: &super::client::Outage| OutageTally {
+            client: self.number as u64,
+            last_ns: outage.last_ns.saturating_sub(self.start_ns),
+            back_ns: outage.back_ns.saturating_sub(self.start_ns),
+            session_lost: outage.session_lost,
+        };
+        Some(FailoverTally {
+            outages: self.client.outages().iter().map(outage).collect(),
+            blocks_read_back: blocks.blocks,
+            blocks_lost: blocks.lost,
+            blocks_wrong: blocks.wrong,
+            unflushed_lost: blocks.lost_unflushed,
+            ..FailoverTally::of_handles(kept)
+        })
     }
 }
 
@@ -270,10 +302,9 @@ impl<S: Sessions> Drop for ClientTask<S> {
     fn drop(&mut self) {
         let mut files = FilesCount::default();
         if let Some(before) = &self.at_start {
-            files = match &self.at_end {
-                Some(after) => after.since(before),
-                None => self.figures().since(before),
-            };
+            let after = self.at_end.take().unwrap_or_else(|| self.figures());
+            files = after.since(before);
+            files.failover = self.failover(after.kept_handles.since(&before.kept_handles));
         }
         files.pass_operations = self.workload.as_files().pass_operations();
         files.protocol_requests = self.client.protocol_requests();
@@ -292,6 +323,8 @@ struct Figures {
     passes: u64,
     checked_bytes: u64,
     calls: Calls,
+    breaks: Breaks,
+    kept_handles: KeptHandles,
     requests: BTreeMap<&'static str, u64>,
 }
 
@@ -309,6 +342,7 @@ impl Figures {
             passes: self.passes - before.passes,
             bytes_checked: self.checked_bytes - before.checked_bytes,
             calls,
+            breaks: self.breaks.since(&before.breaks),
             requests: requests.collect(),
             ..FilesCount::default()
         }

@@ -81,6 +81,19 @@ impl<S: Sessions> FilesWork<S> {
         (self.identity >> 32) as u32
     }
 
+    /// Where a client's paths begin: clients that share files have all of theirs in one share, below one directory.
+    fn directory_of(&self, number: usize) -> String {
+        match self.workload.shares_files() {
+            true => self.workspaces.directory().to_owned(),
+            false => self.workspaces.directory_of(number),
+        }
+    }
+
+    fn share_of(&self, number: usize) -> &str {
+        let dealt = if self.workload.shares_files() { 0 } else { number };
+        self.sessions.share_of(dealt)
+    }
+
     /// One client with a session of its own, which it has yet to make.
     fn client(
         &self,
@@ -90,16 +103,20 @@ impl<S: Sessions> FilesWork<S> {
         sampling: Sampling,
     ) -> FilesClient<S> {
         let client = u32::try_from(number).unwrap_or(u32::MAX);
-        let share = self.sessions.share_of(number);
+        let share = self.share_of(number);
         let session = self.sessions.session(place, self.identity, client, share);
-        FilesClient::new(
+        let mut client_of_files = FilesClient::new(
             self.options.client(session),
-            names::Names::new(names, &self.workspaces.directory_of(number)),
+            names::Names::new(names, &self.directory_of(number)),
             client,
             sampling,
             place.executor.clone(),
             self.timeout_ns,
-        )
+        );
+        if self.workload.goes_on_over_outages() {
+            client_of_files.go_on_over_outages();
+        }
+        client_of_files
     }
 }
 
@@ -114,6 +131,10 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
 
     fn enter(&self) -> Result<(), Errno> {
         self.0.sessions.enter()
+    }
+
+    fn connections(&self, clients: usize, _threads: usize) -> usize {
+        clients * self.0.sessions.channels()
     }
 
     /// Each client has a session of its own.

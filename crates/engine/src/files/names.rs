@@ -1,8 +1,8 @@
 //! The names of a client's files as the server knows them, and the calls that go by name. Not for: files that are open
 //! (`files_client.rs`).
 
-use dyno_files::Call;
-use dyno_workload::{FileAction, FileCatalogue, PathId, Presence};
+use dyno_files::{Access, Call, Disposition};
+use dyno_workload::{FileAction, FileCatalogue, Intent, PathId, Presence};
 
 /// The names of one client's workspace as the server knows them.
 #[derive(Debug)]
@@ -17,9 +17,12 @@ pub(crate) struct Names {
 impl Names {
     /// Below `directory`, which has no slash at its end.
     pub(crate) fn new(catalogue: &FileCatalogue, directory: &str) -> Self {
-        let below = |path: &String| match path.as_str() {
-            "" => directory.to_owned(),
-            path => format!("{directory}/{path}"),
+        let parent = directory.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let below = |path: &String| match (path.as_str(), path.strip_prefix("../")) {
+            ("", _) => directory.to_owned(),
+            ("..", _) => parent.to_owned(),
+            (_, Some(name)) => format!("{parent}/{name}"),
+            (path, None) => format!("{directory}/{path}"),
         };
         Self {
             directory: directory.to_owned(),
@@ -69,5 +72,17 @@ impl Names {
             }
             _ => return None,
         })
+    }
+}
+
+/// How a file is opened for what an application wants.
+pub(super) fn wanted(intent: Intent) -> (Access, Disposition) {
+    match intent {
+        Intent::Look => (Access::Attributes, Disposition::Open),
+        Intent::Read => (Access::Read, Disposition::Open),
+        Intent::Edit => (Access::ReadWrite, Disposition::Open),
+        Intent::Make => (Access::ReadWrite, Disposition::Create),
+        Intent::MakeOrEdit => (Access::ReadWrite, Disposition::OpenIf),
+        Intent::Replace => (Access::ReadWrite, Disposition::OverwriteIf),
     }
 }

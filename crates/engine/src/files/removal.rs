@@ -60,7 +60,7 @@ pub(crate) fn start<S: Sessions>(work: &Arc<FilesWork<S>>, most_ns: u64) -> Remo
             "" => directory,
             base => format!("{base}/{directory}"),
         };
-        (placed.sessions.share_of(client).to_owned(), directory)
+        (placed.share_of(client).to_owned(), directory)
     };
     let remove = move |progress: &Arc<Progress>, until_ns| remove_all(&removed, progress, until_ns);
     Removal::start(work.workspaces.clone(), Box::new(place), most_ns, remove)

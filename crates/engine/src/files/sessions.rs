@@ -21,8 +21,8 @@ pub(crate) type Requests = BTreeMap<&'static str, u64>;
 pub(crate) enum KeptBy {
     /// What the server grants: oplocks, leases.
     Grants,
-    /// Close-to-open rules of the protocol, which grants nothing.
-    Rules,
+    /// Close-to-open rules of the protocol. What it grants besides may be asked for: delegations.
+    Rules { delegations: bool },
     /// None: the kernel keeps a cache already.
     Kernel,
 }
@@ -67,6 +67,16 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
 
     /// By what leave a client keeps what it has read and written.
     fn kept_by(&self) -> KeptBy;
+
+    /// Connections of one session.
+    fn channels(&self) -> usize {
+        1
+    }
+
+    /// Whether a lock that one client has keeps the others out.
+    fn locks_exclude(&self) -> bool {
+        true
+    }
 
     /// What to try against a failure.
     fn advice(failure: &Failure) -> Option<&'static str>;

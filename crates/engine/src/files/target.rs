@@ -1,5 +1,6 @@
 //! What load may go to where a protocol of files is spoken: the same for all of them, by the sessions that they give.
 
+use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
 use crate::job::{FileJob, FileJobOutcome};
@@ -84,13 +85,33 @@ impl<S: Sessions + Clone> Target for S {
             FilesOptions::read(sections.client, problems).map(|options| options.kept_by(self.kept_by()));
         let (workload, mut options) = (workload?, options?);
         check_arrivals::<S>(mix, &workload, problems);
-        if workload.is_independent() {
+        if workload.goes_through() {
+            let as_sent = options.as_sent();
             problems.unless(
-                options.as_sent().is_some(),
+                as_sent.is_some(),
                 "client.cache",
-                "must be none, and client.redirector plain: streams go to the server",
+                "must be none, and client.redirector plain: every operation of this workload goes to the server",
             );
-            options = options.as_sent()?;
+            if workload.flushes() {
+                options = as_sent?;
+            }
+        }
+        if workload.goes_on_over_outages() {
+            problems.unless(
+                self.kept_by() != KeptBy::Kernel,
+                "workload.name",
+                "clients go on over an outage of a server, and below a directory there is none",
+            );
+            options.keep_workspace = false;
+        }
+        if workload.shares_files() {
+            problems.unless(
+                self.locks_exclude(),
+                "workload.name",
+                "clients that share files lock their blocks, and here a lock keeps nobody out: NFS takes vers=4.1",
+            );
+            // While one takes the files away, others may still use them: that is done after the last mix.
+            options.keep_workspace = true;
         }
         let workspaces = material.workspaces.clone();
         let work = FilesWork::new(mix, self.clone(), workload, options, workspaces);

@@ -1,9 +1,11 @@
 //! What clients do with files: the workloads, and their section of the document.
 
 use crate::problems::Problems;
+use dyno_measure::Window;
 use dyno_workload::{
-    footprint_bytes, DiskMix, DiskMixOptions, FileOp, FileWorkload, LoadFile, LoadFileReplay, Outcome,
-    Script, Streams, StreamsOptions, Workload, LEAST_WORKSPACE_BYTES, MOST_BYTES_AT_ONCE,
+    footprint_bytes, Contention, ContentionOptions, DiskMix, DiskMixOptions, Failover, FailoverOptions,
+    FileOp, FileWorkload, LoadFile, LoadFileReplay, Metadata, MetadataOptions, Outcome, Script, Streams,
+    StreamsOptions, Workload, LEAST_BLOCK_BYTES, LEAST_WORKSPACE_BYTES, MOST_BYTES_AT_ONCE,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +14,13 @@ use std::sync::Arc;
 const MAX_WORKSPACE_BYTES: u64 = 1 << 40;
 /// Of one stream's file: its order is in memory.
 const MAX_BLOCKS: u64 = 1 << 24;
+/// Of one client: their names are in memory.
+const MAX_FILES: u32 = 100_000;
+/// Of one pass.
+const MAX_LOOKS: u32 = 1000;
+/// That clients share: what the first of them makes before a mix.
+const MAX_SHARED_FILES: u32 = 1024;
+const MAX_SHARED_BLOCKS: u32 = 1 << 16;
 
 #[derive(Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
@@ -33,6 +42,35 @@ enum WorkloadSection {
         #[serde(default)]
         writers_percent: u32,
     },
+    Metadata {
+        files: u32,
+        file_bytes: u32,
+        #[serde(default)]
+        shared: bool,
+        #[serde(default)]
+        looks: u32,
+    },
+    Contention(ContentionSection),
+    Failover(FailoverSection),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FailoverSection {
+    blocks: u32,
+    block_bytes: u32,
+    writes_per_flush: u32,
+    /// After which part of the window clients cut their connections; None: they do not.
+    cut_connections_percent: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContentionSection {
+    files: u32,
+    blocks: u32,
+    block_bytes: u32,
+    writes_percent: u32,
 }
 
 fn usual_workspace_bytes() -> u64 {
@@ -48,6 +86,13 @@ pub(crate) enum FilesWorkload {
     LoadFile(Arc<LoadFile>),
     /// One large file a client, block by block.
     Streams(StreamsOptions),
+    /// Small files made, looked at, read and removed.
+    Metadata(MetadataOptions),
+    /// Blocks of a few files that all clients share.
+    Contention(ContentionOptions),
+    /// A file of each client, used on over an outage; after which part of the window, in percent, clients cut their
+    /// connections.
+    Failover(FailoverOptions, Option<u32>),
 }
 
 impl FilesWorkload {
@@ -65,21 +110,14 @@ impl FilesWorkload {
                     true_offsets,
                 },
                 None,
-            ) => {
-                let holds = (LEAST_WORKSPACE_BYTES..=MAX_WORKSPACE_BYTES).contains(&workspace_bytes);
-                problems.unless(
-                    holds,
-                    "workload.workspace_bytes",
-                    "must lie between 15 MiB and 1 TiB",
-                );
-                holds.then(|| {
-                    Self::DiskMix(Script::load(&DiskMixOptions {
-                        workspace_bytes,
-                        legacy_seed_reads,
-                        true_offsets,
-                    }))
-                })
-            }
+            ) => Self::diskmix(
+                DiskMixOptions {
+                    workspace_bytes,
+                    legacy_seed_reads,
+                    true_offsets,
+                },
+                problems,
+            ),
             (
                 WorkloadSection::Streams {
                     file_bytes,
@@ -97,6 +135,25 @@ impl FilesWorkload {
                 },
                 problems,
             ),
+            (
+                WorkloadSection::Metadata {
+                    files,
+                    file_bytes,
+                    shared,
+                    looks,
+                },
+                None,
+            ) => Self::metadata(
+                MetadataOptions {
+                    files,
+                    bytes: file_bytes,
+                    shared,
+                    looks,
+                },
+                problems,
+            ),
+            (WorkloadSection::Contention(section), None) => Self::contention(&section, problems),
+            (WorkloadSection::Failover(section), None) => Self::failover(&section, problems),
             (WorkloadSection::LoadFile {}, Some(file)) => Some(Self::LoadFile(file.clone())),
             _ => {
                 problems.unless(
@@ -107,6 +164,16 @@ impl FilesWorkload {
                 None
             }
         }
+    }
+
+    fn diskmix(options: DiskMixOptions, problems: &mut Problems) -> Option<Self> {
+        let holds = (LEAST_WORKSPACE_BYTES..=MAX_WORKSPACE_BYTES).contains(&options.workspace_bytes);
+        problems.unless(
+            holds,
+            "workload.workspace_bytes",
+            "must lie between 15 MiB and 1 TiB",
+        );
+        holds.then(|| Self::DiskMix(Script::load(&options)))
     }
 
     fn streams(options: StreamsOptions, problems: &mut Problems) -> Option<Self> {
@@ -143,13 +210,126 @@ impl FilesWorkload {
         sound.then_some(Self::Streams(options))
     }
 
-    /// Whether no operation waits for what another one came to: then several of a client may be under way at once, or
-    /// they may come at a rate of their own.
+    fn metadata(options: MetadataOptions, problems: &mut Problems) -> Option<Self> {
+        let few = (1..=MAX_FILES).contains(&options.files);
+        problems.unless(few, "workload.files", "must lie between 1 and 100,000");
+        let small = options.bytes <= MOST_BYTES_AT_ONCE as u32;
+        problems.unless(small, "workload.file_bytes", "must lie between 0 and 1,048,576");
+        let seldom = options.looks <= MAX_LOOKS;
+        problems.unless(seldom, "workload.looks", "must lie between 0 and 1,000");
+        (few && small && seldom).then_some(Self::Metadata(options))
+    }
+
+    fn contention(section: &ContentionSection, problems: &mut Problems) -> Option<Self> {
+        let options = ContentionOptions {
+            files: section.files,
+            blocks: section.blocks,
+            block_bytes: section.block_bytes,
+            writes_percent: section.writes_percent,
+        };
+        let rules = [
+            (
+                (1..=MAX_SHARED_FILES).contains(&options.files),
+                "workload.files",
+                "must lie between 1 and 1,024",
+            ),
+            (
+                (1..=MAX_SHARED_BLOCKS).contains(&options.blocks),
+                "workload.blocks",
+                "must lie between 1 and 65,536",
+            ),
+            (
+                (LEAST_BLOCK_BYTES..=MOST_BYTES_AT_ONCE as u32).contains(&options.block_bytes),
+                "workload.block_bytes",
+                "must lie between 64 and 1,048,576",
+            ),
+            (
+                options.writes_percent <= 100,
+                "workload.writes_percent",
+                "must lie between 0 and 100",
+            ),
+        ];
+        for (holds, path, problem) in rules {
+            problems.unless(holds, path, problem);
+        }
+        let sound = rules.iter().all(|(holds, ..)| *holds);
+        sound.then_some(Self::Contention(options))
+    }
+
+    fn failover(section: &FailoverSection, problems: &mut Problems) -> Option<Self> {
+        let options = FailoverOptions {
+            blocks: section.blocks,
+            block_bytes: section.block_bytes,
+            writes_per_flush: section.writes_per_flush,
+        };
+        let cut_percent = section.cut_connections_percent;
+        let rules = [
+            (
+                (1..=MAX_SHARED_BLOCKS).contains(&options.blocks),
+                "workload.blocks",
+                "must lie between 1 and 65,536",
+            ),
+            (
+                (LEAST_BLOCK_BYTES..=MOST_BYTES_AT_ONCE as u32).contains(&options.block_bytes),
+                "workload.block_bytes",
+                "must lie between 64 and 1,048,576",
+            ),
+            (
+                options.writes_per_flush > 0,
+                "workload.writes_per_flush",
+                "must be 1 or more",
+            ),
+            (
+                cut_percent.is_none_or(|percent| percent <= 100),
+                "workload.cut_connections_percent",
+                "must lie between 0 and 100",
+            ),
+        ];
+        for (holds, path, problem) in rules {
+            problems.unless(holds, path, problem);
+        }
+        let sound = rules.iter().all(|(holds, ..)| *holds);
+        sound.then_some(Self::Failover(options, cut_percent))
+    }
+
+    /// Whether clients go on with what they have open where the server is away for a while.
+    pub(crate) fn goes_on_over_outages(&self) -> bool {
+        matches!(self, Self::Failover(..))
+    }
+
+    /// When clients cut their connections, since the start of a mix with that window.
+    pub(crate) fn cut_ns(&self, window: &Window) -> Option<u64> {
+        let Self::Failover(_, Some(percent)) = self else {
+            return None;
+        };
+        let opens_ns = window.closes_ns() - window.measured_ns();
+        Some(opens_ns + window.measured_ns() / 100 * u64::from(*percent))
+    }
+
+    /// Whether all clients use the same files, which the first of them makes.
+    pub(crate) fn shares_files(&self) -> bool {
+        matches!(self, Self::Contention(_))
+    }
+
+    /// Whether what a client asks for does not depend on answers, so that its operations may come at a rate of their own.
     pub(crate) fn is_independent(&self) -> bool {
         match self {
-            Self::Streams(_) => true,
-            Self::DiskMix(_) | Self::LoadFile(_) => false,
+            Self::Streams(_) | Self::Metadata(_) => true,
+            Self::DiskMix(_) | Self::LoadFile(_) | Self::Contention(_) | Self::Failover(..) => false,
         }
+    }
+
+    /// Whether it shows the server, and has no client cache. Who looks at a directory several times may have one.
+    pub(crate) fn goes_through(&self) -> bool {
+        match self {
+            Self::Metadata(options) => options.looks == 0,
+            _ => self.is_independent() || self.flushes(),
+        }
+    }
+
+    /// Whether it flushes what it writes, which may stay with the server until then.
+    pub(crate) fn flushes(&self) -> bool {
+        matches!(self, Self::Streams(_) | Self::Failover(..))
     }
 
     /// How many operations of one client may be under way at once.
@@ -157,7 +337,12 @@ impl FilesWorkload {
         match self {
             // Each block once, or two writes of one would race.
             Self::Streams(options) => options.file_bytes / u64::from(options.block_bytes) - 1,
-            Self::DiskMix(_) | Self::LoadFile(_) => 1,
+            // The operations on one file come one after another.
+            Self::Metadata(_)
+            | Self::DiskMix(_)
+            | Self::LoadFile(_)
+            | Self::Contention(_)
+            | Self::Failover(..) => 1,
         }
     }
 
@@ -165,6 +350,9 @@ impl FilesWorkload {
     pub(crate) fn block_bytes(&self) -> Option<u32> {
         match self {
             Self::Streams(options) => Some(options.block_bytes),
+            Self::Metadata(options) => Some(options.bytes),
+            Self::Contention(options) => Some(options.block_bytes),
+            Self::Failover(options, _) => Some(options.block_bytes),
             Self::DiskMix(_) | Self::LoadFile(_) => None,
         }
     }
@@ -175,6 +363,9 @@ impl FilesWorkload {
             Self::LoadFile(file) => AnyWorkload::LoadFile(LoadFileReplay::new(file.clone(), number)),
             Self::DiskMix(script) => AnyWorkload::DiskMix(DiskMix::new(script.clone(), seed, number)),
             Self::Streams(options) => AnyWorkload::Streams(Streams::new(*options, seed, number)),
+            Self::Metadata(options) => AnyWorkload::Metadata(Metadata::new(*options, number)),
+            Self::Contention(options) => AnyWorkload::Contention(Contention::new(*options, seed, number)),
+            Self::Failover(options, _) => AnyWorkload::Failover(Failover::new(*options, seed, number)),
         }
     }
 
@@ -184,6 +375,9 @@ impl FilesWorkload {
             AnyWorkload::DiskMix(mut workload) => footprint_bytes(&mut workload),
             AnyWorkload::LoadFile(mut workload) => footprint_bytes(&mut workload),
             AnyWorkload::Streams(mut workload) => footprint_bytes(&mut workload),
+            AnyWorkload::Metadata(mut workload) => footprint_bytes(&mut workload),
+            AnyWorkload::Contention(mut workload) => footprint_bytes(&mut workload),
+            AnyWorkload::Failover(mut workload) => footprint_bytes(&mut workload),
         }
     }
 }
@@ -194,6 +388,9 @@ pub(crate) enum AnyWorkload {
     DiskMix(DiskMix),
     LoadFile(LoadFileReplay),
     Streams(Streams),
+    Metadata(Metadata),
+    Contention(Contention),
+    Failover(Failover),
 }
 
 impl AnyWorkload {
@@ -202,6 +399,9 @@ impl AnyWorkload {
             Self::DiskMix(workload) => workload,
             Self::LoadFile(workload) => workload,
             Self::Streams(workload) => workload,
+            Self::Metadata(workload) => workload,
+            Self::Contention(workload) => workload,
+            Self::Failover(workload) => workload,
         }
     }
 }
@@ -214,6 +414,9 @@ impl Workload for AnyWorkload {
             Self::DiskMix(workload) => workload.next(last),
             Self::LoadFile(workload) => workload.next(last),
             Self::Streams(workload) => workload.next(last),
+            Self::Metadata(workload) => workload.next(last),
+            Self::Contention(workload) => workload.next(last),
+            Self::Failover(workload) => workload.next(last),
         }
     }
 
@@ -222,6 +425,9 @@ impl Workload for AnyWorkload {
             Self::DiskMix(workload) => workload.begins_piece(),
             Self::LoadFile(workload) => workload.begins_piece(),
             Self::Streams(workload) => workload.begins_piece(),
+            Self::Metadata(workload) => workload.begins_piece(),
+            Self::Contention(workload) => workload.begins_piece(),
+            Self::Failover(workload) => workload.begins_piece(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, W
 use dyno_http::h2::BY_ALPN;
 use dyno_http::{ConnectTo, Opening, Shape, Trusting, Version};
 use dyno_measure::Failure;
-use dyno_tls::{ClientOptions, TlsClient, Version as TlsVersion, Versions};
+use dyno_tls::{key_log_problem, ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use dyno_workload::Shares;
 use serde::Deserialize;
 use serde_json::{json, Value};
@@ -227,7 +227,7 @@ impl ClientSection {
     }
 
     /// How many threads share a connection; None of HTTP/1.
-    fn streams_of_http2(&self, workload: &WebWorkload, problems: &mut Problems) -> Option<usize> {
+    fn streams_of_http2(&self, problems: &mut Problems) -> Option<usize> {
         if !matches!(self.version, VersionName::Http2) {
             return None;
         }
@@ -235,11 +235,6 @@ impl ClientSection {
             self.keep_alive && matches!(self.close, Close::Ordinary),
             "client.version",
             "2 keeps its connections, and ends them in order",
-        );
-        problems.unless(
-            !matches!(workload, WebWorkload::Session(_)),
-            "client.version",
-            "2 has no sessions: they speak HTTP/1",
         );
         problems.unless(
             (1..=MOST_STREAMS).contains(&self.streams),
@@ -358,11 +353,15 @@ impl HttpTarget {
             "client.tls.min_version",
             "is above max_version",
         );
+        let trust = target.trust()?.clone();
+        if let Some(why) = key_log_problem() {
+            problems.unless(false, "client.tls", &why);
+        }
         let client = TlsClient::new(&ClientOptions {
             versions,
             ciphers: section.ciphers,
             application_protocols: protocol.into_iter().map(<[u8]>::to_vec).collect(),
-            trust: target.trust()?.clone(),
+            trust,
             server_name: target.server_name().to_owned(),
         });
         if let Err(why) = &client {
@@ -414,7 +413,7 @@ impl Target for HttpTarget {
             "must lie between 256 and 16 MiB",
         );
         let workload = workload.checked(&client, problems)?;
-        let streams = client.streams_of_http2(&workload, problems);
+        let streams = client.streams_of_http2(problems);
         client.check_pipeline(&workload, problems);
         let options = client.options(streams);
         problems.unless(

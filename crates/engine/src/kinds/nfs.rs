@@ -1,11 +1,12 @@
-//! Files over NFSv3 and NFSv4.1 as a kind of work: its sections of the document, its target and its sessions. The work
+//! Files over NFSv3 and NFSv4 as a kind of work: its sections of the document, its target and its sessions. The work
 //! itself is in `files/`, which knows no protocol.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
 use crate::problems::Problems;
 use dyno_measure::Failure;
-use dyno_nfs::{NfsTarget, Options, Session};
+use dyno_nfs::wire::Transport;
+use dyno_nfs::{NfsTarget, Options, Session, Version};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{json, Value};
@@ -31,11 +32,14 @@ struct TargetSection {
     max_read_bytes: Option<u32>,
     #[serde(default)]
     max_write_bytes: Option<u32>,
-    #[serde(default = "with_attributes")]
+    #[serde(default = "usually")]
     readdirplus: bool,
+    /// Of NFSv4.1; where clients have a cache that asks for leases.
+    #[serde(default = "usually")]
+    delegations: bool,
 }
 
-fn with_attributes() -> bool {
+fn usually() -> bool {
     true
 }
 
@@ -46,6 +50,7 @@ impl TargetSection {
             max_read_bytes: self.max_read_bytes.unwrap_or(usual.max_read_bytes),
             max_write_bytes: self.max_write_bytes.unwrap_or(usual.max_write_bytes),
             attributes_in_listings: self.readdirplus,
+            delegations: self.delegations,
             ..usual
         }
     }
@@ -126,6 +131,9 @@ impl Sessions for NfsSessions {
                 ("max_read_bytes", json!(agreed.max_read_bytes)),
                 ("max_write_bytes", json!(agreed.max_write_bytes)),
             ];
+            if client.transport() == Transport::Udp {
+                told.push(("transport", json!("udp")));
+            }
             if let Some(agreed) = client.agreed4() {
                 told.extend([("slots", json!(agreed.slots)), ("lease_s", json!(agreed.lease_s))]);
             }
@@ -142,7 +150,14 @@ impl Sessions for NfsSessions {
     }
 
     fn kept_by(&self) -> KeptBy {
-        KeptBy::Rules
+        KeptBy::Rules {
+            delegations: self.0.delegates(),
+        }
+    }
+
+    /// Over NFSv3 a lock is granted by the client itself, as on a mount with `nolock`.
+    fn locks_exclude(&self) -> bool {
+        self.0.version() != Version::V3
     }
 
     fn advice(failure: &Failure) -> Option<&'static str> {

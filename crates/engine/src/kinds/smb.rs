@@ -5,9 +5,12 @@ use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
 use crate::problems::Problems;
 use dyno_measure::Failure;
+use dyno_smb::auth::{ServiceTicket, TicketError};
 use dyno_smb::{
-    Cipher, Dialect, Encryption, NegotiatedSession, Options, Session, Signing, SigningAlgorithm, SmbTarget,
+    Authentication, Cipher, Dialect, Encryption, NegotiatedSession, Options, Session, Signing,
+    SigningAlgorithm, SmbTarget,
 };
+use dyno_target::TargetError;
 use rustix::io::Errno;
 use serde::{de, Deserialize, Deserializer};
 use serde_json::{json, Value};
@@ -15,6 +18,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
+
+/// Of a session; servers give no more by default.
+const MOST_CHANNELS: u16 = 32;
 
 /// Its line in the table of kinds.
 pub(crate) struct Smb;
@@ -62,6 +69,14 @@ struct TargetSection {
     signing: SigningName,
     #[serde(default = "encrypted_as_required")]
     encryption: EncryptionName,
+    #[serde(default)]
+    durable_handles: bool,
+    #[serde(default = "one")]
+    channels: u16,
+}
+
+fn one() -> u16 {
+    1
 }
 
 fn oldest() -> Dialect {
@@ -81,14 +96,15 @@ fn encrypted_as_required() -> EncryptionName {
 }
 
 impl TargetSection {
-    fn options(&self, secrets: &Secrets) -> Options {
+    fn options(&self, secrets: &Secrets, ticket: Option<Arc<ServiceTicket>>) -> Options {
         let (domain, user) = match self.user.as_deref().map(|user| (user, user.split_once('\\'))) {
             Some((_, Some((domain, name)))) => (domain, name),
             Some((user, None)) => ("", user),
             None => ("", ""),
         };
         Options {
-            guest: self.user.is_none(),
+            guest: self.user.is_none() && ticket.is_none(),
+            ticket,
             user: user.to_owned(),
             password: secrets.password.clone().unwrap_or_default(),
             domain: domain.to_owned(),
@@ -104,9 +120,29 @@ impl TargetSection {
                 EncryptionName::Auto => Encryption::WhenRequired,
                 EncryptionName::Required => Encryption::Required,
             },
+            durable_handles: self.durable_handles,
+            channels: self.channels,
             ..Options::default()
         }
     }
+}
+
+/// The ticket that clients log on by.
+fn ticket(hexadecimal: &str) -> Result<Arc<ServiceTicket>, TargetError> {
+    let cache: Option<Vec<u8>> = hexadecimal
+        .as_bytes()
+        .chunks(2)
+        .map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())
+        .collect();
+    let ticket = cache
+        .ok_or(TicketError::Malformed)
+        .and_then(|cache| ServiceTicket::of_cache(&cache));
+    ticket.map(Arc::new).map_err(|why| TargetError::Session {
+        why: why.to_string(),
+        advice:
+            "Let the KDC give tickets of AES for the server: on a domain controller, its account's supported \
+                 encryption types.",
+    })
 }
 
 impl Kind for Smb {
@@ -123,9 +159,16 @@ impl Kind for Smb {
                 "target.min_dialect",
                 "is newer than max_dialect",
             );
+            problems.unless(
+                (1..=MOST_CHANNELS).contains(&section.channels),
+                "target.channels",
+                "is not from 1 to 32",
+            );
         }
         let section = problems.none_or(section).map_err(OpenError::Section)?;
-        let options = section.options(secrets);
+        let ticket = secrets.ticket.as_deref().map(ticket).transpose();
+        let ticket = ticket.map_err(OpenError::Target)?;
+        let options = section.options(secrets, ticket);
         let target = SmbTarget::open(
             &section.url,
             section.shares,
@@ -188,6 +231,10 @@ impl Sessions for SmbSessions {
         KeptBy::Grants
     }
 
+    fn channels(&self) -> usize {
+        self.0.options().channels.into()
+    }
+
     fn advice(failure: &Failure) -> Option<&'static str> {
         dyno_smb::advice(failure)
     }
@@ -200,9 +247,16 @@ fn session_facts(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
         ("signing", json!(agreed.signing.map(SigningAlgorithm::name))),
         ("encryption", json!(agreed.cipher.map(Cipher::name))),
         ("guest", json!(agreed.guest)),
+        (
+            "authentication",
+            json!(agreed.authentication.map(Authentication::name)),
+        ),
         ("max_read_bytes", json!(agreed.max_read_bytes)),
         ("max_write_bytes", json!(agreed.max_write_bytes)),
         ("leases", json!(agreed.leases)),
+        ("directory_leases", json!(agreed.directory_leases)),
     ];
-    facts.map(|(name, value)| (name.to_owned(), value)).into()
+    let channels = ("channels", json!(agreed.channels));
+    let facts = facts.into_iter().chain((agreed.channels > 1).then_some(channels));
+    facts.map(|(name, value)| (name.to_owned(), value)).collect()
 }

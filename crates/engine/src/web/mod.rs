@@ -18,7 +18,7 @@ use client::{Web, WebCatalogue};
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
     Connecting, Connection, Conversation, EvenShare, Lane, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
-    Target, TlsOverTcp, Transport, Version,
+    StreamClient, Target, TlsOverTcp, Transport, Version, WrittenHttp1,
 };
 use dyno_measure::Failure;
 use dyno_reactor::Dialer;
@@ -29,8 +29,8 @@ use dyno_workload::{
 };
 use page::{Page, PageRequest, PAGE_STREAM};
 pub use script::session_problems;
-use script::Script;
 pub(crate) use script::StepSection;
+use script::{Script, Taking};
 use session::Session;
 use split::Split;
 use std::cell::RefCell;
@@ -199,6 +199,8 @@ enum Requests {
     Pipelined(Arc<WebCatalogue<Box<[u8]>>>, usize),
     Http2(Arc<WebCatalogue<Request>>, usize),
     Session(Arc<Script>),
+    /// With so many threads of a client on a connection, as above.
+    SessionHttp2(Arc<Script>, usize),
 }
 
 /// Documents over HTTP, with every request built.
@@ -238,9 +240,12 @@ impl WebWork {
             host: beside.filter(|_| secure).unwrap_or(target.host()).to_owned(),
         };
         let requests = match (&workload, options.streams) {
-            (WebWorkload::Session(steps), _) => {
-                let script = Script::new(steps, &style(false), &shape.fields)?;
-                Requests::Session(Arc::new(script))
+            (WebWorkload::Session(steps), streams) => {
+                let script = Arc::new(Script::new(steps, target.host(), &shape.fields)?);
+                match streams {
+                    None => Requests::Session(script),
+                    Some(streams) => Requests::SessionHttp2(script, streams),
+                }
             }
             (_, Some(streams)) => {
                 let maker = RequestMaker::new(target.host(), target.is_secure(), shape);
@@ -306,8 +311,22 @@ impl WebWork {
                 executor.spawn(self.seating(engine.clone(), web));
             }
             Requests::Session(script) => {
-                let web =
-                    move |seat: &Seat, of| Session::new(script.clone(), seat.connection(transport(seat)), of);
+                let WebClientOptions {
+                    version, keep_alive, ..
+                } = self.options;
+                let web = move |seat: &Seat, of| {
+                    let form = WrittenHttp1::new(version, keep_alive);
+                    Session::new(script.clone(), seat.connection(transport(seat)), form, of)
+                };
+                executor.spawn(self.seating(engine.clone(), web));
+            }
+            Requests::SessionHttp2(script, streams) => {
+                let (lane, secure): (SharedLane<T, h2::Session<Taking>>, _) =
+                    (RefCell::default(), self.target.is_secure());
+                let web = move |seat: &Seat, of: (usize, usize)| {
+                    let client = seat.stream_client(streams, &lane, || transport(seat), of.1);
+                    Session::new(script.clone(), client, h2::Written::new(secure), of)
+                };
                 executor.spawn(self.seating(engine.clone(), web));
             }
         }
@@ -406,8 +425,7 @@ impl Seat {
         )
     }
 
-    /// One client thread on a connection of several. The first of each so many of a client begins another lane, for those
-    /// after it.
+    /// One client thread on a connection of several.
     fn web_streams<T: Transport + 'static, C: Conversation<Body = AnswerBody> + 'static, R: PageRequest>(
         &self,
         catalogue: &Arc<WebCatalogue<R>>,
@@ -417,6 +435,25 @@ impl Seat {
         (client, thread): (usize, usize),
         apart: u64,
     ) -> WebStreams<T, C, R> {
+        WebStreams {
+            catalogue: catalogue.clone(),
+            client: self.stream_client(threads, lane, transport, thread),
+            body: AnswerBody::default(),
+            page: self.page((client, thread), apart),
+            page_request: R::default(),
+            sampling: self.sampling((client, thread), apart),
+        }
+    }
+
+    /// One client thread's part of a connection of several. The first of each so many of a client begins another lane, for
+    /// those after it.
+    fn stream_client<T: Transport + 'static, C: Conversation + 'static>(
+        &self,
+        threads: usize,
+        lane: &SharedLane<T, C>,
+        transport: impl FnOnce() -> T,
+        thread: usize,
+    ) -> StreamClient<T, C> {
         let mut lane = lane.borrow_mut();
         if thread % threads == 0 {
             *lane = None;
@@ -425,14 +462,7 @@ impl Seat {
             let (executor, buffer) = (self.engine.executor.clone(), self.buffer.clone());
             Lane::new(transport(), executor, self.connecting, buffer, Limits::default())
         };
-        WebStreams {
-            catalogue: catalogue.clone(),
-            client: lane.get_or_insert_with(make).client(),
-            body: AnswerBody::default(),
-            page: self.page((client, thread), apart),
-            page_request: R::default(),
-            sampling: self.sampling((client, thread), apart),
-        }
+        lane.get_or_insert_with(make).client()
     }
 
     fn secure(&self, dialer: &Rc<Dialer>, tls: &Tls) -> TlsOverTcp {

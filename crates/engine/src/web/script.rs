@@ -1,4 +1,5 @@
-//! The script of a session: what each step sends, and what it takes from its answer for the steps behind it. Pure.
+//! The script of a session: what each step sends, and what it takes from its answer for the steps behind it. Pure, and the same
+//! over every version of HTTP.
 //!
 //! Answers are hostile: of a body no more than `MOST_SEARCHED_BYTES` is kept, and only where a step searches it; a value
 //! has `MOST_VALUE_BYTES`; regular expressions take linear time and bounded memory. Not for: cookies that are kept and
@@ -6,11 +7,12 @@
 
 use super::client::Stated;
 use super::template::{Names, Template, User};
-use dyno_http::{each_field, Body, RequestStyle, Shape};
+use dyno_http::{Body, RequestForm, Shape, USER_AGENT};
 use dyno_measure::{Detail, Failure, Fault, ValueName};
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Steps are counted as classes.
 const MOST_STEPS: usize = 250;
@@ -121,12 +123,12 @@ impl Finder {
         matches!(self, Self::Regex(_) | Self::Json(_))
     }
 
-    fn in_field(&self, name: &str, value: &[u8], found: &mut Option<Vec<u8>>) {
+    fn in_field(&self, name: &[u8], value: &[u8], found: &mut Option<Vec<u8>>) {
         match self {
-            Self::Header(wanted) if found.is_none() && name.eq_ignore_ascii_case(wanted) => {
+            Self::Header(wanted) if found.is_none() && name.eq_ignore_ascii_case(wanted.as_bytes()) => {
                 *found = Some(value.trim_ascii().to_vec());
             }
-            Self::Cookie(wanted) if name.eq_ignore_ascii_case("set-cookie") => {
+            Self::Cookie(wanted) if name.eq_ignore_ascii_case(b"set-cookie") => {
                 let pair = value.split(|byte| *byte == b';').next().unwrap_or_default();
                 let mut sides = pair.splitn(2, |byte| *byte == b'=');
                 if let (Some(name), Some(value)) = (sides.next(), sides.next()) {
@@ -175,8 +177,11 @@ struct Take {
 /// One step, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// The head without its last line end, so that the length of the body can follow.
-    head: Template,
+    method: String,
+    path: Template,
+    authority: Template,
+    /// By name.
+    fields: Vec<(String, Template)>,
     body: Option<Template>,
     takes: Vec<Take>,
     pub(crate) stated: Stated,
@@ -187,18 +192,18 @@ pub(crate) struct Step {
 /// All steps.
 #[derive(Debug)]
 pub(crate) struct Script {
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<Arc<Step>>,
     pub(crate) values: usize,
 }
 
 impl Script {
-    /// The script of these steps to one server.
+    /// The script of these steps to one server, by its host.
     ///
     /// # Errors
     /// Everything that is wrong with them, a sentence each.
     pub(crate) fn new(
         sections: &[StepSection],
-        style: &RequestStyle,
+        host: &str,
         common: &[(String, String)],
     ) -> Result<Self, Vec<String>> {
         let (mut names, mut problems, mut steps) = (Names::default(), Vec::new(), Vec::new());
@@ -211,8 +216,8 @@ impl Script {
             if !step_names.insert(&section.name) {
                 wrong.push("another step has the same name".to_owned());
             }
-            match Step::new(section, style, common, &mut names) {
-                Ok(step) => steps.push(step),
+            match Step::new(section, host, common, &mut names) {
+                Ok(step) => steps.push(Arc::new(step)),
                 Err(more) => wrong.extend(more),
             }
             let told = format!("step {} ({})", place + 1, section.name.escape_debug());
@@ -252,17 +257,39 @@ fn wrong_with(section: &StepSection, common: &[(String, String)]) -> Vec<String>
 impl Step {
     fn new(
         section: &StepSection,
-        style: &RequestStyle,
+        host: &str,
         common: &[(String, String)],
         names: &mut Names,
     ) -> Result<Self, Vec<String>> {
         let mut wrong = Vec::new();
         let shape = section.shape(common);
-        let bytes = style.request(&section.path, &shape);
-        let head = String::from_utf8_lossy(bytes.strip_suffix(b"\r\n").unwrap_or(&bytes)).into_owned();
-        let head = Template::of_head(&head, names)
+        let path = Template::of_path(&section.path, names)
             .map_err(|problem| wrong.push(problem))
             .ok();
+        let mut authority = host.to_owned();
+        let mut given = Vec::new();
+        for (name, value) in &shape.fields {
+            if name.eq_ignore_ascii_case("host") {
+                authority.clone_from(value);
+            } else {
+                given.push((name.as_str(), value.as_str()));
+            }
+        }
+        if !given
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("user-agent"))
+        {
+            given.insert(0, ("User-Agent", USER_AGENT));
+        }
+        let mut field = |value: &str| {
+            let template = Template::of_field(value, names);
+            template.map_err(|problem| wrong.push(problem)).ok()
+        };
+        let authority = field(&authority);
+        let fields = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), field(value)?)))
+            .collect();
         let body = section
             .body
             .as_deref()
@@ -277,52 +304,66 @@ impl Step {
                 (Err(problem), _) | (_, Err(problem)) => wrong.push(problem),
             }
         }
-        match head {
-            Some(head) if wrong.is_empty() => Ok(Self {
-                head,
+        match (path, authority) {
+            (Some(path), Some(authority)) if wrong.is_empty() => Ok(Self {
+                repeat: shape.is_idempotent(),
+                method: shape.method,
+                path,
+                authority,
+                fields,
                 body,
                 takes,
                 stated: Stated {
                     status: section.status.clone(),
                     bytes: section.bytes,
                 },
-                repeat: shape.is_idempotent(),
             }),
             _ => Err(wrong),
         }
     }
 
-    /// Writes the request of a user. `body`: for its body meanwhile.
-    pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>, body: &mut Vec<u8>) -> Result<(), Failure> {
-        out.clear();
-        self.head.write(user, out).map_err(unusable)?;
-        if let Some(template) = &self.body {
-            body.clear();
-            template.write(user, body).map_err(unusable)?;
-            out.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+    /// Writes the request of a user. `part`: for what is being written.
+    pub(crate) fn write<'a, F: RequestForm>(
+        &self,
+        user: &User,
+        form: &'a mut F,
+        part: &mut Vec<u8>,
+    ) -> Result<&'a F::Request, Failure> {
+        self.authority.write(user, part).map_err(unusable)?;
+        let authority = part.clone();
+        self.path.write(user, part).map_err(unusable)?;
+        form.begin(&self.method, part, &authority);
+        for (name, value) in &self.fields {
+            value.write(user, part).map_err(unusable)?;
+            form.field(name, part);
         }
-        out.extend_from_slice(b"\r\n");
-        if self.body.is_some() {
-            out.extend_from_slice(body);
-        }
-        Ok(())
+        let body = match &self.body {
+            None => None,
+            Some(body) => {
+                body.write(user, part).map_err(unusable)?;
+                Some(part.as_slice())
+            }
+        };
+        Ok(form.end(body))
     }
 
     /// Takes the values of an answer that was right.
-    pub(crate) fn finish(&self, user: &mut User, body: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn finish(&self, user: &mut User, taking: &mut Taking) -> Result<(), Failure> {
         let reads_json = self
             .takes
             .iter()
             .any(|take| matches!(take.finder, Finder::Json(_)));
+        let body = &taking.body;
         let json = reads_json.then(|| serde_json::from_slice(body).ok()).flatten();
-        for take in &self.takes {
-            if take.finder.searches_body() {
-                user.values[take.slot] = take.finder.in_body(body, json.as_ref());
-            }
-            match &user.values[take.slot] {
+        for (take, in_field) in self.takes.iter().zip(&mut taking.in_fields) {
+            let value = match take.finder.searches_body() {
+                true => take.finder.in_body(body, json.as_ref()),
+                false => in_field.take(),
+            };
+            match value {
                 None => return Err(of_value(Fault::MissingValue, take.name)),
                 Some(value) if value.len() > MOST_VALUE_BYTES => return Err(unusable(take.name)),
-                Some(_) => {}
+                value => user.values[take.slot] = value,
             }
         }
         Ok(())
@@ -341,31 +382,56 @@ fn of_value(fault: Fault, name: ValueName) -> Failure {
 }
 
 /// Takes what a step needs of an answer while it comes.
-pub(crate) struct Taking<'a> {
-    pub(crate) step: &'a Step,
-    pub(crate) user: &'a mut User,
+#[derive(Debug, Default)]
+pub(crate) struct Taking {
+    /// None: nothing is needed.
+    step: Option<Arc<Step>>,
+    /// By the place of what the step takes: what was found in fields so far.
+    in_fields: Vec<Option<Vec<u8>>>,
     /// Of the body, where the step searches it.
-    pub(crate) body: &'a mut Vec<u8>,
+    body: Vec<u8>,
 }
 
-impl Body for Taking<'_> {
-    fn head(&mut self, bytes: &[u8]) {
-        for take in &self.step.takes {
-            self.user.values[take.slot] = None;
+impl Taking {
+    /// What a buffer may keep of its room from one step to the next.
+    const KEPT_BYTES: usize = 4096;
+
+    /// The answer to a step is to come.
+    pub(crate) fn begin(&mut self, step: &Arc<Step>) {
+        self.step = Some(step.clone());
+        self.clear();
+    }
+
+    /// Forgets what was taken.
+    pub(crate) fn clear(&mut self) {
+        self.in_fields.clear();
+        if let Some(step) = &self.step {
+            self.in_fields.resize(step.takes.len(), None);
         }
-        if self.step.takes.iter().all(|take| take.finder.searches_body()) {
-            return;
-        }
-        each_field(bytes, &mut |name, value| {
-            for take in &self.step.takes {
-                take.finder
-                    .in_field(name, value, &mut self.user.values[take.slot]);
+        self.body.clear();
+        self.body.shrink_to(Self::KEPT_BYTES);
+    }
+}
+
+impl Body for Taking {
+    fn wants_fields(&mut self) -> bool {
+        // Of an attempt that was not the last, something may be there.
+        self.clear();
+        let takes = self.step.iter().flat_map(|step| &step.takes);
+        takes.into_iter().any(|take| !take.finder.searches_body())
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        if let Some(step) = &self.step {
+            for (take, found) in step.takes.iter().zip(&mut self.in_fields) {
+                take.finder.in_field(name, value, found);
             }
-        });
+        }
     }
 
     fn part(&mut self, data: &[u8], _last: bool) {
-        if self.step.takes.iter().any(|take| take.finder.searches_body()) {
+        let mut takes = self.step.iter().flat_map(|step| &step.takes);
+        if takes.any(|take| take.finder.searches_body()) {
             let room = MOST_SEARCHED_BYTES - self.body.len();
             self.body.extend_from_slice(&data[..data.len().min(room)]);
         }
@@ -379,12 +445,7 @@ pub fn session_problems(steps: &str) -> Vec<String> {
         Ok(sections) => sections,
         Err(error) => return vec![error.to_string()],
     };
-    let style = RequestStyle {
-        version: dyno_http::Version::Http11,
-        keep_alive: true,
-        host: "localhost".to_owned(),
-    };
-    Script::new(&sections, &style, &[]).err().unwrap_or_default()
+    Script::new(&sections, "localhost", &[]).err().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -399,29 +460,14 @@ mod tests {
         ] {
             let sections = format!(r#"[{{"name": "a", "method": "GET", "path": "/", "take": {take}}}]"#);
             let sections: Vec<StepSection> = serde_json::from_str(&sections).expect("a list");
-            let style = RequestStyle {
-                version: dyno_http::Version::Http11,
-                keep_alive: true,
-                host: "h".to_owned(),
-            };
-            let script = Script::new(&sections, &style, &[]).expect("a script");
-            let mut user = User {
-                client: 0,
-                thread: 0,
-                round: 1,
-                values: vec![None; script.values],
-            };
-            let mut body = Vec::new();
-            let mut taking = Taking {
-                step: &script.steps[0],
-                user: &mut user,
-                body: &mut body,
-            };
-            taking.head(b"HTTP/1.1 200 OK\r\n\r\n");
+            let script = Script::new(&sections, "h", &[]).expect("a script");
+            let mut taking = Taking::default();
+            taking.begin(&script.steps[0]);
+            taking.wants_fields();
             for _ in 0..1000 {
                 taking.part(&[b'x'; 10_000], false);
             }
-            assert_eq!(body.len(), most_bytes, "{take}");
+            assert_eq!(taking.body.len(), most_bytes, "{take}");
         }
     }
 }

@@ -1,28 +1,81 @@
-//! One client thread as a user with a session: steps that build on what earlier answers said.
+//! One client thread as a user with a session: steps that build on what earlier answers said. Over HTTP/1 each has a connection
+//! of its own, over HTTP/2 several share one.
 
 use super::client::{judge_stated, performed};
 use super::script::{Script, Taking};
 use super::template::User;
 use crate::protocol::{Performed, Protocol};
-use dyno_http::{Connection, Exchange, Transport};
+use dyno_http::h2;
+use dyno_http::{Connection, Exchange, Head, RequestForm, StreamClient, Transport, WrittenHttp1};
 use dyno_measure::Failure;
 use dyno_workload::Get;
 use std::sync::Arc;
 
-/// What a buffer may keep of its room from one step to the next.
-const KEPT_BYTES: usize = 4096;
+/// What carries the requests of a user.
+pub(super) trait Carrier {
+    /// How they are written.
+    type Form: RequestForm;
 
-pub(super) struct Session<T: Transport> {
-    script: Arc<Script>,
-    client: Connection<T>,
-    user: User,
-    request: Vec<u8>,
-    /// That of the request, then that of the answer.
-    body: Vec<u8>,
+    /// Sends a request, which may be sent again where `repeat` says so, and reads the answer whole.
+    async fn exchange(
+        &mut self,
+        request: &<Self::Form as RequestForm>::Request,
+        repeat: bool,
+        start_ns: u64,
+        taking: &mut Taking,
+        cost: &mut Exchange,
+    ) -> Result<Head, Failure>;
 }
 
-impl<T: Transport> Session<T> {
-    pub(super) fn new(script: Arc<Script>, client: Connection<T>, (number, thread): (usize, usize)) -> Self {
+impl<T: Transport> Carrier for Connection<T> {
+    type Form = WrittenHttp1;
+
+    async fn exchange(
+        &mut self,
+        request: &[u8],
+        repeat: bool,
+        start_ns: u64,
+        taking: &mut Taking,
+        cost: &mut Exchange,
+    ) -> Result<Head, Failure> {
+        self.may_repeat(repeat);
+        Connection::exchange(self, request, start_ns, taking, cost).await
+    }
+}
+
+impl<T: Transport + 'static> Carrier for StreamClient<T, h2::Session<Taking>> {
+    type Form = h2::Written;
+
+    async fn exchange(
+        &mut self,
+        request: &h2::Request,
+        repeat: bool,
+        start_ns: u64,
+        taking: &mut Taking,
+        cost: &mut Exchange,
+    ) -> Result<Head, Failure> {
+        self.may_repeat(repeat);
+        StreamClient::exchange(self, request, start_ns, taking, cost).await
+    }
+}
+
+pub(super) struct Session<C: Carrier> {
+    script: Arc<Script>,
+    carrier: C,
+    form: C::Form,
+    user: User,
+    taking: Taking,
+    /// Of the request, while it is written.
+    part: Vec<u8>,
+}
+
+impl<C: Carrier> Session<C> {
+    pub(super) fn new(
+        script: Arc<Script>,
+        carrier: C,
+        form: C::Form,
+        (number, thread): (usize, usize),
+    ) -> Self {
         let user = User {
             client: number,
             thread,
@@ -31,10 +84,11 @@ impl<T: Transport> Session<T> {
         };
         Self {
             script,
-            client,
+            carrier,
+            form,
             user,
-            request: Vec::new(),
-            body: Vec::new(),
+            taking: Taking::default(),
+            part: Vec::new(),
         }
     }
 
@@ -44,32 +98,24 @@ impl<T: Transport> Session<T> {
             self.user.round += 1;
             self.user.values.fill(None);
         }
-        step.write(&self.user, &mut self.request, &mut self.body)?;
-        self.body.clear();
-        let mut taking = Taking {
-            step,
-            user: &mut self.user,
-            body: &mut self.body,
-        };
-        self.client.may_repeat(step.repeat);
+        let request = step.write(&self.user, &mut self.form, &mut self.part)?;
+        self.taking.begin(step);
         let head = self
-            .client
-            .exchange(&self.request, start_ns, &mut taking, cost)
+            .carrier
+            .exchange(request, step.repeat, start_ns, &mut self.taking, cost)
             .await?;
         judge_stated(head, &step.stated, cost)?;
-        step.finish(&mut self.user, &self.body)
+        step.finish(&mut self.user, &mut self.taking)
     }
 }
 
-impl<T: Transport> Protocol for Session<T> {
+impl<C: Carrier> Protocol for Session<C> {
     type Op = Get;
 
     async fn perform(&mut self, get: &Get, start_ns: u64) -> Performed {
         let mut cost = Exchange::default();
         let result = self.make(get.path as usize, start_ns, &mut cost).await;
-        self.body.clear();
-        self.body.shrink_to(KEPT_BYTES);
-        self.request.shrink_to(KEPT_BYTES);
+        self.taking.clear();
         performed(get.class, result, &cost)
     }
 }

@@ -26,6 +26,10 @@ impl<C: FileClient> Cache<C> {
         self.counts.breaks += 1;
         let file = self.tables.file_mut(id);
         file.breaks += 1;
+        self.counts.directory_breaks += u64::from(file.names.is_some());
+        if file.validity.is_some() {
+            return self.obey_by_rules(id, broken).await;
+        }
         let left = both(file.caching, broken.to);
         self.lower(id, left).await?;
         // Closing the last handle has told the server already.
@@ -47,6 +51,9 @@ impl<C: FileClient> Cache<C> {
         self.tables.file_mut(id).caching = left;
         if !left.read {
             self.tables.pages.forget_file(id);
+            if let Some(names) = self.tables.names_mut(id) {
+                names.forget();
+            }
         }
         if !left.handle {
             let deferred = self.tables.deferred_of(id);

@@ -3,7 +3,8 @@
 //! written (`handles.rs`) and makes it durable (`durable.rs`). In between, what is kept is used until its attributes
 //! are too old, and then the server is asked again.
 //!
-//! Files are known by the number that the server gave them, so that pages outlive the close. A handle never does.
+//! Files are known by the number that the server gave them, so that pages outlive the close. A handle does only under a
+//! lease that the server grants besides (`CacheOptions::delegations`): until it takes that back, nothing of the file ages.
 //!
 //! Not for: attributes of directories. A name that leads to a file of ours counts for as long as its ages say; the
 //! directory is not asked whether it has changed.
@@ -14,8 +15,8 @@ use super::policy::AttributeAges;
 use super::tables::{folded, File, OpenHandle};
 use super::validity::Validity;
 use super::{Cache, Trouble};
-use crate::call::{Ask, Caching, Call, Handle, Info, Open, Reply};
-use crate::client::FileClient;
+use crate::call::{Access, Ask, Caching, Call, Handle, Info, LeaseKey, Open, Reply};
+use crate::client::{Break, FileClient};
 
 impl<C: FileClient> Cache<C> {
     /// Opens a file by the rules: the server is asked, whatever is known.
@@ -25,6 +26,11 @@ impl<C: FileClient> Cache<C> {
         ages: AttributeAges,
     ) -> Result<Reply, Trouble> {
         let key = folded(open.path);
+        if self.is_held_at(&key) {
+            if let Some(reply) = self.join(open, &key).await? {
+                return Ok(reply);
+            }
+        }
         if let Some(id) = self
             .tables
             .file_once_at(&key)
@@ -33,20 +39,20 @@ impl<C: FileClient> Cache<C> {
             // The open may fail, and then what was written before still counts.
             self.write_back(id).await?;
         }
-        let asked_ns = (self.now)();
-        let ask = Ask::Nothing;
-        let (wire, created, info) = match self.ask(&Call::Open(Open { ask, ..*open })).await? {
+        let (asked_ns, lease) = ((self.now)(), self.wanted_lease(open));
+        let (wire, granted, created, info) = match self.ask_for_lease(open, lease).await? {
             Reply::Opened {
                 handle,
+                granted,
                 created,
                 info,
-                ..
-            } => (handle, created, info),
+            } => (handle, granted, created, info),
             other => {
                 self.tables.leads_nowhere(&key);
                 return Ok(other);
             }
         };
+        let lease_granted = lease.filter(|_| granted.read);
         let id = match self
             .tables
             .file_of_number(info.file_id)
@@ -55,10 +61,18 @@ impl<C: FileClient> Cache<C> {
             Some(id) => {
                 self.tables.leads_to(key, id);
                 self.tables.add_wire(wire, id, open.access);
+                if let Some(validity) = self.tables.file_mut(id).validity.as_mut() {
+                    validity.named(asked_ns);
+                }
+                self.begin_to_hold(id, lease, lease_granted);
                 self.validate(id, &info, asked_ns).await?;
                 id
             }
-            None => self.add_by_rules(open, key, wire, &info, asked_ns, ages),
+            None => {
+                let id = self.add_by_rules(open, key, wire, &info, asked_ns, ages);
+                self.begin_to_hold(id, lease, lease_granted);
+                id
+            }
         };
         if empties(open.disposition) {
             self.tables.pages.forget_file(id);
@@ -74,6 +88,62 @@ impl<C: FileClient> Cache<C> {
             created,
             info,
         })
+    }
+
+    /// Sends an open with the lease that it asks for. Its break may come before the reply: where the file is opened, `opening`
+    /// counts until the lease is held (`begin_to_hold`).
+    async fn ask_for_lease(&mut self, open: &Open<'_>, lease: Option<LeaseKey>) -> Result<Reply, Trouble> {
+        let ask = lease.map_or(Ask::Nothing, |key| Ask::Lease(key, Caching::READ_HANDLE));
+        self.exchange.opening += u32::from(lease.is_some());
+        let reply = self.ask(&Call::Open(Open { ask, ..*open })).await;
+        let is_lost = matches!(reply, Err(Trouble::Lost(_)));
+        if !is_lost && !matches!(reply, Ok(Reply::Opened { .. })) {
+            self.exchange.opening -= u32::from(lease.is_some());
+        }
+        reply
+    }
+
+    /// The lease that an open asks for, where leases are used besides rules: to read, and unless the file has one.
+    fn wanted_lease(&mut self, open: &Open<'_>) -> Option<LeaseKey> {
+        let reads = open.access == Access::Read && !is_plain(open);
+        (self.options.delegations && reads).then(|| self.tables.new_lease())
+    }
+
+    /// An open has ended that asked for a lease, which may have been granted.
+    fn begin_to_hold(&mut self, id: FileId, asked: Option<LeaseKey>, granted: Option<LeaseKey>) {
+        self.exchange.opening -= u32::from(asked.is_some());
+        if let Some(key) = granted {
+            self.tables.hold(id, key);
+        }
+    }
+
+    /// Whether a path leads to a file that nobody else changes without our being told. Directories on the way are not
+    /// held: that the path leads there counts as long as ever.
+    fn is_held_at(&self, key: &str) -> bool {
+        let Some(id) = self.tables.file_at(key).filter(|_| self.options.delegations) else {
+            return false;
+        };
+        let validity = self.tables.file(id).validity.as_ref();
+        validity.is_some_and(|validity| validity.is_held() && validity.is_name_fresh((self.now)()))
+    }
+
+    /// The server takes a lease back that was granted besides the rules, which go on to count: what was kept by its leave
+    /// alone goes, handles first. What was written here is sent as the rules say, since the lease was for reading.
+    pub(super) async fn obey_by_rules(&mut self, id: FileId, broken: Break) -> Result<(), Trouble> {
+        let deferred = self.tables.deferred_of(id);
+        self.close_wires(&deferred).await?;
+        // Closing the last handle has told the server already.
+        let is_told = self.concerned(broken.grant).is_none();
+        if !is_told {
+            self.tables.release(id);
+        }
+        if broken.acknowledge && !is_told {
+            let left = Caching::NONE;
+            if let Err(failure) = self.client.acknowledge(broken.grant, left).await {
+                return Err(self.lost(failure));
+            }
+        }
+        Ok(())
     }
 
     fn add_by_rules(

@@ -8,12 +8,14 @@
 
 use super::breaks::both;
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
+use super::sent::SentRun;
 use super::tables::Tables;
 use super::{Cache, Trouble};
 use crate::call::{Call, Handle, Reply};
 use crate::client::{Break, CallId, Event, FileClient, Grant, Piggyback};
 use dyno_measure::{Detail, Failure, Fault};
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// A server has no more reason than this to send breaks before they are answered: one a handle, and a client has fewer.
@@ -43,8 +45,15 @@ pub(super) enum Purpose {
         bytes: u32,
         wanted: Wanted,
     },
-    /// To write pages back.
-    WriteBack { file: FileId, offset: u64, bytes: u32 },
+    /// To write pages back; `number`: of the run, where the server may lose it.
+    WriteBack {
+        file: FileId,
+        offset: u64,
+        bytes: u32,
+        number: Option<u64>,
+    },
+    /// To make durable what was written back.
+    Flush { file: FileId },
     /// To close a handle.
     Close { handle: Handle },
 }
@@ -61,8 +70,8 @@ pub(super) struct Ended {
 /// Calls under way, ends that wait to be taken, and breaks that wait to be obeyed.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    purposes: HashMap<CallId, Purpose>,
-    ended: HashMap<CallId, Ended>,
+    purposes: FxHashMap<CallId, Purpose>,
+    ended: FxHashMap<CallId, Ended>,
     spare: Vec<Vec<u8>>,
     breaks: VecDeque<Break>,
     /// Opens whose ends were not taken yet.
@@ -134,7 +143,17 @@ impl<C: FileClient> Cache<C> {
     }
 
     pub(super) async fn begin(&mut self, call: &Call<'_>, purpose: Purpose) -> Result<CallId, Trouble> {
-        match self.client.begin(call).await {
+        let begun = self.client.begin(call).await;
+        self.begun(begun, purpose)
+    }
+
+    /// Notes what a call is for that was begun, or that the session is gone.
+    pub(super) fn begun(
+        &mut self,
+        begun: Result<CallId, Failure>,
+        purpose: Purpose,
+    ) -> Result<CallId, Trouble> {
+        match begun {
             Ok(id) => {
                 self.exchange.purposes.insert(id, purpose);
                 Ok(id)
@@ -289,11 +308,18 @@ impl<C: FileClient> Cache<C> {
                 let come = result.map(|_| (data, data.len() == bytes as usize));
                 fetched(&mut self.tables, file, offset, wanted, come);
             }
-            Some(Purpose::WriteBack { file, offset, bytes }) => {
+            Some(Purpose::WriteBack {
+                file,
+                offset,
+                bytes,
+                number,
+            }) => {
                 self.tables.file_mut(file).changed_by_us(&piggyback);
+                self.tables.forget_name_of(file);
                 let run = offset..offset + u64::from(bytes);
-                written_back(&mut self.tables, file, run, result, &piggyback);
+                written_back(&mut self.tables, file, run, number, result, &piggyback);
             }
+            Some(Purpose::Flush { file }) => flushed(&mut self.tables, file, result, &piggyback),
         }
         Ok(())
     }
@@ -338,19 +364,22 @@ fn written_back(
     tables: &mut Tables,
     id: FileId,
     run: Range<u64>,
+    number: Option<u64>,
     result: Result<Reply, Failure>,
     piggyback: &Piggyback,
 ) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
     file.going.retain(|going| going.start != run.start);
+    let durable = number.and_then(|number| Some((number, file.sent.answered(number, piggyback.stored)?)));
+    if let Some((number, pages)) = durable {
+        tables.pages.set_stable(id, pages, number);
+    }
+    let file = tables.file_mut(id);
     let bytes = u32::try_from(run.end - run.start).unwrap_or(u32::MAX);
     let failure = match result {
         Ok(Reply::Written { bytes: taken }) if taken == bytes => {
             file.server_end = file.server_end.max(run.end);
-            if !file.runs.add(piggyback.stored) {
-                tables.pages.set_stable(id, pages_of(run.start, run.end));
-            }
             return;
         }
         Ok(Reply::Written { bytes: taken }) => short(bytes, taken),
@@ -360,6 +389,45 @@ fn written_back(
     file.failed.get_or_insert(failure);
     file.doubtful = true;
     tables.pages.forget(id, pages_of(run.start, run.end));
+}
+
+/// Notes how a flush has ended: what it spoke for is durable, or to be written again where the server has lost it.
+fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, piggyback: &Piggyback) {
+    let file = tables.file_mut(id);
+    file.transfers -= 1;
+    let runs = file.sent.flushed(piggyback.stored);
+    let failure = match result {
+        Ok(Reply::Done) => {
+            for (run, durable) in runs {
+                match durable {
+                    true => tables.pages.set_stable(id, run.pages, run.number),
+                    false => tables.pages.set_dirty_again(id, run.pages, run.number),
+                }
+            }
+            return;
+        }
+        Ok(_) => Fault::MalformedMessage.into(),
+        Err(failure) => failure,
+    };
+    give_up(tables, id, runs.into_iter().map(|(run, _)| run), failure);
+}
+
+/// What could not be made durable is as good as lost; the next call on the file says so.
+pub(super) fn give_up(
+    tables: &mut Tables,
+    id: FileId,
+    runs: impl IntoIterator<Item = SentRun>,
+    failure: Failure,
+) {
+    for run in runs {
+        tables.pages.forget_sent(id, run.pages, run.number);
+    }
+    let file = tables.file_mut(id);
+    file.failed.get_or_insert(failure);
+    file.doubtful = true;
+    if let Some(validity) = file.validity.as_mut() {
+        validity.doubt();
+    }
 }
 
 /// Less was taken than was sent.

@@ -34,9 +34,15 @@ impl<C: FileClient> Cache<C> {
             return self.open_by_rules(open, ages).await;
         }
         let key = folded(open.path);
+        let must_be_there = matches!(open.disposition, Disposition::Open | Disposition::Overwrite);
+        if must_be_there && self.is_known_absent(&key) {
+            self.counts.look_ups_kept += 1;
+            return Ok(Reply::NotThere);
+        }
         if let Some(reply) = self.join(open, &key).await? {
             return Ok(reply);
         }
+        let asked = self.asked_in_parent_of(&key);
         let leased = self.make_way(open, &key).await?;
         let lease = match leased {
             _ if is_plain(open) || !self.options.policy.leases() => None,
@@ -69,6 +75,9 @@ impl<C: FileClient> Cache<C> {
             if let Some(leased) = leased {
                 self.tables.end_opening(leased.file);
             }
+            if let (Ok(Reply::NotThere), true) = (&reply, must_be_there) {
+                self.learn_name(asked, &key, Reply::NotThere);
+            }
             return reply;
         };
         let granted = if is_plain(open) { Caching::NONE } else { granted };
@@ -85,7 +94,7 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Joins a handle of the file that is open already, where the access of one fits.
-    async fn join(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Reply>, Trouble> {
+    pub(super) async fn join(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Reply>, Trouble> {
         let keeps = matches!(open.disposition, Disposition::Open | Disposition::OpenIf);
         let looks = open.access == Access::Attributes;
         let may =
@@ -236,10 +245,17 @@ impl<C: FileClient> Cache<C> {
         // the captures each of them is closed at once, and such a file is opened and read anew.
         let extended = self.tables.wire(open.wire).is_some_and(|wire| wire.extended);
         let kept = self.options.redirector == Redirector::Plain || !extended;
+        // By rules a handle is kept by leave of a lease for reading, which one that may write would be in the way of.
+        let only_reads = || {
+            self.tables
+                .wire(open.wire)
+                .is_some_and(|wire| wire.access == Access::Read)
+        };
+        let kept = kept && (file.validity.is_none() || only_reads());
         kept && file.caching.handle && !file.plain && !file.doomed && self.options.most_deferred > 0
     }
 
-    async fn close_beyond_limit(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn close_beyond_limit(&mut self) -> Result<(), Trouble> {
         let most = self.options.most_deferred as usize;
         let beyond = self.tables.deferred.len().saturating_sub(most);
         let mut oldest = self.tables.all_deferred();
@@ -307,9 +323,11 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Asks the server: nothing is kept of times. In the captures' 2004 every file query under an oplock is one for them
-    /// (FileBasicInformation), but for those that follow an extension.
+    /// (FileBasicInformation), but for those that follow an extension. The server knows of no write that it has not got,
+    /// so what is held goes first, as with Linux's clients.
     pub(super) async fn query_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
+        self.write_back(open.file).await?;
         let reply = self.ask(&Call::QueryTimes { handle: open.wire }).await?;
         let file = self.tables.file(open.file);
         Ok(match reply {

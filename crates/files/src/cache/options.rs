@@ -27,7 +27,8 @@ pub struct CacheOptions {
     pub redirector: Redirector,
     /// Room for data, in bytes; at least [`CacheOptions::LEAST_BYTES`] is used. Clean pages leave it in the order of
     /// their last use; dirty ones are written out first, and never take more than half of it. A plain redirector that
-    /// reads ahead begins with whole runs once they take an eighth, while more is written. Default: 8 MiB.
+    /// reads ahead begins with whole runs once they take an eighth, while more is written, and flushes them once the server
+    /// has answered as much and may still lose it. Default: 8 MiB.
     pub most_bytes: u64,
     /// Handles kept open after their application has closed them (`DormantFileLimit`). Default: 45.
     pub most_deferred: u32,
@@ -45,6 +46,13 @@ pub struct CacheOptions {
     /// Locks of files that may not be written are kept here instead of going to the server and stopping caching
     /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
     pub lock_free_read_only: bool,
+    /// By close-to-open rules, files that are opened to be read are asked a lease for all the same, as Linux's NFS client
+    /// asks for a read delegation: while the server grants one, nothing of the file ages, and it is opened again without
+    /// asking. Default: no.
+    pub delegations: bool,
+    /// Under leases of files, directories are leased, too, where the server does that: listings and look-ups are kept.
+    /// Default: no.
+    pub lease_directories: bool,
 }
 
 impl CacheOptions {
@@ -90,6 +98,8 @@ impl Default for CacheOptions {
             write_run_bytes: 65_536,
             read_ahead_bytes: 0,
             lock_free_read_only: false,
+            delegations: false,
+            lease_directories: false,
         }
     }
 }
@@ -115,4 +125,10 @@ pub struct CacheCounts {
     pub pages_fetched: u64,
     /// Breaks obeyed.
     pub breaks: u64,
+    /// Of them, those of leases of directories.
+    pub directory_breaks: u64,
+    /// Listings answered from what is kept of a directory.
+    pub listings_kept: u64,
+    /// Look-ups of names answered so, also by opens of what is not there.
+    pub look_ups_kept: u64,
 }

@@ -1,25 +1,38 @@
 //! Pages of files in memory: which are there, which are dirty, which was used longest ago. Not for: fetching and writing
 //! them, nor for knowing where a file ends: bytes of a page beyond it are zero, which callers keep so.
 
-use std::collections::{BTreeSet, HashMap};
+pub(super) use super::page_set::FileId;
+use super::page_set::PageSet;
+use crate::page_run::{Page, PageRun, PAGE};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Bytes of a page, as the captures' clients have them.
-pub(super) const PAGE_BYTES: u64 = 4096;
-const PAGE: usize = PAGE_BYTES as usize;
+pub(super) const PAGE_BYTES: u64 = PAGE as u64;
 /// Ends the list of use.
 const NONE: u32 = u32::MAX;
 
-/// Names a file; given out by the table of files.
-pub(super) type FileId = u32;
+/// Where what was written into a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The server has it, or will lose the session if it does not. Only then is a page in the order of use.
+    Clean,
+    /// Here alone: to be written out.
+    Dirty,
+    /// Written out, to a server that may still lose it.
+    Unstable,
+}
 
 #[derive(Debug)]
 struct Slot {
     file: FileId,
     page: u64,
-    bytes: Box<[u8; PAGE]>,
-    /// To be written out, or to be kept until the server has it for good; then it is not in the order of use.
-    held: bool,
+    bytes: Page,
+    state: State,
+    /// The number of the run that it was last sent with.
+    sent: u64,
     /// What of it was written since it was last clean.
     written: Range<usize>,
     /// Neighbours in the order of use.
@@ -32,10 +45,10 @@ struct Slot {
 pub(super) struct Pages {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    places: HashMap<(FileId, u64), u32>,
-    dirty: BTreeSet<(FileId, u64)>,
-    /// Written out, to a server that may still lose it.
-    unstable: BTreeSet<(FileId, u64)>,
+    places: FxHashMap<(FileId, u64), u32>,
+    dirty: PageSet,
+    unstable: PageSet,
+    last_sent: u64,
     /// No byte goes out that was not written: else pages go out as a whole.
     exact: bool,
     newest: u32,
@@ -62,9 +75,10 @@ impl Pages {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            places: HashMap::new(),
-            dirty: BTreeSet::new(),
-            unstable: BTreeSet::new(),
+            places: FxHashMap::default(),
+            dirty: PageSet::default(),
+            unstable: PageSet::default(),
+            last_sent: 0,
             exact,
             newest: NONE,
             oldest: NONE,
@@ -87,30 +101,43 @@ impl Pages {
     pub(super) fn fill(&mut self, file: FileId, page: u64, bytes: &[u8]) {
         let (place, _) = self.place(file, page);
         let slot = &mut self.slots[place as usize];
-        if !slot.held {
-            slot.bytes[..bytes.len()].copy_from_slice(bytes);
-            slot.bytes[bytes.len()..].fill(0);
+        if slot.state == State::Clean {
+            let own = Rc::make_mut(&mut slot.bytes);
+            own[..bytes.len()].copy_from_slice(bytes);
+            own[bytes.len()..].fill(0);
         }
     }
 
-    /// Writes into a page, which is dirty from now on. One that is not there begins as zeros.
-    pub(super) fn write(&mut self, file: FileId, page: u64, at: usize, bytes: &[u8]) {
+    /// Writes from `offset` on into pages, which are dirty from now on. One that is not there begins as zeros.
+    pub(super) fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) {
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let within = (at % PAGE_BYTES) as usize;
+            let (piece, later) = rest.split_at(rest.len().min(PAGE - within));
+            self.write_page(file, page_of(at), within, piece);
+            at += piece.len() as u64;
+            rest = later;
+        }
+        let pages = pages_of(offset, at);
+        self.unstable.remove(file, pages.clone());
+        self.dirty.insert(file, pages);
+    }
+
+    fn write_page(&mut self, file: FileId, page: u64, at: usize, bytes: &[u8]) {
         let (place, made) = self.place(file, page);
         let slot = &mut self.slots[place as usize];
+        let own = Rc::make_mut(&mut slot.bytes);
         if made && bytes.len() < PAGE {
-            slot.bytes.fill(0);
+            own.fill(0);
         }
-        slot.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        own[at..at + bytes.len()].copy_from_slice(bytes);
         let written = if self.exact { at..at + bytes.len() } else { 0..PAGE };
-        if slot.held {
-            slot.written = slot.written.start.min(written.start)..slot.written.end.max(written.end);
-            if self.unstable.remove(&(file, page)) {
-                self.dirty.insert((file, page));
-            }
-        } else {
-            (slot.held, slot.written) = (true, written);
+        let before = std::mem::replace(&mut slot.state, State::Dirty);
+        if before == State::Clean {
+            slot.written = written;
             self.unlink(place);
-            self.dirty.insert((file, page));
+        } else {
+            slot.written = slot.written.start.min(written.start)..slot.written.end.max(written.end);
         }
     }
 
@@ -124,27 +151,22 @@ impl Pages {
                 };
                 let slot = &self.slots[place as usize];
                 let written = start + slot.written.start as u64..start + slot.written.end as u64;
-                !slot.held || (from <= written.end && to >= written.start)
+                slot.state == State::Clean || (from <= written.end && to >= written.start)
             })
     }
 
-    /// The first run of dirty pages of a file, at most `most` long.
+    /// The first run of dirty pages of a file, at most `most` long, in which what was written has no gap.
     pub(super) fn dirty_run(&self, file: FileId, most: u64) -> Option<Range<u64>> {
-        let mut dirty = self.dirty.range((file, 0)..=(file, u64::MAX));
-        let first = dirty.next()?.1;
-        let mut end = first + 1;
-        for &(_, page) in dirty {
-            if page != end || end - first == most || !self.is_written_across(file, page) {
-                break;
-            }
-            end += 1;
-        }
-        Some(first..end)
-    }
-
-    /// Whether what was written goes on from the page before `page` to this one.
-    fn is_written_across(&self, file: FileId, page: u64) -> bool {
-        self.written(file, page - 1).end == PAGE && self.written(file, page).start == 0
+        let Range { start, end } = self.dirty.first_run(file)?;
+        let end = end.min(start.saturating_add(most));
+        let mut to_its_end = self.written(file, start).end == PAGE;
+        let gap = (start + 1..end).find(|&page| {
+            let written = self.written(file, page);
+            let goes_on = to_its_end && written.start == 0;
+            to_its_end = written.end == PAGE;
+            !goes_on
+        });
+        Some(start..gap.unwrap_or(end))
     }
 
     fn written(&self, file: FileId, page: u64) -> Range<usize> {
@@ -159,56 +181,96 @@ impl Pages {
         start..last * PAGE_BYTES + self.written(file, last).end as u64
     }
 
-    /// Whether dirty pages have an eighth of the room: a quarter of what they may have.
+    /// The `bytes` of a run of pages, counted from its beginning, to be sent from where they are.
+    pub(super) fn run(&self, file: FileId, pages: Range<u64>, bytes: Range<usize>) -> PageRun {
+        let page = |page| self.slots[self.places[&(file, page)] as usize].bytes.clone();
+        PageRun::new(pages.map(page).collect(), bytes)
+    }
+
+    /// How many pages are an eighth of the room: a quarter of what may be dirty or unstable.
+    pub(super) fn many(&self) -> usize {
+        self.most / 8
+    }
+
+    /// Whether many pages are dirty.
     pub(super) fn many_dirty(&self) -> bool {
-        self.dirty.len() >= self.most / 8
+        self.dirty.len() >= self.many()
+    }
+
+    /// Whether many pages are unstable.
+    pub(super) fn many_unstable(&self) -> bool {
+        self.unstable.len() >= self.many()
     }
 
     pub(super) fn any_dirty(&self, file: FileId) -> bool {
-        self.dirty.range((file, 0)..=(file, u64::MAX)).next().is_some()
+        self.dirty.first_run(file).is_some()
     }
 
     /// They are being written.
     pub(super) fn set_clean(&mut self, file: FileId, pages: Range<u64>) {
+        self.dirty.remove(file, pages.clone());
+        pages.for_each(|page| self.release(file, page));
+    }
+
+    /// They are being written to a server that may still lose them: they stay. Returns the number of this sending.
+    pub(super) fn set_unstable(&mut self, file: FileId, pages: Range<u64>) -> u64 {
+        self.last_sent += 1;
+        for page in pages.clone() {
+            let slot = &mut self.slots[self.places[&(file, page)] as usize];
+            (slot.state, slot.sent) = (State::Unstable, self.last_sent);
+        }
+        self.dirty.remove(file, pages.clone());
+        self.unstable.insert(file, pages);
+        self.last_sent
+    }
+
+    /// Those of a run that was sent under `number` that are still as they were sent.
+    fn as_sent(&self, file: FileId, pages: Range<u64>, number: u64) -> Vec<Range<u64>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
         for page in pages {
-            if self.dirty.remove(&(file, page)) {
-                self.release(file, page);
+            let slot = self
+                .places
+                .get(&(file, page))
+                .map(|&place| &self.slots[place as usize]);
+            if slot.is_none_or(|slot| slot.state != State::Unstable || slot.sent != number) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run) if run.end == page => run.end += 1,
+                _ => runs.push(page..page + 1),
             }
         }
+        runs
     }
 
-    /// They are being written to a server that may still lose them: they stay.
-    pub(super) fn set_unstable(&mut self, file: FileId, pages: Range<u64>) {
-        for page in pages {
-            if self.dirty.remove(&(file, page)) {
-                self.unstable.insert((file, page));
+    /// The server has what was sent under `number` for good.
+    pub(super) fn set_stable(&mut self, file: FileId, pages: Range<u64>, number: u64) {
+        for run in self.as_sent(file, pages, number) {
+            self.unstable.remove(file, run.clone());
+            run.for_each(|page| self.release(file, page));
+        }
+    }
+
+    /// The server has lost what was sent under `number`: it is to be written again.
+    pub(super) fn set_dirty_again(&mut self, file: FileId, pages: Range<u64>, number: u64) {
+        for run in self.as_sent(file, pages, number) {
+            for page in run.clone() {
+                self.slots[self.places[&(file, page)] as usize].state = State::Dirty;
             }
+            self.unstable.remove(file, run.clone());
+            self.dirty.insert(file, run);
         }
     }
 
-    /// The server has them for good, but for what was written since.
-    pub(super) fn set_stable(&mut self, file: FileId, pages: Range<u64>) {
-        for page in self.unstable_in(file, pages) {
-            self.unstable.remove(&(file, page));
-            self.release(file, page);
+    /// What was sent under `number` is lost, and nothing can be done about it.
+    pub(super) fn forget_sent(&mut self, file: FileId, pages: Range<u64>, number: u64) {
+        for run in self.as_sent(file, pages, number) {
+            self.forget(file, run);
         }
-    }
-
-    /// The server has lost them: they are to be written again.
-    pub(super) fn set_dirty_again(&mut self, file: FileId) {
-        for page in self.unstable_in(file, 0..u64::MAX) {
-            self.unstable.remove(&(file, page));
-            self.dirty.insert((file, page));
-        }
-    }
-
-    fn unstable_in(&self, file: FileId, pages: Range<u64>) -> Vec<u64> {
-        let range = (file, pages.start)..(file, pages.end);
-        self.unstable.range(range).map(|&(_, page)| page).collect()
     }
 
     pub(super) fn any_unstable(&self, file: FileId) -> bool {
-        self.unstable.range((file, 0)..=(file, u64::MAX)).next().is_some()
+        self.unstable.first_run(file).is_some()
     }
 
     /// Whether anything was written that is not durable yet.
@@ -216,16 +278,9 @@ impl Pages {
         self.any_dirty(file) || self.any_unstable(file)
     }
 
-    /// Forgets what was written out and is not stable.
-    pub(super) fn forget_unstable(&mut self, file: FileId) {
-        for page in self.unstable_in(file, 0..u64::MAX) {
-            self.drop_page(file, page);
-        }
-    }
-
     fn release(&mut self, file: FileId, page: u64) {
         let place = self.places[&(file, page)];
-        self.slots[place as usize].held = false;
+        self.slots[place as usize].state = State::Clean;
         self.link(place);
     }
 
@@ -234,25 +289,25 @@ impl Pages {
         self.dirty.len() + self.unstable.len() + more <= self.most / 2
     }
 
+    /// Files that have pages that are to be written out or made stable, and how many.
+    fn held_by_file(&self) -> BTreeMap<FileId, usize> {
+        let mut held = BTreeMap::new();
+        for (file, pages) in self.dirty.files().chain(self.unstable.files()) {
+            *held.entry(file).or_default() += pages;
+        }
+        held
+    }
+
     /// The file with the most pages that are to be written out or made stable.
     pub(super) fn dirtiest(&self) -> Option<FileId> {
-        let mut count: HashMap<FileId, usize> = HashMap::new();
-        for &(file, _) in self.dirty.iter().chain(&self.unstable) {
-            *count.entry(file).or_default() += 1;
-        }
-        count
-            .into_iter()
-            .max_by_key(|&(file, pages)| (pages, file))
+        let held = self.held_by_file().into_iter();
+        held.max_by_key(|&(file, pages)| (pages, file))
             .map(|(file, _)| file)
     }
 
     /// Files that have pages that are to be written out or made stable.
     pub(super) fn dirty_files(&self) -> Vec<FileId> {
-        let held = self.dirty.iter().chain(&self.unstable);
-        let mut files: Vec<FileId> = held.map(|&(file, _)| file).collect();
-        files.sort_unstable();
-        files.dedup();
-        files
+        self.held_by_file().into_keys().collect()
     }
 
     /// Forgets pages, dirty or not.
@@ -284,11 +339,10 @@ impl Pages {
 
     fn drop_page(&mut self, file: FileId, page: u64) {
         if let Some(place) = self.places.remove(&(file, page)) {
-            if std::mem::take(&mut self.slots[place as usize].held) {
-                self.dirty.remove(&(file, page));
-                self.unstable.remove(&(file, page));
-            } else {
-                self.unlink(place);
+            match std::mem::replace(&mut self.slots[place as usize].state, State::Clean) {
+                State::Clean => self.unlink(place),
+                State::Dirty => self.dirty.remove(file, page..page + 1),
+                State::Unstable => self.unstable.remove(file, page..page + 1),
             }
             self.free.push(place);
         }
@@ -322,8 +376,9 @@ impl Pages {
                 self.slots.push(Slot {
                     file,
                     page,
-                    bytes: Box::new([0; PAGE]),
-                    held: false,
+                    bytes: Rc::new([0; PAGE]),
+                    state: State::Clean,
+                    sent: 0,
                     written: 0..0,
                     newer: NONE,
                     older: NONE,
@@ -337,7 +392,7 @@ impl Pages {
     }
 
     fn touch(&mut self, place: u32) {
-        if self.newest != place && !self.slots[place as usize].held {
+        if self.newest != place && self.slots[place as usize].state == State::Clean {
             self.unlink(place);
             self.link(place);
         }
@@ -377,7 +432,7 @@ mod tests {
     #[test]
     fn the_page_used_longest_ago_leaves_first_and_dirty_ones_stay() {
         let mut pages = Pages::new(3 * PAGE_BYTES, false);
-        pages.write(0, 0, 0, b"dirty");
+        pages.write(0, 0, b"dirty");
         pages.fill(0, 1, b"one");
         pages.fill(0, 2, b"two");
         assert!(pages.get(0, 1).is_some());
@@ -395,7 +450,7 @@ mod tests {
         let mut pages = Pages::new(PAGE_BYTES, false);
         pages.fill(0, 0, &[7; PAGE]);
         pages.forget(0, 0..1);
-        pages.write(1, 5, 10, b"x");
+        pages.write(1, 5 * PAGE_BYTES + 10, b"x");
         let page = pages.get(1, 5).unwrap();
         assert_eq!((page[9], page[10], page[11]), (0, b'x', 0));
     }
@@ -404,9 +459,9 @@ mod tests {
     fn dirty_runs_end_at_gaps_at_files_and_at_the_most() {
         let mut pages = Pages::new(100 * PAGE_BYTES, false);
         for page in [2, 3, 4, 6] {
-            pages.write(1, page, 0, b"x");
+            pages.write(1, page * PAGE_BYTES, b"x");
         }
-        pages.write(2, 7, 0, b"x");
+        pages.write(2, 7 * PAGE_BYTES, b"x");
         assert_eq!(pages.dirty_run(1, 2), Some(2..4));
         pages.set_clean(1, 2..4);
         assert_eq!(pages.dirty_run(1, 16), Some(4..5));
@@ -420,7 +475,7 @@ mod tests {
     #[test]
     fn what_is_dirty_is_not_overwritten_by_what_comes_from_the_server() {
         let mut pages = Pages::new(PAGE_BYTES, false);
-        pages.write(0, 0, 0, b"mine");
+        pages.write(0, 0, b"mine");
         pages.fill(0, 0, b"theirs");
         assert_eq!(&pages.get(0, 0).unwrap()[..5], b"mine\0");
     }
@@ -430,7 +485,7 @@ mod tests {
         let mut pages = Pages::new(100 * PAGE_BYTES, false);
         for page in 0..5 {
             pages.fill(0, page, b"a");
-            pages.write(1, page, 0, b"b");
+            pages.write(1, page * PAGE_BYTES, b"b");
         }
         pages.forget(0, 3..u64::MAX);
         pages.forget_file(1);
@@ -441,9 +496,9 @@ mod tests {
     #[test]
     fn exact_pages_go_out_without_a_byte_that_was_not_written() {
         let mut pages = Pages::new(100 * PAGE_BYTES, true);
-        pages.write(0, 0, 100, &[1; PAGE - 100]);
-        pages.write(0, 1, 0, &[1; 10]);
-        pages.write(0, 2, 5, b"x");
+        pages.write(0, 100, &[1; PAGE - 100]);
+        pages.write(0, PAGE_BYTES, &[1; 10]);
+        pages.write(0, 2 * PAGE_BYTES + 5, b"x");
         assert_eq!(pages.dirty_run(0, 16), Some(0..2));
         assert_eq!(pages.written_bytes(0, &(0..2)), 100..PAGE_BYTES + 10);
         assert!(pages.joins(0, PAGE_BYTES + 10, PAGE_BYTES + 20));
@@ -459,20 +514,47 @@ mod tests {
     #[test]
     fn what_a_server_may_lose_stays_until_it_has_it_for_good() {
         let mut pages = Pages::new(3 * PAGE_BYTES, false);
-        pages.write(0, 0, 0, b"one");
-        pages.write(0, 1, 0, b"two");
-        pages.set_unstable(0, 0..2);
+        pages.write(0, 0, b"one");
+        pages.write(0, PAGE_BYTES, b"two");
+        let first = pages.set_unstable(0, 0..2);
         assert!(pages.any_unstable(0) && !pages.any_dirty(0) && !pages.takes_dirty(1));
         for page in 2..9 {
             pages.fill(0, page, b"others");
         }
         pages.fill(0, 1, b"theirs");
         assert_eq!(&pages.get(0, 1).unwrap()[..3], b"two");
-        pages.write(0, 1, 0, b"new");
-        pages.set_stable(0, 0..u64::MAX);
+        pages.write(0, PAGE_BYTES, b"new");
+        pages.set_stable(0, 0..2, first);
         assert_eq!(pages.dirty_run(0, 16), Some(1..2));
-        pages.set_unstable(0, 1..2);
-        pages.set_dirty_again(0);
+        let second = pages.set_unstable(0, 1..2);
+        pages.set_dirty_again(0, 1..2, second);
         assert_eq!(pages.dirty_run(0, 16), Some(1..2));
+    }
+
+    #[test]
+    fn what_becomes_of_an_earlier_sending_says_nothing_of_a_later_one() {
+        let mut pages = Pages::new(100 * PAGE_BYTES, true);
+        pages.write(0, 0, &[1; 3 * PAGE]);
+        let first = pages.set_unstable(0, 0..3);
+        pages.write(0, PAGE_BYTES, &[2; PAGE]);
+        let second = pages.set_unstable(0, 1..2);
+        pages.set_stable(0, 0..3, first);
+        assert!(pages.any_unstable(0), "page 1 was sent again");
+        pages.forget_sent(0, 0..3, first);
+        assert!((0..3).all(|page| pages.holds(0, page)));
+        pages.set_dirty_again(0, 0..3, first);
+        assert!(!pages.any_dirty(0));
+        pages.set_dirty_again(0, 1..2, second);
+        assert_eq!(pages.dirty_run(0, 16), Some(1..2));
+    }
+
+    #[test]
+    fn a_page_that_is_written_while_it_is_sent_goes_out_as_it_was() {
+        let mut pages = Pages::new(100 * PAGE_BYTES, true);
+        pages.write(0, 0, &[1; 2 * PAGE]);
+        let run = pages.run(0, 0..2, 10..PAGE + 10);
+        pages.write(0, 0, &[2; PAGE]);
+        assert_eq!(run.pieces().collect::<Vec<_>>().concat(), vec![1; PAGE]);
+        assert_eq!(pages.get(0, 0), Some(&[2; PAGE]));
     }
 }

@@ -1,5 +1,5 @@
-//! Calls on paths: nothing of them is answered from memory, but handles that are kept must get out of their way, and
-//! XP had manners of its own. Not for: opens.
+//! Calls on paths: handles that are kept must get out of their way, and XP had manners of its own. Not for: opens, and what
+//! is kept of look-ups (`directories.rs`).
 
 use super::options::Redirector;
 use super::tables::folded;
@@ -12,8 +12,7 @@ impl<C: FileClient> Cache<C> {
         if self.options.policy.rules().is_some() {
             return self.query_path_by_rules(path).await;
         }
-        let reply = self.ask(&Call::QueryPath { path }).await?;
-        Ok(self.as_written(reply, &folded(path)))
+        self.look_up(path).await
     }
 
     pub(super) async fn delete(&mut self, path: &str) -> Result<Reply, Trouble> {

@@ -1,5 +1,6 @@
 //! Keeping the server busy while an application reads or writes a file in order: what it will want next is asked for
-//! while it reads, and waited for only when it comes to it; what it has written goes out while it writes on. Not for:
+//! while it reads, and waited for only when it comes to it; what it has written goes out while it writes on, and is made
+//! durable in the background (`durable.rs`). Not for:
 //! XP, whose redirector fetched what was asked for, and wrote when it had to; nor for what is read in any other order.
 //!
 //! Nothing but a read of the same file may find pages on their way from the server, and nothing but a write into the
@@ -53,7 +54,8 @@ impl<C: FileClient> Cache<C> {
         self.ask_if_doubtful(file).await
     }
 
-    /// Begins to write back what lies before page `before`, where much is dirty, in whole runs.
+    /// Begins to write back what lies before page `before`, where much is dirty, in whole runs, and to make durable what was
+    /// written so, where much of that is answered.
     pub(super) async fn write_behind(&mut self, id: FileId, before: u64) -> Result<(), Trouble> {
         let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
         let whole = (most / PAGE_BYTES).max(1);
@@ -66,7 +68,7 @@ impl<C: FileClient> Cache<C> {
             self.room_for_transfer(id).await?;
             self.send_run(id, run).await?;
         }
-        Ok(())
+        self.flush_behind(id).await
     }
 
     /// Fetches what is missing of a window and begins with what lies behind it; waits for the window alone.

@@ -1,28 +1,20 @@
 //! What the cache knows: files, the handles that are open below it, and the handles that applications hold above it.
 //! Not for: asking the server anything.
 
-use super::durable::Runs;
+pub(super) use super::held::{Deferred, HeldLock, OpenHandle, Wire};
+use super::names::Names;
 use super::pages::{FileId, Pages, PAGE_BYTES};
+use super::sent::SentRuns;
 use super::validity::Validity;
 use crate::call::{Access, Caching, Handle, Info, LeaseKey};
 use crate::client::Piggyback;
 use dyno_measure::{Failure, Fault};
+use rustc_hash::FxHashMap;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Files that are known by rules and not open; the ones closed longest ago are forgotten.
 const MOST_CLOSED: usize = 4096;
-
-/// A lock that an application holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HeldLock {
-    /// Of which application's handle.
-    pub(super) open: Handle,
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-    /// The server knows nothing of it.
-    pub(super) local: bool,
-}
 
 /// One file as this client has it open: under one oplock or one lease.
 #[derive(Debug)]
@@ -33,8 +25,8 @@ pub(super) struct File {
     pub(super) number: u64,
     /// Where rules, and no grants, say what may be kept: how long what is known counts.
     pub(super) validity: Option<Validity>,
-    /// Of writes that the server may still lose.
-    pub(super) runs: Runs,
+    /// What the server has and may still lose.
+    pub(super) sent: SentRuns,
     /// What the server lets be kept now.
     pub(super) caching: Caching,
     pub(super) lease: Option<LeaseKey>,
@@ -47,7 +39,7 @@ pub(super) struct File {
     /// Room that the server keeps for it.
     pub(super) allocated_bytes: u64,
     pub(super) read_only: bool,
-    /// Page transfers under way.
+    /// Page transfers under way, and the flush in the background.
     pub(super) transfers: u32,
     /// Pages that are on their way from the server.
     pub(super) coming: Vec<Range<u64>>,
@@ -68,6 +60,8 @@ pub(super) struct File {
     pub(super) doomed: bool,
     /// Breaks that concerned it, so that an open knows whether what it was granted still stands.
     pub(super) breaks: u64,
+    /// What is kept of a directory that is leased; None: it is a file.
+    pub(super) names: Option<Box<Names>>,
     /// Opens of it under way, that share its lease: it stays for them, even if its last handle goes meanwhile.
     pub(super) opening: u32,
 }
@@ -78,7 +72,7 @@ impl File {
             key,
             number: info.file_id,
             validity: None,
-            runs: Runs::None,
+            sent: SentRuns::default(),
             caching,
             lease,
             wires: Vec::new(),
@@ -97,6 +91,7 @@ impl File {
             plain: false,
             doomed: false,
             breaks: 0,
+            names: None,
             opening: 0,
         };
         file.learn(info);
@@ -176,34 +171,6 @@ impl File {
     }
 }
 
-/// A handle that is open below the cache.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wire {
-    pub(super) file: FileId,
-    pub(super) access: Access,
-    /// Handles of applications on it; none while its close is put off.
-    pub(super) users: u32,
-    /// The file was made through it, or has grown.
-    pub(super) extended: bool,
-}
-
-/// A handle as an application holds it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OpenHandle {
-    pub(super) wire: Handle,
-    pub(super) file: FileId,
-    pub(super) access: Access,
-    /// Where its last read ended.
-    pub(super) read_to: Option<u64>,
-}
-
-/// A handle whose close is put off.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Deferred {
-    pub(super) wire: Handle,
-    pub(super) since_ns: u64,
-}
-
 /// All of it.
 #[derive(Debug)]
 pub(super) struct Tables {
@@ -211,11 +178,13 @@ pub(super) struct Tables {
     files: Vec<Option<File>>,
     by_path: HashMap<String, FileId>,
     by_lease: HashMap<LeaseKey, FileId>,
+    /// Directories that are leased, by their paths.
+    pub(super) directories: HashMap<String, FileId>,
     /// Those that are known by rules, by the server's number.
     by_number: HashMap<u64, FileId>,
     /// Those of them that are not open, the one closed longest ago first.
     closed: VecDeque<FileId>,
-    wires: HashMap<Handle, Wire>,
+    wires: FxHashMap<Handle, Wire>,
     open_handles: Vec<Option<OpenHandle>>,
     /// The one put off longest ago first.
     pub(super) deferred: Vec<Deferred>,
@@ -244,9 +213,10 @@ impl Tables {
             files: Vec::new(),
             by_path: HashMap::new(),
             by_lease: HashMap::new(),
+            directories: HashMap::new(),
             by_number: HashMap::new(),
             closed: VecDeque::new(),
-            wires: HashMap::new(),
+            wires: FxHashMap::default(),
             open_handles: Vec::new(),
             deferred: Vec::new(),
             last_lease: 0,
@@ -259,6 +229,7 @@ impl Tables {
         self.files.clear();
         self.by_path.clear();
         self.by_lease.clear();
+        self.directories.clear();
         self.by_number.clear();
         self.closed.clear();
         self.wires.clear();
@@ -291,7 +262,9 @@ impl Tables {
             .position(Option::is_none)
             .unwrap_or(self.files.len());
         let id = FileId::try_from(place).expect("handles are fewer than this");
-        if !file.plain {
+        if file.names.is_some() {
+            self.directories.insert(file.key.clone(), id);
+        } else if !file.plain {
             self.by_path.insert(file.key.clone(), id);
         }
         if let Some(key) = file.lease {
@@ -398,11 +371,39 @@ impl Tables {
         self.remove_unused(id);
     }
 
+    /// The server has granted a lease of a file that is known by rules: it tells before anybody else changes it.
+    pub(super) fn hold(&mut self, id: FileId, key: LeaseKey) {
+        self.release(id);
+        let file = self.file_mut(id);
+        (file.lease, file.caching) = (Some(key), Caching::ALL);
+        if let Some(validity) = &mut file.validity {
+            validity.hold();
+        }
+        self.by_lease.insert(key, id);
+    }
+
+    /// It does not any more: the rules alone count.
+    pub(super) fn release(&mut self, id: FileId) {
+        let file = self.file_mut(id);
+        let Some(validity) = &mut file.validity else {
+            return;
+        };
+        validity.release();
+        let Some(key) = file.lease.take() else {
+            return;
+        };
+        file.caching = Caching::READ_WRITE;
+        self.by_lease.remove(&key);
+    }
+
     fn remove_unused(&mut self, id: FileId) {
         let file = self.file(id);
         if !file.wires.is_empty() || file.opening > 0 {
             return;
         }
+        // A lease goes with the last handle.
+        self.release(id);
+        let file = self.file(id);
         if !file.is_known_by_rules() {
             return self.remove_file(id);
         }
@@ -421,6 +422,9 @@ impl Tables {
         };
         if self.by_path.get(&file.key) == Some(&id) {
             self.by_path.remove(&file.key);
+        }
+        if file.names.is_some() {
+            self.directories.remove(&file.key);
         }
         if let Some(key) = file.lease {
             self.by_lease.remove(&key);

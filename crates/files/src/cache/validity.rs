@@ -21,6 +21,8 @@ pub(super) struct Validity {
     /// Changes of our own, before and after, that have not found their place behind `change` yet: answers to writes
     /// come in any order.
     own: Vec<(u64, u64)>,
+    /// The server tells before anybody else changes the file.
+    held: bool,
 }
 
 fn doubled(age_ns: u64, most_ns: u64) -> u64 {
@@ -38,6 +40,7 @@ impl Validity {
             named_ns: asked_ns,
             name_age_ns: ages.name_least_ns,
             own: Vec::new(),
+            held: false,
         }
     }
 
@@ -49,7 +52,23 @@ impl Validity {
     /// Whether what is known may be used without asking.
     pub(super) fn is_fresh(&self, now_ns: u64) -> bool {
         self.checked_ns
-            .is_some_and(|checked_ns| now_ns < checked_ns.saturating_add(self.age_ns))
+            .is_some_and(|checked_ns| self.held || now_ns < checked_ns.saturating_add(self.age_ns))
+    }
+
+    /// The server promises to tell before anybody else changes the file: until `release`, nothing ages.
+    pub(super) fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// It has told, or the promise was given back.
+    pub(super) fn release(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.expire();
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Whether its path may be taken to lead to it without asking.
@@ -158,6 +177,19 @@ mod tests {
     fn a_protocol_without_a_change_attribute_confirms_nothing() {
         let mut validity = Validity::new(0, 0, AttributeAges::default());
         assert!(!validity.confirm(0, S) && !validity.confirm(0, S));
+    }
+
+    #[test]
+    fn what_is_held_does_not_age_and_counts_for_nothing_once_it_is_released() {
+        let mut validity = validity();
+        validity.hold();
+        assert!(validity.is_fresh(1000 * S));
+        validity.changed_by_us(None, 9);
+        assert!(!validity.is_fresh(0), "what is doubted is asked for, held or not");
+        assert!(!validity.confirm(9, S) && validity.is_fresh(1000 * S));
+        validity.release();
+        assert!(!validity.is_fresh(S), "it may change from now on");
+        assert!(validity.confirm(9, S) && !validity.is_fresh(1000 * S));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::tables::OpenHandle;
 use super::{Cache, Trouble};
 use crate::call::{Access, Call, Handle, Reply, Stability};
 use crate::client::FileClient;
+use crate::page_run::PageRun;
 use dyno_measure::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -157,20 +158,12 @@ impl<C: FileClient> Cache<C> {
     }
 
     fn put(&mut self, id: FileId, offset: u64, data: &[u8]) {
-        let mut at = offset;
-        let mut rest = data;
-        while !rest.is_empty() {
-            let within = (at % PAGE_BYTES) as usize;
-            let (piece, later) = rest.split_at(rest.len().min(PAGE_BYTES as usize - within));
-            self.tables.pages.write(id, page_of(at), within, piece);
-            at += piece.len() as u64;
-            rest = later;
-        }
+        self.tables.pages.write(id, offset, data);
         let file = self.tables.file_mut(id);
-        file.bytes = file.bytes.max(at);
+        file.bytes = file.bytes.max(offset + data.len() as u64);
     }
 
-    /// Writes back what fills the room. True: something was written, and breaks may have come.
+    /// Writes back what fills the room, or waits for what is on its way. True: breaks may have come meanwhile.
     async fn make_room(&mut self, pages: u64) -> Result<bool, Trouble> {
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
         let mut waited = false;
@@ -178,8 +171,14 @@ impl<C: FileClient> Cache<C> {
             let Some(file) = self.tables.pages.dirtiest() else {
                 break;
             };
-            self.write_back(file).await?;
             waited = true;
+            // What the server has not answered yet, or not made durable, leaves the room piece by piece.
+            if self.tables.file(file).transfers > 0 && self.tables.pages.any_unstable(file) {
+                self.take_event().await?;
+                self.flush_behind(file).await?;
+            } else {
+                self.write_back(file).await?;
+            }
         }
         Ok(waited)
     }
@@ -276,51 +275,71 @@ impl<C: FileClient> Cache<C> {
     }
 
     pub(super) async fn send_run(&mut self, id: FileId, pages: Range<u64>) -> Result<(), Trouble> {
-        let mut run = std::mem::take(&mut self.exchange.run);
-        run.clear();
         let Range { start: offset, end } = self.tables.pages.written_bytes(id, &pages);
         let end = end.min(self.tables.file(id).bytes);
-        for page in pages.clone() {
-            let bytes = self.tables.pages.get(id, page).expect("dirty pages are there");
-            let from = offset.saturating_sub(page * PAGE_BYTES) as usize;
-            run.extend_from_slice(&bytes[from..]);
-        }
-        run.truncate(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
-        if self.client.loses_unstable_writes() {
-            self.tables.pages.set_unstable(id, pages);
+        let first = pages.start * PAGE_BYTES;
+        let within = (offset - first) as usize..end.saturating_sub(first) as usize;
+        let run = self.tables.pages.run(id, pages.clone(), within);
+        let most = self.client.max_write_bytes().max(1) as usize;
+        let number = if self.client.loses_unstable_writes() {
+            let number = self.tables.pages.set_unstable(id, pages.clone());
+            let file = self.tables.file_mut(id);
+            file.sent.add(number, pages, run.len().div_ceil(most));
+            Some(number)
         } else {
             self.tables.pages.set_clean(id, pages);
-        }
+            None
+        };
         let handle = self
             .tables
             .writing_wire(id)
             .expect("was written through one that is still open");
-        let mut at = offset;
-        for piece in run.chunks((self.client.max_write_bytes().max(1)) as usize) {
+        let mut sent = 0;
+        while sent < run.len() {
+            let piece = run.part(sent..sent + most);
+            let at = offset + sent as u64;
+            sent += piece.len();
             let bytes = u32::try_from(piece.len()).unwrap_or(u32::MAX);
-            let call = Call::Write {
-                handle,
+            let purpose = Purpose::WriteBack {
+                file: id,
                 offset: at,
-                data: piece,
-                stability: Stability::Unstable,
+                bytes,
+                number,
             };
-            let file = id;
-            self.begin(
-                &call,
-                Purpose::WriteBack {
-                    file,
-                    offset: at,
-                    bytes,
-                },
-            )
-            .await?;
+            self.begin_write(handle, at, &piece, purpose).await?;
             let file = self.tables.file_mut(id);
             file.transfers += 1;
-            file.going.push(at..at + piece.len() as u64);
-            at += piece.len() as u64;
+            file.going.push(at..at + u64::from(bytes));
         }
-        self.exchange.run = run;
         Ok(())
+    }
+
+    /// Begins an unstable write of pages: from where they lie where the client can do that, else of a copy in one piece.
+    async fn begin_write(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        pages: &PageRun,
+        purpose: Purpose,
+    ) -> Result<(), Trouble> {
+        let stability = Stability::Unstable;
+        match self.client.begin_write(handle, offset, pages, stability).await {
+            Some(begun) => self.begun(begun, purpose).map(drop),
+            None => {
+                let mut data = std::mem::take(&mut self.exchange.run);
+                data.clear();
+                pages.pieces().for_each(|piece| data.extend_from_slice(piece));
+                let call = Call::Write {
+                    handle,
+                    offset,
+                    data: &data,
+                    stability,
+                };
+                self.begin(&call, purpose).await?;
+                self.exchange.run = data;
+                Ok(())
+            }
+        }
     }
 
     /// Asks the server where a file ends, where that is in doubt. If it won't say, we go on with what we thought: the

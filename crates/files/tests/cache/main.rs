@@ -6,6 +6,7 @@ mod close_to_open;
 mod connection;
 mod consistency;
 mod diskmix;
+mod durable;
 mod failures;
 mod holds;
 mod names;

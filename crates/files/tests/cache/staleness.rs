@@ -37,7 +37,8 @@ enum Act {
 fn act() -> impl Strategy<Value = Act> {
     let file = 0..FILES;
     let offset = prop_oneof![0..60_u64, 4_060..4_140_u64, 0..12_000_u64];
-    let bytes = prop_oneof![1..80_u32, 1..6_000_u32];
+    // The large ones fill a client's room, so that they are written back and made durable while it writes on.
+    let bytes = prop_oneof![10 => 1..80_u32, 10 => 1..6_000_u32, 1 => 100_000..300_000_u32];
     let idle = prop_oneof![Just(MS), Just(2 * S), Just(3 * S), Just(17 * S), Just(61 * S)];
     prop_oneof![
         6 => file.clone().prop_map(|file| Act::Open { file }),
@@ -247,7 +248,9 @@ proptest! {
         read_ahead_bytes in prop_oneof![Just(0), Just(32_u32 << 10)],
         write_run_bytes in prop_oneof![Just(4_096_u32), Just(1 << 20)],
     ) {
-        let options = CacheOptions { read_ahead_bytes, write_run_bytes, ..CacheOptions::close_to_open() };
+        let most_bytes = CacheOptions::LEAST_BYTES;
+        let options =
+            CacheOptions { most_bytes, read_ahead_bytes, write_run_bytes, ..CacheOptions::close_to_open() };
         prop_assert_eq!(played(acts, options, without_before), Ok(()));
     }
 }

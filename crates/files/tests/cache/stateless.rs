@@ -25,6 +25,8 @@ pub struct Stateless {
     stable: HashMap<NodeId, Vec<u8>>,
     /// Replies don't say what the file was before.
     pub without_before: bool,
+    /// No states are noted: each is a copy of its file.
+    pub without_history: bool,
     /// Every state of every file, in their order.
     pub history: HashMap<NodeId, Vec<State>>,
 }
@@ -71,12 +73,14 @@ impl Server {
 
     /// A file has other data now.
     pub(crate) fn changed(&mut self, node: NodeId) {
-        let data = self.nodes[node].data.clone();
         let Some(kept) = &mut self.stateless else { return };
         kept.last_change += 1;
         kept.changes.insert(node, kept.last_change);
         kept.stable.entry(node).or_default();
-        let since_ns = now();
+        if kept.without_history {
+            return;
+        }
+        let (since_ns, data) = (now(), self.nodes[node].data.clone());
         kept.history
             .entry(node)
             .or_default()

@@ -31,6 +31,11 @@ impl Fields {
         }
     }
 
+    /// Whether the status has come, and is that of no interim response.
+    pub(super) fn is_final(&self) -> bool {
+        self.status.is_some_and(|status| status >= 200)
+    }
+
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
         if name.first() == Some(&b':') {
             return self.take_pseudo(name, value);

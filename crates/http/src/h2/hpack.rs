@@ -254,7 +254,7 @@ pub(super) fn write_indexed(out: &mut Vec<u8>, index: usize) {
 }
 
 /// Appends a literal; its name is that of an entry of the static table where there is one.
-pub(super) fn write_literal(out: &mut Vec<u8>, keep: Keep, name: &str, value: &str) {
+pub(super) fn write_literal(out: &mut Vec<u8>, keep: Keep, name: &str, value: &[u8]) {
     let index = STATIC_TABLE.iter().position(|(known, _)| *known == name);
     let (first, bits) = match keep {
         Keep::Yes => (0x40, 6),
@@ -262,12 +262,12 @@ pub(super) fn write_literal(out: &mut Vec<u8>, keep: Keep, name: &str, value: &s
         Keep::Never => (0x10, 4),
     };
     write_integer(out, first, bits, index.map_or(0, |place| place + 1));
-    let mut write_string = |text: &str| {
+    let mut write_string = |text: &[u8]| {
         write_integer(out, 0, 7, text.len());
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(text);
     };
     if index.is_none() {
-        write_string(name);
+        write_string(name.as_bytes());
     }
     write_string(value);
 }
@@ -323,8 +323,8 @@ mod tests {
     fn what_is_written_is_read() {
         for keep in [Keep::Yes, Keep::No, Keep::Never] {
             let mut block = Vec::new();
-            write_literal(&mut block, keep, "user-agent", &"x".repeat(300));
-            write_literal(&mut block, keep, "x-own", "");
+            write_literal(&mut block, keep, "user-agent", "x".repeat(300).as_bytes());
+            write_literal(&mut block, keep, "x-own", b"");
             let mut decoder = Decoder::default();
             let read = decode(&mut decoder, &block).expect("it is right");
             assert_eq!(
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn a_block_that_unfolds_beyond_the_bound_is_refused_before_it_does() {
         let mut block = Vec::new();
-        write_literal(&mut block, Keep::Yes, "x-bomb", &"x".repeat(4000));
+        write_literal(&mut block, Keep::Yes, "x-bomb", "x".repeat(4000).as_bytes());
         block.extend([0xbe; 30_000]);
         assert_eq!(
             decode(&mut Decoder::default(), &block),
@@ -373,8 +373,8 @@ mod tests {
     fn an_entry_that_is_larger_than_the_table_empties_it() {
         let mut decoder = Decoder::default();
         let mut block = Vec::new();
-        write_literal(&mut block, Keep::Yes, "a", "b");
-        write_literal(&mut block, Keep::Yes, "x-large", &"x".repeat(5000));
+        write_literal(&mut block, Keep::Yes, "a", b"b");
+        write_literal(&mut block, Keep::Yes, "x-large", "x".repeat(5000).as_bytes());
         decode(&mut decoder, &block).expect("it is right");
         assert_eq!((decoder.table.len(), decoder.bytes), (0, 0));
     }

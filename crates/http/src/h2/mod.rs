@@ -26,6 +26,6 @@ mod window;
 /// Its name by ALPN (RFC 9113, section 3.2).
 pub const BY_ALPN: &[u8] = b"h2";
 
-pub use request::{Request, RequestMaker};
+pub use request::{Request, RequestMaker, Written};
 pub use session::Session;
 pub use violation::Violation;

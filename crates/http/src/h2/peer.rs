@@ -89,13 +89,15 @@ impl Peer {
     /// Appends the head of a request in the form that its table is ready for.
     pub(super) fn write_head(&mut self, out: &mut Vec<u8>, stream: u32, request: &Request) {
         let table = &mut self.table;
-        let block = if request.table_bytes > table.most_bytes {
-            &request.plain
-        } else if table.filled {
-            &request.later
-        } else {
-            table.filled = true;
-            &request.first
+        let block = match &request.tabled {
+            Some(tabled) if tabled.table_bytes <= table.most_bytes => {
+                if std::mem::replace(&mut table.filled, true) {
+                    &tabled.later
+                } else {
+                    &tabled.first
+                }
+            }
+            _ => &request.plain,
         };
         let end = if request.body.is_none() {
             flag::END_STREAM

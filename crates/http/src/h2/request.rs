@@ -3,10 +3,11 @@
 //! What all requests of a mix have in common (authority, user agent, given fields) goes into the server's table with the
 //! first request of a connection, and is two bytes or so in every later one, as browsers do it. A path is never put there:
 //! a site has more of them than the table has room for. Since the common fields never change, both forms of a block are
-//! the same on every connection. A third form uses no table, for a server that allows none.
+//! the same on every connection. A third form uses no table, for a server that allows none, and for requests whose fields are
+//! not known beforehand (`Written`).
 
 use super::hpack::{entry_bytes, write_indexed, write_literal, Keep, STATIC_TABLE};
-use crate::request::Shape;
+use crate::request::{RequestForm, Shape, USER_AGENT};
 use std::sync::Arc;
 
 /// The place of the newest entry of the server's table.
@@ -15,25 +16,34 @@ const NEWEST: usize = STATIC_TABLE.len() + 1;
 /// Fields whose values may be secrets (RFC 7541, section 7.1.3).
 const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// One request in its three forms.
+/// One request in its forms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
+    /// With the table; None: it is not used.
+    pub(super) tabled: Option<Tabled>,
+    /// Without the table.
+    pub(super) plain: Box<[u8]>,
+    /// The body; None: there is none.
+    pub(super) body: Option<Arc<[u8]>>,
+}
+
+/// A request whose common fields are in the server's table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tabled {
     /// On a connection whose table has nothing of ours.
     pub(super) first: Box<[u8]>,
     /// On one that has had the first.
     pub(super) later: Box<[u8]>,
-    /// Without the table.
-    pub(super) plain: Box<[u8]>,
     /// What the common fields take of the table.
     pub(super) table_bytes: usize,
-    /// The body; None: there is none.
-    pub(super) body: Option<Arc<[u8]>>,
 }
 
 impl Request {
     /// Puts `after` where `before` stands as plain text, which has as many bytes.
     pub fn exchange_text(&mut self, before: &[u8], after: &[u8]) {
-        for block in [&mut self.first, &mut self.later, &mut self.plain] {
+        let tabled = self.tabled.iter_mut();
+        let tabled = tabled.flat_map(|tabled| [&mut tabled.first, &mut tabled.later]);
+        for block in tabled.chain([&mut self.plain]) {
             let place = block.windows(before.len()).position(|bytes| bytes == before);
             if let Some(bytes) = place.and_then(|place| block.get_mut(place..place + after.len())) {
                 bytes.copy_from_slice(after);
@@ -69,7 +79,7 @@ impl RequestMaker {
             }
         }
         if !fields.iter().any(|(name, _)| name == "user-agent") {
-            fields.insert(0, ("user-agent".to_owned(), "serverdyno".to_owned()));
+            fields.insert(0, ("user-agent".to_owned(), USER_AGENT.to_owned()));
         }
         let (secret, mut common): (Vec<_>, Vec<_>) = fields
             .into_iter()
@@ -88,43 +98,104 @@ impl RequestMaker {
     #[must_use]
     pub fn request(&self, path: &str) -> Request {
         let sizes = self.common.iter().map(|(name, value)| entry_bytes(name, value));
-        Request {
+        let tabled = Tabled {
             first: self.block(path, |out, (name, value), _| {
-                write_literal(out, Keep::Yes, name, value)
+                write_literal(out, Keep::Yes, name, value.as_bytes())
             }),
             later: self.block(path, |out, _, place| {
                 write_indexed(out, NEWEST + self.common.len() - 1 - place);
             }),
-            plain: self.block(path, |out, (name, value), _| {
-                write_literal(out, Keep::No, name, value)
-            }),
             table_bytes: sizes.sum(),
+        };
+        Request {
+            tabled: Some(tabled),
+            plain: self.block(path, |out, (name, value), _| {
+                write_literal(out, Keep::No, name, value.as_bytes())
+            }),
             body: self.body.clone(),
         }
     }
 
     fn block(&self, path: &str, common: impl Fn(&mut Vec<u8>, &(String, String), usize)) -> Box<[u8]> {
         let mut out = Vec::new();
-        for (name, value) in [
-            (":method", self.method.as_str()),
-            (":scheme", self.scheme),
-            (":path", path),
-        ] {
-            match STATIC_TABLE.iter().position(|entry| *entry == (name, value)) {
-                Some(place) => write_indexed(&mut out, place + 1),
-                None => write_literal(&mut out, Keep::No, name, value),
-            }
-        }
+        write_line(&mut out, &self.method, self.scheme, path.as_bytes());
         // `:authority` is the first of them: pseudo-fields come before all others.
         for (place, field) in self.common.iter().enumerate() {
             common(&mut out, field, place);
         }
         for (name, value) in &self.secret {
-            write_literal(&mut out, Keep::Never, name, value);
+            write_literal(&mut out, Keep::Never, name, value.as_bytes());
         }
-        if let Some(body) = &self.body {
-            write_literal(&mut out, Keep::No, "content-length", &body.len().to_string());
-        }
+        write_length(&mut out, self.body.as_deref());
         out.into()
+    }
+}
+
+/// What stands in the first line of a request of HTTP/1.
+fn write_line(out: &mut Vec<u8>, method: &str, scheme: &str, path: &[u8]) {
+    for (name, value) in [
+        (":method", method.as_bytes()),
+        (":scheme", scheme.as_bytes()),
+        (":path", path),
+    ] {
+        let known = |entry: &(&str, &str)| *entry.0 == *name && entry.1.as_bytes() == value;
+        match STATIC_TABLE.iter().position(known) {
+            Some(place) => write_indexed(out, place + 1),
+            None => write_literal(out, Keep::No, name, value),
+        }
+    }
+}
+
+fn write_length(out: &mut Vec<u8>, body: Option<&[u8]>) {
+    if let Some(body) = body {
+        write_literal(out, Keep::No, "content-length", body.len().to_string().as_bytes());
+    }
+}
+
+/// A request that is written field by field; it uses no table.
+#[derive(Debug)]
+pub struct Written {
+    scheme: &'static str,
+    block: Vec<u8>,
+    request: Request,
+}
+
+impl Written {
+    /// For requests over TLS, or in the clear.
+    #[must_use]
+    pub fn new(secure: bool) -> Self {
+        Self {
+            scheme: if secure { "https" } else { "http" },
+            block: Vec::new(),
+            request: Request::default(),
+        }
+    }
+}
+
+impl RequestForm for Written {
+    type Request = Request;
+
+    fn begin(&mut self, method: &str, path: &[u8], authority: &[u8]) {
+        self.block.clear();
+        write_line(&mut self.block, method, self.scheme, path);
+        write_literal(&mut self.block, Keep::No, ":authority", authority.trim_ascii());
+    }
+
+    fn field(&mut self, name: &str, value: &[u8]) {
+        let name = name.to_ascii_lowercase();
+        let keep = if SECRET.contains(&name.as_str()) {
+            Keep::Never
+        } else {
+            Keep::No
+        };
+        // Blanks around a value are not part of it (RFC 9110, section 5.5), and are refused here.
+        write_literal(&mut self.block, keep, &name, value.trim_ascii());
+    }
+
+    fn end(&mut self, body: Option<&[u8]>) -> &Request {
+        write_length(&mut self.block, body);
+        self.request.plain = self.block.as_slice().into();
+        self.request.body = body.map(Arc::from);
+        &self.request
     }
 }

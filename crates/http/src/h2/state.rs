@@ -314,7 +314,7 @@ impl<B: Body> State<B> {
 
     /// A whole header block of the stream at `place`; None: of one that we have reset.
     fn block(&mut self, place: Option<usize>, end_stream: bool, block: &[u8]) -> Result<(), Violation> {
-        let stream = place.and_then(|place| self.streams[place].as_mut());
+        let mut stream = place.and_then(|place| self.streams[place].as_mut());
         let is_trailer = stream.as_ref().is_some_and(|stream| stream.status.is_some());
         let mut fields = if is_trailer {
             Fields::of_trailer()
@@ -322,9 +322,19 @@ impl<B: Body> State<B> {
             Fields::default()
         };
         let most_bytes = self.limits.head_bytes;
-        let read = self
-            .decoder
-            .decode(block, most_bytes, &mut |name, value| fields.take(name, value))?;
+        let mut handing_on = false;
+        let read = self.decoder.decode(block, most_bytes, &mut |name, value| {
+            fields.take(name, value)?;
+            match &mut stream {
+                // The status comes first (RFC 9113, section 8.3), and no other pseudo-field.
+                Some(stream) if name == b":status" => {
+                    handing_on = fields.is_final() && stream.body.wants_fields();
+                }
+                Some(stream) if handing_on => stream.body.field(name, value),
+                _ => {}
+            }
+            Ok(())
+        })?;
         let (Some(place), Some(stream)) = (place, stream) else {
             return Ok(());
         };

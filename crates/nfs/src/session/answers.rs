@@ -1,12 +1,14 @@
 //! What an answer means to the call that waits for it: its end, or its next request.
 
-use super::calls::FILE_MODE;
+use super::calls::{FILE_MODE, NO_DATA};
 use super::conversation::{Conversation, Data, Ended};
 use super::results::{Answer, Changed};
 use super::running::{NewName, Opening, Running, Stage, Work};
-use crate::status::Status;
-use crate::wire::{FileHandle, Message, Request, SetAttributes, SetTime};
-use dyno_files::{matches_pattern, Attributes, Disposition, Info, Piggyback, Reply, Stability, Stored};
+use crate::status::{Status, Status4};
+use crate::wire::{FileHandle, Message, Payload, Request, SetAttributes, SetTime};
+use dyno_files::{
+    matches_pattern, Attributes, Disposition, Info, PageRun, Piggyback, Reply, Stability, Stored,
+};
 use dyno_measure::{Failure, Fault};
 
 /// How often a call may begin anew, because what it had looked up was no longer so.
@@ -103,7 +105,7 @@ impl Conversation {
 
     pub(super) fn restart(&mut self, call: &mut Running, place: usize) -> Step {
         call.restarts += 1;
-        self.start(call, place, &[]).map_or(Goes, Ends)
+        self.start(call, place, NO_DATA).map_or(Goes, Ends)
     }
 
     fn walked(
@@ -125,7 +127,7 @@ impl Conversation {
                 return Ok(Ends(Err(Fault::SessionLost.into())));
             }
         }
-        Ok(self.start(call, place, &[]).map_or(Goes, Ends))
+        Ok(self.start(call, place, NO_DATA).map_or(Goes, Ends))
     }
 
     fn looked(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
@@ -139,7 +141,7 @@ impl Conversation {
                     (_, false) => return Ok(Ends(Err(answer.failure()))),
                 };
                 call.work = Work::Rename { from, to, new_name };
-                Ok(self.start(call, place, &[]).map_or(Goes, Ends))
+                Ok(self.start(call, place, NO_DATA).map_or(Goes, Ends))
             }
             Work::Open(opening) if answer.is(Status::NoEnt) && makes(opening.disposition) => {
                 self.create(call, place, &opening);
@@ -214,7 +216,7 @@ impl Conversation {
                     disposition: Disposition::Open,
                     ..opening
                 });
-                return Ok(self.start(call, place, &[]).map_or(Goes, Ends));
+                return Ok(self.start(call, place, NO_DATA).map_or(Goes, Ends));
             }
             (Some(_), _) if exclusive => {
                 // The verifier may stand where the times are (RFC 1813, 3.3.8).
@@ -251,8 +253,13 @@ impl Conversation {
         if let Work::Find { directory, pattern } = call.work.clone() {
             return self.listed(call, place, answer, &directory, &pattern);
         }
-        if let Work::Close { .. } = call.work {
-            return self.closed4(call, place, answer);
+        match call.work {
+            Work::Close { .. } => return self.closed4(call, place, answer),
+            Work::GiveBack { .. } => return Ok(self.gave_back(call, place, answer)),
+            _ => {}
+        }
+        if self.names_old_locks(call, answer) {
+            return Ok(self.restart(call, place));
         }
         if !answer.is(Status::Ok) {
             return Ok(Ends(self.not_done(call, answer)));
@@ -305,10 +312,14 @@ impl Conversation {
                 self.names.forget(&from);
                 Ok(Ends(Ok(Reply::Done)))
             }
-            Work::Open(_) | Work::Close { .. } | Work::QueryPath { .. } | Work::Find { .. } => {
-                Err(Fault::OtherIo.into())
-            }
+            _ => Err(Fault::OtherIo.into()),
         }
+    }
+
+    /// Whether a lock was written before the server was started again, so that it names the file's locks of before.
+    fn names_old_locks(&self, call: &Running, answer: &Answer<'_>) -> bool {
+        let is_lock = matches!(call.work, Work::Lock { .. });
+        is_lock && answer.repeated && answer.is_one_of(&[Status4::BadStateid, Status4::StaleStateid])
     }
 
     /// A refusal of the request that the call is for. Of one that was sent twice, the second sending may be refused
@@ -365,7 +376,8 @@ impl Conversation {
         else {
             return Err(Fault::OtherIo.into());
         };
-        let left = bytes - call.written;
+        let later_bytes = call.later.as_ref().map_or(0, PageRun::len);
+        let left = bytes - call.written - u32::try_from(later_bytes).unwrap_or(bytes);
         let written = answer.written(left, stability)?;
         let now = Stored {
             stability: written.stability,
@@ -392,14 +404,25 @@ impl Conversation {
         if written.bytes == 0 {
             return Ok(Ends(Ok(Reply::Written { bytes: call.written })));
         }
+        let offset = offset.saturating_add(u64::from(call.written));
+        if written.bytes == left {
+            let later = call.later.take().unwrap_or_default();
+            self.write(call, place, (file, offset, stability), Payload::Pages(&later));
+            return Ok(Goes);
+        }
         // The data are the last of the request, before what fills them up and, of NFSv4.1, what is asked behind them.
         let sent = answer.request.bytes();
         let end = sent.len() - answer.bytes_behind_data() - (left.wrapping_neg() % 4) as usize;
         let rest = (left - written.bytes) as usize;
+        let pages = answer.request.pages();
+        let pages = pages.map(|pages| pages.part(pages.len() - rest..pages.len()));
         let request = Request::Write {
             file,
-            offset: offset.saturating_add(u64::from(call.written)),
-            data: &sent[end - rest..end],
+            offset,
+            data: match &pages {
+                Some(pages) => Payload::Pages(pages),
+                None => Payload::Whole(&sent[end - rest..end]),
+            },
             stability,
         };
         self.ask(place, &request);

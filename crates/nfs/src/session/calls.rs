@@ -23,15 +23,19 @@
 //! brings no attributes. The server checks each READ and WRITE itself; ACCESS, which Linux's client asks once a file, is
 //! not sent. A file that is removed while it is open is gone: there is no renaming to `.nfs...`.
 
-use super::conversation::{Conversation, Data, Ended, OpenFile};
+use super::conversation::{Conversation, Data, Ended};
 use super::names;
-use super::running::{NewName, Opening, Running, Stage, Work};
+use super::running::{NewName, OpenFile, Opening, Running, Stage, Work};
 use crate::v4::Operation;
-use crate::wire::{create_verifier, FileHandle, How, Request, SetAttributes, SetTime};
-use dyno_files::{Access, Call, CallId, Disposition, Handle, Info, Open, Piggyback, Reply};
+use crate::wire::{create_verifier, FileHandle, How, Payload, Request, SetAttributes, SetTime};
+use dyno_files::{
+    Access, Ask, Caching, Call, CallId, Disposition, Handle, Info, Open, PageRun, Piggyback, Reply, Stability,
+};
 use dyno_measure::{Failure, Fault};
 use std::rc::Rc;
 
+/// Of all calls that write nothing.
+pub(super) const NO_DATA: Payload<'static> = Payload::Whole(&[]);
 pub(super) const FILE_MODE: u32 = 0o644;
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
 /// Longer than any server takes (`PATH_MAX` of Linux).
@@ -49,19 +53,53 @@ impl Conversation {
     /// # Errors
     /// Where there is no session.
     pub fn begin(&mut self, call: &Call<'_>, now_ns: u64) -> Result<CallId, Failure> {
+        let begun = self.work(call);
+        let data = match call {
+            Call::Write { data, .. } => data,
+            _ => &[][..],
+        };
+        self.begun(begun, Payload::Whole(data), now_ns)
+    }
+
+    /// Begins a write of data that lie in pages.
+    ///
+    /// # Errors
+    /// Where there is no session.
+    pub fn begin_write(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        pages: &PageRun,
+        stability: Stability,
+        now_ns: u64,
+    ) -> Result<CallId, Failure> {
+        let bytes = u32::try_from(pages.len()).map_err(|_| Fault::OtherIo)?;
+        let work = self.file(handle).map(|open| {
+            Begun::Work(Work::Write {
+                file: open.file,
+                offset,
+                bytes,
+                stability,
+            })
+        });
+        self.begun(work, Payload::Pages(pages), now_ns)
+    }
+
+    fn begun(
+        &mut self,
+        begun: Result<Begun, Failure>,
+        data: Payload<'_>,
+        now_ns: u64,
+    ) -> Result<CallId, Failure> {
         self.now_ns = now_ns;
         if self.agreed.is_none() {
             return Err(Fault::SessionLost.into());
         }
         let id = self.next_id();
-        let result = match self.work(call) {
+        let result = match begun {
             Ok(Begun::Work(work)) => {
                 let place = self.place();
                 let mut running = Running::new(id, work);
-                let data = match call {
-                    Call::Write { data, .. } => data,
-                    _ => &[][..],
-                };
                 if let Some(result) = self.start(&mut running, place, data) {
                     let ended = self.ended(place, &running, result, Data::None);
                     self.ended.push_back(ended);
@@ -177,10 +215,11 @@ impl Conversation {
             Some(state) if has_state => state.remove_handle(&file),
             _ => None,
         };
-        if let Some(stateid) = last {
+        if let Some((stateid, delegation)) = last {
             return Ok(Begun::Work(Work::Close {
                 file,
                 stateid,
+                delegation,
                 remove,
             }));
         }
@@ -198,7 +237,7 @@ impl Conversation {
         &mut self,
         call: &mut Running,
         place: usize,
-        data: &[u8],
+        data: Payload<'_>,
     ) -> Option<Result<Reply, Failure>> {
         call.stage = Stage::Main;
         match call.work.clone() {
@@ -208,17 +247,10 @@ impl Conversation {
                 offset,
                 stability,
                 ..
-            } => self.ask(
-                place,
-                &Request::Write {
-                    file,
-                    offset,
-                    data,
-                    stability,
-                },
-            ),
+            } => self.write(call, place, (file, offset, stability), data),
             Work::Flush { file } => self.ask(place, &Request::commit_of_all(file)),
             Work::Close { file, stateid, .. } => self.ask4(place, &Operation::Close { file, stateid }),
+            Work::GiveBack { file, stateid, .. } => self.ask4(place, &Operation::GiveBack { file, stateid }),
             Work::Lock {
                 file,
                 offset,
@@ -275,6 +307,34 @@ impl Conversation {
         let most = self.agreed.map_or(bytes, |agreed| agreed.max_read_bytes);
         let bytes = bytes.min(most);
         self.ask(place, &Request::Read { file, offset, bytes });
+    }
+
+    /// Queues WRITE of as much as one may take; the rest is kept for the next.
+    pub(super) fn write(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        (file, offset, stability): (FileHandle, u64, Stability),
+        data: Payload<'_>,
+    ) {
+        let request = |data| Request::Write {
+            file,
+            offset,
+            data,
+            stability,
+        };
+        let most = self
+            .agreed
+            .map_or(usize::MAX, |agreed| agreed.max_write_bytes as usize);
+        if data.len() <= most {
+            return self.ask(place, &request(data));
+        }
+        let pages = match data {
+            Payload::Whole(data) => &PageRun::of(data),
+            Payload::Pages(pages) => pages,
+        };
+        call.later = Some(pages.part(most..pages.len()));
+        self.ask(place, &request(Payload::Pages(&pages.part(0..most))));
     }
 
     fn start_open(&mut self, call: &mut Running, place: usize, opening: &Opening) {
@@ -421,7 +481,10 @@ impl Conversation {
         };
         Ok(Reply::Opened {
             handle: self.add_file(open),
-            granted: dyno_files::Caching::NONE,
+            granted: match call.is_held {
+                true => Caching::READ_HANDLE,
+                false => Caching::NONE,
+            },
             created: call.created,
             info: *info,
         })
@@ -464,6 +527,10 @@ fn opening(open: &Open<'_>) -> Result<Opening, Failure> {
         disposition: open.disposition,
         directory: open.directory,
         delete_on_close: open.delete_on_close,
+        lease: match open.ask {
+            Ask::Lease(key, wanted) if wanted.read => Some(key),
+            _ => None,
+        },
     })
 }
 

@@ -5,13 +5,15 @@
 //! one, with the same number, so that a server that remembers has carried it out only once (RFC 1813, 4.3). What it says
 //! then of a request that is no repetition to it (a file that is made is there already) is understood in `answers.rs`.
 
+use super::counts::Counts;
 use super::names::Names;
 use super::options::{Options, TransferSizes, Version};
-use super::running::Running;
+use super::retransmission::Retransmission;
+use super::running::{OpenFile, Running};
 use crate::status::{self, Status};
 use crate::v4::{Operation, Places, Procedure4, Reply4, State as State4};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
-use dyno_files::{CallId, Handle, Piggyback, Reply};
+use dyno_files::{Break, CallId, Handle, Piggyback, Reply};
 use dyno_measure::{Detail, Failure, Fault};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,10 +23,6 @@ use std::rc::Rc;
 const SLOTS: usize = 64;
 /// Around the data of a reply: header, attributes, counts.
 const AROUND_DATA_BYTES: usize = 1024;
-/// After the first JUKEBOX to a request; each further pause is twice as long. Linux's client waits for 5 s at once.
-const JUKEBOX_LEAST_NS: u64 = 50_000_000;
-const JUKEBOX_MOST_NS: u64 = 5_000_000_000;
-
 /// Data of a read that has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Data {
@@ -51,7 +49,7 @@ pub struct Ended {
 
 /// Where a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// It waits for its turn.
     Queued,
     /// It is sent.
@@ -62,13 +60,6 @@ enum State {
 
 /// Of a request without a call: its answer is of no use to anybody.
 pub(super) const NO_CALL: usize = usize::MAX;
-/// The procedures of the version that has more.
-const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
-    Procedure::ALL.len()
-} else {
-    Procedure4::ALL.len()
-};
-
 /// What a request of NFSv4.1 has besides: where it is filled in when it is sent, and the slot that it is sent in.
 #[derive(Debug)]
 struct InSession {
@@ -78,37 +69,24 @@ struct InSession {
 
 /// A request without its answer.
 #[derive(Debug)]
-struct Outstanding {
-    xid: u32,
+pub(super) struct Outstanding {
+    pub(super) xid: u32,
     call: usize,
-    procedure: usize,
+    pub(super) procedure: usize,
     in_session: Option<InSession>,
-    message: Message,
-    state: State,
-    times_sent: u32,
-    jukeboxes: u32,
-    expected_bytes: usize,
-}
-
-/// Numbers of requests, from the session's beginning on.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Counts {
-    /// By the number of the procedure, each sending counted. Of NFSv4.1 by what compounds are for.
-    pub requests: [u64; MOST_PROCEDURES],
-    /// Answered with JUKEBOX, and sent again.
-    pub jukeboxes: u64,
-    /// Sent again on another connection.
-    pub resent: u64,
-}
-
-/// A file that is open.
-#[derive(Debug, Clone)]
-pub(super) struct OpenFile {
-    pub file: FileHandle,
-    /// To be removed when it is closed.
-    pub remove: Option<Rc<str>>,
-    /// The server keeps a state for it, which NFSv3 has none of.
-    pub has_state: bool,
+    pub(super) message: Message,
+    pub(super) state: State,
+    pub(super) times_sent: u32,
+    /// Over UDP: when it was sent, when it is sent again, how often it was too late, and whether it is again.
+    pub(super) sent_ns: u64,
+    pub(super) resend_ns: u64,
+    pub(super) timeouts: u32,
+    pub(super) is_late: bool,
+    /// It was written in a session before, which knew other states.
+    is_of_before: bool,
+    /// How often it was sent when the server put it off last: what follows is another call.
+    pub(super) put_off: u32,
+    pub(super) expected_bytes: usize,
 }
 
 /// The state of one session, from its mount on.
@@ -120,11 +98,11 @@ pub struct Conversation {
     pub(super) now_ns: u64,
     next_xid: u32,
     next_call: u64,
-    outstanding: Vec<Outstanding>,
+    pub(super) outstanding: Vec<Outstanding>,
     /// Numbers of those that wait for their turn, in order.
-    queue: VecDeque<u32>,
-    sent: usize,
-    delayed: usize,
+    pub(super) queue: VecDeque<u32>,
+    pub(super) sent: usize,
+    pub(super) delayed: usize,
     expected_bytes: usize,
     spare: Vec<Message>,
     pub(super) running: Vec<Option<Running>>,
@@ -139,7 +117,17 @@ pub struct Conversation {
     pub(super) client: u64,
     /// The session and what is open, of NFSv4.1; None: NFSv3.
     pub(super) four: Option<State4>,
-    counts: Counts,
+    /// The connection does not carry the server's calls yet.
+    pub(super) is_unbound: bool,
+    /// What is to be told whoever keeps files.
+    pub(super) breaks: VecDeque<Break>,
+    /// To the server's calls, as records.
+    pub(super) answers: Vec<u8>,
+    /// The server wants all delegations back but so many.
+    pub(super) all_but: Option<usize>,
+    pub(super) counts: Counts,
+    /// Over UDP.
+    pub(super) retransmission: Option<Retransmission>,
 }
 
 impl Conversation {
@@ -147,6 +135,7 @@ impl Conversation {
     #[must_use]
     pub fn new(options: Rc<Options>, client: u64) -> Self {
         Self {
+            retransmission: Retransmission::of(options.transport),
             options,
             agreed: None,
             names: Names::default(),
@@ -168,6 +157,10 @@ impl Conversation {
             no_plus: false,
             client,
             four: None,
+            is_unbound: false,
+            breaks: VecDeque::new(),
+            answers: Vec::new(),
+            all_but: None,
             counts: Counts::default(),
         }
     }
@@ -190,17 +183,21 @@ impl Conversation {
 
     /// Goes on in another session, which has taken over what was open: everything that was sent is to be sent again.
     pub fn go_on_in(&mut self, state: State4) {
+        self.lose_delegations();
         for request in &mut self.outstanding {
             let Some(in_session) = &mut request.in_session else {
                 continue;
             };
             in_session.slot = None;
+            request.is_of_before = true;
             if let Some((at, file)) = in_session.places.stateid {
                 request.message.overwrite(at, &state.stateid(&file).bytes(0));
             }
         }
         self.four = Some(state);
         self.reconnected();
+        // A session is made with the connection that it is made on.
+        self.is_unbound = false;
     }
 
     /// What was counted.
@@ -219,7 +216,9 @@ impl Conversation {
     pub fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
         let names: Vec<_> = match self.options.version {
             Version::V3 => Procedure::ALL.iter().map(|procedure| procedure.name()).collect(),
-            Version::V4_1 => Procedure4::ALL.iter().map(|procedure| procedure.name()).collect(),
+            Version::V4_1 | Version::V4_2 => {
+                Procedure4::ALL.iter().map(|procedure| procedure.name()).collect()
+            }
         };
         names.into_iter().zip(self.counts.requests).collect()
     }
@@ -254,14 +253,16 @@ impl Conversation {
         self.spare = Vec::new();
     }
 
-    /// Returns when a request that the server has put off is due; None where there is none.
+    /// Returns when a request is due that the server has put off, or over UDP not answered; None where there is none.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
-        if self.delayed == 0 {
+        let resends = self.retransmission.is_some();
+        if self.delayed == 0 && !resends {
             return None;
         }
         let due = self.outstanding.iter().filter_map(|request| match request.state {
             State::Delayed(due_ns) => Some(due_ns),
+            State::Sent if resends => Some(request.resend_ns),
             _ => None,
         });
         due.min()
@@ -270,12 +271,17 @@ impl Conversation {
     /// Returns the next message to send now, and whether another is to follow.
     pub fn next_departure(&mut self, now_ns: u64) -> Option<(&Message, bool)> {
         self.wake(now_ns);
-        let most = self.four.as_ref().map_or(SLOTS, State4::limit);
+        self.expire(now_ns);
+        let of_udp = self.retransmission.as_ref().map_or(SLOTS, Retransmission::limit);
+        let most = self.four.as_ref().map_or(of_udp, State4::limit);
         if self.sent >= most || self.needs_session() {
             return None;
         }
         let xid = *self.queue.front()?;
         let position = self.outstanding.iter().rposition(|request| request.xid == xid)?;
+        if !self.answer_has_room(&self.outstanding[position]) {
+            return None;
+        }
         let request = &mut self.outstanding[position];
         if let (Some(state), Some(in_session)) = (&mut self.four, &mut request.in_session) {
             // What was sent before the connection was lost keeps its slot: so the server knows it again.
@@ -292,34 +298,25 @@ impl Conversation {
         self.sent += 1;
         let more = self.sent < most && !self.queue.is_empty();
         request.state = State::Sent;
-        self.counts.resent += u64::from(request.times_sent > request.jukeboxes);
+        match std::mem::take(&mut request.is_late) {
+            true => self.counts.retransmitted += 1,
+            false => self.counts.resent += u64::from(request.times_sent > request.put_off),
+        }
         request.times_sent += 1;
+        if let Some(retransmission) = &self.retransmission {
+            request.sent_ns = now_ns;
+            request.resend_ns = retransmission.due_ns(request.procedure, request.timeouts, now_ns);
+        }
         self.counts.requests[request.procedure] += 1;
         Some((&request.message, more))
-    }
-
-    /// What was put off until now is sent as another call: to its old number the server may remember the old answer.
-    fn wake(&mut self, now_ns: u64) {
-        if self.delayed == 0 {
-            return;
-        }
-        for position in 0..self.outstanding.len() {
-            if matches!(self.outstanding[position].state, State::Delayed(due_ns) if due_ns <= now_ns) {
-                let xid = self.number();
-                let request = &mut self.outstanding[position];
-                request.xid = xid;
-                request.message.renumber(xid);
-                request.state = State::Queued;
-                self.queue.push_back(xid);
-                self.delayed -= 1;
-            }
-        }
     }
 
     /// The connection is another one: everything that was sent is to be sent again.
     pub fn reconnected(&mut self) {
         self.queue.clear();
+        self.answers.clear();
         self.sent = 0;
+        self.is_unbound = self.four.as_ref().is_some_and(|state| state.agreed().is_called);
         for request in &mut self.outstanding {
             if request.state == State::Sent {
                 request.state = State::Queued;
@@ -353,7 +350,7 @@ impl Conversation {
             xid,
             message,
             request.procedure() as usize,
-            data_bytes(request),
+            request.data_bytes(),
             None,
         );
     }
@@ -365,7 +362,7 @@ impl Conversation {
         let Some(state) = &self.four else { return };
         let places = operation.write(&mut message, xid, &self.options.credential, state);
         let data_bytes = match operation {
-            Operation::Plain(request) => data_bytes(request),
+            Operation::Plain(request) => request.data_bytes(),
             _ => 0,
         };
         let in_session = Some(InSession { places, slot: None });
@@ -399,7 +396,12 @@ impl Conversation {
             message,
             state: State::Queued,
             times_sent: 0,
-            jukeboxes: 0,
+            sent_ns: 0,
+            resend_ns: 0,
+            timeouts: 0,
+            is_late: false,
+            is_of_before: false,
+            put_off: 0,
             expected_bytes,
         });
     }
@@ -425,11 +427,28 @@ impl Conversation {
 
     fn take_in(&mut self, buffer: &[u8], range: Range<usize>) -> Result<Option<Ended>, Failure> {
         let record = &buffer[range.clone()];
-        let (xid, body) = Body::parse(record)?;
-        let is_it = |request: &Outstanding| request.xid == xid && request.state == State::Sent;
-        let Some(position) = self.outstanding.iter().position(is_it) else {
-            return Err(Fault::MalformedMessage.into());
+        if self.take_call(record)? {
+            return Ok(None);
+        }
+        let resends = self.retransmission.is_some();
+        let parsed = match Body::parse(record) {
+            Err(_) if resends => None,
+            parsed => Some(parsed?),
         };
+        let found = parsed.and_then(|(xid, body)| {
+            let is_it = |request: &Outstanding| request.xid == xid && request.is_out(resends);
+            Some((self.outstanding.iter().position(is_it)?, body))
+        });
+        let Some((position, body)) = found else {
+            // Of what was sent twice two answers may come; and whoever knows the port may send a datagram.
+            self.counts.strays += u64::from(resends);
+            return if resends {
+                Ok(None)
+            } else {
+                Err(Fault::MalformedMessage.into())
+            };
+        };
+        self.heard_of(position, self.now_ns);
         let answer = match body {
             Body::Accepted(at) => match self.status(position, &record[at..])? {
                 Some((status, results)) => Ok((status, at + results)),
@@ -458,16 +477,19 @@ impl Conversation {
         }
         self.sent -= 1;
         self.expected_bytes -= request.expected_bytes;
-        let repeated = request.times_sent - request.jukeboxes > 1;
+        let repeated = request.times_sent - request.put_off > 1 || request.is_of_before;
         let ended = match answer {
             Err(failure) => self.finish(request.call, Err(failure)),
             Ok((status, at)) => {
+                self.free_revoked(request.procedure, status, &request.message);
                 let begin = range.start + at;
                 let results = &record[at..];
                 self.answered(request.call, repeated, status, results, begin, &request.message)?
             }
         };
-        self.spare.push(request.message);
+        let mut message = request.message;
+        message.clear();
+        self.spare.push(message);
         Ok(ended)
     }
 
@@ -484,30 +506,26 @@ impl Conversation {
         };
         let slot = in_session.slot.ok_or(Fault::MalformedMessage)?;
         let reply = state.read_reply(results, slot)?;
-        match reply {
-            Reply4::Done(status, at) => return Ok(Some((status, at))),
+        let is_doubtful = std::mem::take(&mut state.is_doubtful);
+        let done = match reply {
+            Reply4::Done(status, at) => Some((status, at)),
             Reply4::Later => {
                 in_session.slot = None;
                 self.put_off(position);
+                None
             }
             Reply4::Anew | Reply4::NoSession => {
                 in_session.slot = None;
                 request.state = State::Queued;
                 self.queue.push_back(request.xid);
                 self.sent -= 1;
+                None
             }
+        };
+        if is_doubtful {
+            self.give_up_all_but(0, true);
         }
-        Ok(None)
-    }
-
-    fn put_off(&mut self, position: usize) {
-        let request = &mut self.outstanding[position];
-        let pause_ns = JUKEBOX_LEAST_NS << request.jukeboxes.min(10);
-        request.jukeboxes += 1;
-        request.state = State::Delayed(self.now_ns.saturating_add(pause_ns.min(JUKEBOX_MOST_NS)));
-        self.sent -= 1;
-        self.delayed += 1;
-        self.counts.jukeboxes += 1;
+        Ok(done)
     }
 
     /// Numbers a call.
@@ -567,13 +585,5 @@ impl Conversation {
         let file = file.ok_or(Fault::SessionLost)?;
         self.free_files.push(place);
         Ok(file)
-    }
-}
-
-/// The data that the answer to a request may bring.
-fn data_bytes(request: &Request<'_>) -> usize {
-    match *request {
-        Request::Read { bytes, .. } | Request::List { bytes, .. } => bytes as usize,
-        _ => 0,
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it; `calls.rs` writes file
 //! calls as requests (with the table of which), `answers.rs` reads what comes back, `conversation.rs` keeps what is
-//! outstanding, `names.rs` the directories on the way; this file carries bytes between them and the socket.
+//! outstanding, `names.rs` the directories on the way, `delegations.rs` what the server promises of files, `idling.rs` what
+//! happens between calls; this file carries bytes between them and the socket.
 //!
 //! Files outlive a connection: where it is lost, another is made, and what was not answered is sent once more, until the
 //! task's deadline has passed. Only then is the session lost, with its files, and the method that failed says so.
@@ -10,25 +11,35 @@
 mod answers;
 mod calls;
 mod conversation;
+mod counts;
+mod datagrams;
+mod delegations;
+mod idling;
 mod names;
 mod options;
+mod resending;
 mod results;
+mod retransmission;
 mod running;
 mod setup;
 mod setup4;
 mod states;
 
-pub use conversation::{Conversation, Counts, Data, Ended};
-pub use options::{Options, TransferSizes, Version};
+pub use conversation::{Conversation, Data, Ended};
+pub use counts::Counts;
+pub use options::{Options, TransferSizes, Version, MOST_UDP_BYTES};
 pub(crate) use setup::{ask_ports, NFS_PORT};
 
 use crate::v4::{Agreed4, Identity};
-use crate::wire::Records;
-use dyno_files::{Break, Call, CallId, Event, FileClient, Traffic};
+use crate::wire::{Records, Transport, RECORD_MARK_BYTES};
+use dyno_files::{
+    Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, PageRun, Stability, Traffic,
+};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor, Socket};
 use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -40,16 +51,14 @@ const RECEIVES_IN_A_TURN: u32 = 16;
 const AROUND_DATA_BYTES: usize = 4096;
 /// Requests up to this size go out in one call, if several are due; larger ones are not copied once more for it.
 const SMALL_BYTES: usize = 16_384;
+/// Over UDP: what the kernel gives of it bounds what is asked for at once.
+const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 /// A session that has nothing to do for so long gives its buffers back.
 const IDLE_NS: u64 = 100_000_000;
 /// How long the end of a session may take: its outcome is of no use to anybody.
 const DISCONNECT_NS: u64 = 2_000_000_000;
 /// Between two attempts to connect again.
 const RECONNECT_NS: u64 = 100_000_000;
-/// The answers to JUKEBOX, and requests of a lost connection, as they stand among those by name.
-const JUKEBOXES: &str = "(JUKEBOX, asked again)";
-const RESENT: &str = "(sent again after a lost connection)";
-
 /// One client's session.
 #[derive(Debug)]
 pub struct Session {
@@ -70,7 +79,11 @@ pub struct Session {
     /// The socket may have more than the last call took.
     more_is_there: bool,
     receives: u32,
+    /// When a task that does not wait has last looked for the server's calls.
+    looked_ns: u64,
     dialed_ns: u64,
+    /// The version that is spoken: that of the options, or the one before where the server has no more.
+    spoken: Version,
     /// As whom NFSv4.1 knows the client, and the number of its next session.
     identity: Identity,
     next_session: Option<(u64, u32)>,
@@ -88,13 +101,14 @@ impl Session {
         export: &str,
         client: u64,
     ) -> Self {
+        let spoken = options.version;
         Self {
             executor,
             dialer,
             mount_address,
             export: export.to_owned(),
             socket: None,
-            records: Records::new(AROUND_DATA_BYTES),
+            records: Records::over(options.transport, AROUND_DATA_BYTES),
             conversation: Conversation::new(options.clone(), client),
             options,
             kept: VecDeque::new(),
@@ -103,7 +117,9 @@ impl Session {
             traffic: Traffic::default(),
             more_is_there: false,
             receives: 0,
+            looked_ns: 0,
             dialed_ns: 0,
+            spoken,
             identity: setup4::identity(client),
             next_session: None,
         }
@@ -118,7 +134,13 @@ impl Session {
     /// Returns which NFS it speaks.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.options.version
+        self.spoken
+    }
+
+    /// Returns what carries its requests.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.options.transport
     }
 
     /// Returns what was agreed on of the session, with NFSv4.1.
@@ -157,8 +179,16 @@ impl Session {
     /// Begins a connection; the first to send on it sees whether it stands.
     fn dial(&mut self) -> Result<(), Failure> {
         self.dialed_ns = monotonic_ns();
-        let socket = self.dialer.dial(None)?;
-        socket.send_at_once()?;
+        let socket = match self.options.transport {
+            Transport::Tcp => self.dialer.dial(None)?,
+            Transport::Udp => self.dialer.dial_datagrams(RECEIVE_BUFFER_BYTES)?,
+        };
+        match self.options.transport {
+            Transport::Tcp => socket.send_at_once()?,
+            Transport::Udp => self
+                .conversation
+                .set_receive_buffer(socket.receive_buffer_bytes()?),
+        }
         self.traffic.connections += 1;
         self.socket = Some(socket);
         Ok(())
@@ -187,19 +217,33 @@ impl Session {
 
     /// Sends every request that is due, small ones together.
     async fn send_due(&mut self) -> Result<(), Failure> {
+        if self.conversation.is_unbound && !self.conversation.needs_session() {
+            self.bind().await?;
+        }
         if self.conversation.needs_session() {
             self.establish_again().await?;
+        }
+        if self.conversation.owes_answers() {
+            self.conversation.take_answers(&mut self.outbox);
+            self.send_outbox().await?;
         }
         loop {
             let backlog_bytes = self.conversation.expected_bytes() + AROUND_DATA_BYTES;
             let Some((message, more)) = self.conversation.next_departure(monotonic_ns()) else {
                 return Ok(());
             };
-            let bytes = message.bytes();
-            self.traffic.bytes_out += bytes.len() as u64;
-            let is_small = bytes.len() <= SMALL_BYTES;
+            // A datagram is a message, without a mark.
+            let mark_bytes = if self.records.are_datagrams() {
+                RECORD_MARK_BYTES
+            } else {
+                0
+            };
+            self.traffic.bytes_out += (message.len() - mark_bytes) as u64;
+            let is_small = message.len() <= SMALL_BYTES && mark_bytes == 0;
             if is_small {
-                self.outbox.extend_from_slice(bytes);
+                message
+                    .pieces()
+                    .for_each(|piece| self.outbox.extend_from_slice(piece));
                 if more && self.outbox.len() < SMALL_BYTES {
                     continue;
                 }
@@ -210,11 +254,30 @@ impl Session {
                 most_bytes: backlog_bytes,
                 bytes_in: &mut self.traffic.bytes_in,
             };
-            let tail = if is_small { &[] } else { bytes };
-            let sent = send(socket, &self.outbox, tail, backlog).await;
+            let outbox = std::iter::once(self.outbox.as_slice());
+            let large = message.pieces().filter(|_| !is_small);
+            let mut parts: Vec<IoSlice<'_>> = outbox.chain(large).map(IoSlice::new).collect();
+            let mut rest = parts.as_mut_slice();
+            IoSlice::advance_slices(&mut rest, mark_bytes);
+            let sent = send(socket, rest, backlog).await;
             self.outbox.clear();
             self.more_is_there |= sent?;
         }
+    }
+
+    /// Sends answers to the server's calls.
+    async fn send_outbox(&mut self) -> Result<(), Failure> {
+        self.traffic.bytes_out += self.outbox.len() as u64;
+        let socket = self.socket.as_ref().ok_or(Fault::ConnectionReset)?;
+        let backlog = Backlog {
+            records: &mut self.records,
+            most_bytes: self.conversation.expected_bytes() + AROUND_DATA_BYTES,
+            bytes_in: &mut self.traffic.bytes_in,
+        };
+        let sent = send(socket, &mut [IoSlice::new(&self.outbox)], backlog).await;
+        self.outbox.clear();
+        self.more_is_there |= sent?;
+        Ok(())
     }
 
     /// Takes what the socket has, without waiting.
@@ -224,13 +287,14 @@ impl Session {
         let room_bytes = room.len();
         match socket.try_receive(room)? {
             None => self.more_is_there = false,
-            Some(0) => return Err(Fault::ClosedEarly.into()),
+            Some(0) if !self.records.are_datagrams() => return Err(Fault::ClosedEarly.into()),
             Some(count) => {
                 self.records.filled(count);
                 self.traffic.bytes_in += count as u64;
-                // A call that brought less than there was room for has emptied the socket. An end that was reported
-                // before is not reported again.
-                self.more_is_there = count == room_bytes || socket.end_reported();
+                // A call that brought less than there was room for has emptied the socket, but of datagrams it brings one
+                // at a time. An end that was reported before is not reported again.
+                self.more_is_there =
+                    self.records.are_datagrams() || count == room_bytes || socket.end_reported();
             }
         }
         Ok(())
@@ -255,16 +319,7 @@ impl Session {
             socket.readable(Fault::ResponseTimeout).await?;
             return self.take();
         };
-        let arrived = {
-            let mut alarm = pin!(self.executor.sleep_until(due_ns));
-            let mut arrival = pin!(socket.readable(Fault::ResponseTimeout));
-            poll_fn(|context| match alarm.as_mut().poll(context) {
-                Poll::Ready(()) => Poll::Ready(Ok(false)),
-                Poll::Pending => arrival.as_mut().poll(context).map_ok(|()| true),
-            })
-            .await?
-        };
-        if arrived {
+        if datagrams::arrives_by(&self.executor, socket, due_ns).await? {
             self.take()?;
         }
         Ok(())
@@ -286,56 +341,27 @@ impl Session {
         }
     }
 
-    async fn next_ended(&mut self) -> Result<Ended, Failure> {
+    async fn next_come(&mut self) -> Result<Come, Failure> {
         loop {
             if let Some(ended) = self.conversation.receive(&mut self.records, monotonic_ns())? {
-                return Ok(ended);
+                return Ok(Come::Ended(ended));
+            }
+            self.send_answers().await?;
+            if let Some(broken) = self.conversation.next_break() {
+                return Ok(Come::Break(broken));
             }
             self.go_on(None).await?;
         }
     }
 
-    async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
-        let id = self.conversation.begin(call, monotonic_ns())?;
+    async fn begun(&mut self, begun: Result<CallId, Failure>) -> Result<CallId, Failure> {
+        let id = begun?;
         // Who has more answers to take is back before anybody waits: what it asks for until then is sent together.
         if !self.records.has_next() {
             let sent = self.send_due().await;
             self.replace_if_lost(sent).await?;
         }
         Ok(id)
-    }
-
-    async fn idle(&mut self, due_ns: u64) -> Result<(), Failure> {
-        loop {
-            let now_ns = monotonic_ns();
-            while let Some(mut ended) = self.conversation.receive(&mut self.records, now_ns)? {
-                if let Data::Received(range) = ended.data {
-                    ended.data = Data::Joined(self.records.bytes()[range].to_vec());
-                }
-                self.kept.push_back(ended);
-            }
-            if now_ns >= due_ns {
-                return Ok(());
-            }
-            if self.conversation.is_quiet() {
-                if due_ns - now_ns >= IDLE_NS && self.kept.is_empty() {
-                    self.records.release();
-                    self.conversation.release();
-                    (self.outbox, self.told_data) = (Vec::new(), Vec::new());
-                }
-                // Meanwhile the server must not forget the client.
-                let renewal_ns = self
-                    .conversation
-                    .renewal_ns()
-                    .filter(|renewal_ns| *renewal_ns < due_ns);
-                self.executor.sleep_until(renewal_ns.unwrap_or(due_ns)).await;
-                if renewal_ns.is_none() {
-                    return Ok(());
-                }
-                self.conversation.renew();
-            }
-            self.go_on(Some(due_ns)).await?;
-        }
     }
 }
 
@@ -351,6 +377,12 @@ fn costs_connection(failure: &Failure) -> bool {
     )
 }
 
+/// What comes to a session.
+enum Come {
+    Ended(Ended),
+    Break(Break),
+}
+
 /// What may come while something is sent: two sides that only send would wait for each other.
 struct Backlog<'a> {
     records: &'a mut Records,
@@ -364,7 +396,7 @@ impl Backlog<'_> {
     fn take(&mut self, socket: &Socket, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while self.records.waiting_bytes() < self.most_bytes {
             match socket.try_receive(self.records.room())? {
-                Some(0) => break,
+                Some(0) if !self.records.are_datagrams() => break,
                 Some(count) => {
                     self.records.filled(count);
                     *self.bytes_in += count as u64;
@@ -376,21 +408,9 @@ impl Backlog<'_> {
     }
 }
 
-/// Sends `first` and then `second`. Whether something may have come meanwhile.
-async fn send(
-    socket: &Socket,
-    first: &[u8],
-    second: &[u8],
-    mut backlog: Backlog<'_>,
-) -> Result<bool, Failure> {
-    let late = Fault::ResponseTimeout;
-    let mut sending = pin!(async {
-        match (first, second) {
-            ([], second) => socket.send_all(second, late).await,
-            (first, []) => socket.send_all(first, late).await,
-            (first, second) => socket.send_pair(first, second, late).await,
-        }
-    });
+/// Sends `parts` one behind the other. Whether something may have come meanwhile.
+async fn send(socket: &Socket, parts: &mut [IoSlice<'_>], mut backlog: Backlog<'_>) -> Result<bool, Failure> {
+    let mut sending = pin!(socket.send_parts(parts, Fault::ResponseTimeout));
     let mut took = false;
     poll_fn(|context| match sending.as_mut().poll(context) {
         Poll::Pending => {
@@ -414,16 +434,35 @@ impl FileClient for Session {
     }
 
     async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
-        let result = self.begin_call(call).await;
+        let begun = self.conversation.begin(call, monotonic_ns());
+        let result = self.begun(begun).await;
         self.lose(result)
+    }
+
+    async fn begin_write(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        data: &PageRun,
+        stability: Stability,
+    ) -> Option<Result<CallId, Failure>> {
+        let now_ns = monotonic_ns();
+        let begun = self
+            .conversation
+            .begin_write(handle, offset, data, stability, now_ns);
+        let result = self.begun(begun).await;
+        Some(self.lose(result))
     }
 
     async fn next(&mut self) -> Result<Event<'_>, Failure> {
         let ended = match self.kept.pop_front() {
             Some(kept) => kept,
             None => {
-                let result = self.next_ended().await;
-                self.lose(result)?
+                let result = self.next_come().await;
+                match self.lose(result)? {
+                    Come::Ended(ended) => ended,
+                    Come::Break(broken) => return Ok(Event::Break(broken)),
+                }
             }
         };
         let data = match ended.data {
@@ -442,17 +481,31 @@ impl FileClient for Session {
         })
     }
 
-    /// No break ever comes.
+    /// A break is of a delegation; none comes where none is held.
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         if self.agreed().is_none() {
             return Err(Fault::SessionLost.into());
         }
         let result = self.idle(due_ns).await;
-        self.lose(result).map(|()| None)
+        self.lose(result)
+    }
+
+    async fn acknowledge(&mut self, grant: Grant, _left: Caching) -> Result<(), Failure> {
+        self.conversation.give_back(grant);
+        let sent = self.send_due().await;
+        let result = self.replace_if_lost(sent).await;
+        self.lose(result)
     }
 
     fn loses_unstable_writes(&self) -> bool {
         true
+    }
+
+    fn cut(&mut self) {
+        if let Some(socket) = &self.socket {
+            // Where it fails there is no connection any more, which is what is wanted.
+            let _ = socket.end_sending();
+        }
     }
 
     /// Sets a deadline of its own, of two seconds.
@@ -461,6 +514,7 @@ impl FileClient for Session {
             self.executor
                 .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
             // A server that does not hear of it remembers an export too much, and nothing else.
+            let _ = self.give_back_all().await;
             let _ = self.leave().await;
         }
         self.drop_session();
@@ -469,6 +523,7 @@ impl FileClient for Session {
     fn traffic(&self) -> Traffic {
         Traffic {
             requests: self.conversation.counts().requests.iter().sum(),
+            breaks: self.conversation.counts().breaks,
             ..self.traffic
         }
     }
@@ -477,7 +532,7 @@ impl FileClient for Session {
         let counts = self.conversation.counts();
         let procedures = self.conversation.requests_by_name().into_iter();
         procedures
-            .chain([(JUKEBOXES, counts.jukeboxes), (RESENT, counts.resent)])
+            .chain(counts.others())
             .filter(|(_, count)| *count > 0)
             .collect()
     }

@@ -2,7 +2,7 @@
 
 use crate::v4::Stateid;
 use crate::wire::{FileHandle, SetAttributes};
-use dyno_files::{Access, CallId, Disposition, Piggyback, Stability, Stored};
+use dyno_files::{Access, CallId, Disposition, LeaseKey, PageRun, Piggyback, Stability, Stored};
 use std::rc::Rc;
 
 /// What an open is for.
@@ -13,6 +13,8 @@ pub(super) struct Opening {
     pub disposition: Disposition,
     pub directory: bool,
     pub delete_on_close: bool,
+    /// The lease that is wanted.
+    pub lease: Option<LeaseKey>,
 }
 
 /// What is known of the new name of a rename.
@@ -47,6 +49,12 @@ pub(super) enum Work {
         file: FileHandle,
         stateid: Stateid,
         /// Afterwards.
+        delegation: Option<Stateid>,
+        remove: Option<Rc<str>>,
+    },
+    GiveBack {
+        file: FileHandle,
+        stateid: Stateid,
         remove: Option<Rc<str>>,
     },
     Lock {
@@ -118,9 +126,13 @@ pub(super) struct Running {
     pub created: bool,
     /// The server keeps a state for it.
     pub has_state: bool,
+    /// The lease that was wanted is granted.
+    pub is_held: bool,
     /// Of a read or write that takes several requests: what was read, or how much was written, and how durably.
     pub joined: Vec<u8>,
     pub written: u32,
+    /// What is to be written by further requests.
+    pub later: Option<PageRun>,
     pub stored: Option<Stored>,
     /// Of a listing.
     pub cookie: u64,
@@ -141,8 +153,10 @@ impl Running {
             file: None,
             created: false,
             has_state: false,
+            is_held: false,
             joined: Vec::new(),
             written: 0,
+            later: None,
             stored: None,
             cookie: 0,
             verifier: 0,
@@ -151,4 +165,14 @@ impl Running {
             restarts: 0,
         }
     }
+}
+
+/// A file that is open.
+#[derive(Debug, Clone)]
+pub(super) struct OpenFile {
+    pub file: FileHandle,
+    /// To be removed when it is closed.
+    pub remove: Option<Rc<str>>,
+    /// The server keeps a state for it, which NFSv3 has none of.
+    pub has_state: bool,
 }

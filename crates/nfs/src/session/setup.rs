@@ -1,14 +1,15 @@
 //! How a session begins and ends: one question at a time, each on a connection without anything else. The portmapper is
 //! asked for a target (`target.rs`), MOUNT and FSINFO for each session.
 
-use super::options::{TransferSizes, Version};
+use super::datagrams;
+use super::options::TransferSizes;
 use super::Session;
 use crate::refusal::Refusal;
 use crate::status::{self, Status};
 use crate::v4::NFS4;
 use crate::wire::{
     mount, parse_fs_info, parse_mount, parse_port, port_of, unmount, Body, FileHandle, Message, Procedure,
-    Program, Reader, Records, Request, AUTH_SYS, MOUNT, NFS,
+    Program, Reader, Records, Request, Transport, AUTH_SYS, MOUNT, NFS,
 };
 use dyno_files::Traffic;
 use dyno_measure::{Failure, Fault};
@@ -63,10 +64,36 @@ pub(super) async fn exchange(
     }
 }
 
-/// Asks the portmapper of a host for the ports of NFS and of MOUNT over TCP.
-pub(crate) async fn ask_ports(executor: &Executor, host: SocketAddr) -> Result<(u16, u16), Failure> {
-    match ask_both(executor, host).await {
-        Err(_) if speaks(executor, host, NFS4).await => Err(Refusal::OnlyNfs4.failure(None)),
+/// Asks one question of a peer by itself, over what it is reached by.
+async fn ask(
+    executor: &Executor,
+    (peer, transport): (SocketAddr, Transport),
+    message: &Message,
+    xid: u32,
+    traffic: &mut Traffic,
+) -> Result<Answer, Failure> {
+    let dialer = Dialer::new(executor.clone(), peer, 0);
+    match transport {
+        Transport::Tcp => exchange(&dialer.dial(None)?, message, xid, traffic).await,
+        Transport::Udp => {
+            let socket = dialer.dial_datagrams(MOST_BYTES)?;
+            let exchanged = datagrams::exchange(executor, &socket, message, xid, traffic).await;
+            exchanged.map(|(record, body)| Answer { record, body })
+        }
+    }
+}
+
+/// Asks the portmapper of a host for the ports of NFS and of MOUNT, over what they are to be reached by.
+pub(crate) async fn ask_ports(
+    executor: &Executor,
+    host: SocketAddr,
+    transport: Transport,
+) -> Result<(u16, u16), Failure> {
+    match ask_both(executor, (host, transport)).await {
+        // Over UDP silence lasts until the deadline.
+        Err(_) if transport == Transport::Tcp && speaks(executor, host, NFS4).await => {
+            Err(Refusal::OnlyNfs4.failure(None))
+        }
         asked => asked,
     }
 }
@@ -83,23 +110,27 @@ async fn speaks(executor: &Executor, host: SocketAddr, program: Program) -> bool
     asked.is_ok_and(|answer| matches!(answer.body, Body::Accepted(_)))
 }
 
-async fn ask_both(executor: &Executor, host: SocketAddr) -> Result<(u16, u16), Failure> {
-    let nfs = ask_port(executor, host, NFS, Refusal::NoNfs).await?;
+async fn ask_both(executor: &Executor, host: (SocketAddr, Transport)) -> Result<(u16, u16), Failure> {
+    let no_nfs = match host.1 {
+        Transport::Tcp => Refusal::NoNfs,
+        Transport::Udp => Refusal::NoUdp,
+    };
+    let nfs = ask_port(executor, host, NFS, no_nfs).await?;
     let mount = ask_port(executor, host, MOUNT, Refusal::NoMountService).await?;
     Ok((nfs, mount))
 }
 
 async fn ask_port(
     executor: &Executor,
-    host: SocketAddr,
+    (host, transport): (SocketAddr, Transport),
     program: Program,
     refusal: Refusal,
 ) -> Result<u16, Failure> {
-    let dialer = Dialer::new(executor.clone(), SocketAddr::new(host.ip(), PORTMAPPER_PORT), 0);
-    let socket = dialer.dial(None)?;
+    let portmapper = (SocketAddr::new(host.ip(), PORTMAPPER_PORT), transport);
     let mut message = Message::default();
-    port_of(&mut message, program.0, program);
-    let asked = exchange(&socket, &message, program.0, &mut Traffic::default()).await;
+    port_of(&mut message, program.0, program, transport);
+    let traffic = &mut Traffic::default();
+    let asked = ask(executor, portmapper, &message, program.0, traffic).await;
     let answer = asked.map_err(|failure| match failure.fault {
         Fault::ConnectionRefused | Fault::ClosedEarly | Fault::ConnectionReset => {
             Refusal::NoPortmapper.failure(None)
@@ -115,7 +146,7 @@ async fn ask_port(
 impl Session {
     /// Mounts the export, connects, and settles the sizes.
     pub(super) async fn establish(&mut self) -> Result<(), Failure> {
-        if self.options.version == Version::V4_1 {
+        if self.options.version.is_four() {
             return self.establish4().await;
         }
         let root = self.mount().await?;
@@ -132,13 +163,12 @@ impl Session {
         &mut self,
         write: impl FnOnce(&Self, &mut Message, u32),
     ) -> Result<Answer, Failure> {
-        let dialer = Dialer::new(self.executor.clone(), self.mount_address, 0);
-        let socket = dialer.dial(None)?;
-        self.traffic.connections += 1;
         let xid = self.conversation.number();
         let mut message = Message::default();
         write(self, &mut message, xid);
-        exchange(&socket, &message, xid, &mut self.traffic).await
+        let service = (self.mount_address, self.options.transport);
+        self.traffic.connections += 1;
+        ask(&self.executor, service, &message, xid, &mut self.traffic).await
     }
 
     async fn mount(&mut self) -> Result<FileHandle, Failure> {
@@ -169,7 +199,14 @@ impl Session {
         Request::FsInfo { root }.write(&mut message, xid, &self.options.credential);
         self.conversation.count(Procedure::FsInfo as usize);
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
-        let answer = exchange(socket, &message, xid, &mut self.traffic).await?;
+        let answer = match self.options.transport {
+            Transport::Tcp => exchange(socket, &message, xid, &mut self.traffic).await?,
+            Transport::Udp => {
+                let (record, body) =
+                    datagrams::exchange(&self.executor, socket, &message, xid, &mut self.traffic).await?;
+                Answer { record, body }
+            }
+        };
         let at = match answer.body {
             Body::Accepted(at) => at,
             Body::Unaccepted(reason) => return Err(Refusal::NotNfs.failure(Some(status::of_rpc(reason)))),
@@ -188,7 +225,7 @@ impl Session {
 
     /// Tells the server that the export is not used any more.
     pub(super) async fn leave(&mut self) -> Result<(), Failure> {
-        if self.options.version == Version::V4_1 {
+        if self.options.version.is_four() {
             return self.leave4().await;
         }
         let asked = self.ask_mount_service(|session, message, xid| {

@@ -1,20 +1,22 @@
 //! How a session of NFSv4.1 begins, begins again after the server was started anew, and ends: one question at a time, on
 //! the connection that calls go over afterwards.
 
-use super::options::TransferSizes;
+use super::options::{TransferSizes, Version, LISTING_BYTES};
 use super::setup::{exchange, Answer};
 use super::Session;
 use crate::refusal::Refusal;
 use crate::status::{self, Status, Status4, Unaccepted};
-use crate::v4::{self, Asked, Attributes4, Channel, Claim, Identity, Procedure4, Reply4, State};
+use crate::v4::{self, Asked, Attributes4, Channel, Claim, Identity, KnownAs, Procedure4, Reply4, State};
 use crate::wire::{Body, FileHandle, Message};
 use dyno_measure::{monotonic_ns, Failure, Fault};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Around the data of a request or a reply: headers, file handles, attributes.
 const AROUND_BYTES: u32 = 4096;
-/// Of one part of a listing, where the server takes so much.
-const LISTING_BYTES: u32 = 65_536;
 /// Less than any server takes.
 const LEAST_BYTES: u32 = 512;
 /// After the server has asked to be left alone for the first time; each further pause is twice as long.
@@ -41,11 +43,14 @@ impl Told {
     }
 }
 
-/// Names a client: one that lives in another process of this machine has another name.
+/// Names a client: one that lives in another process, of this machine or of another, has another name. Process numbers
+/// would not do: those of two machines are often equal, and a server takes the second client for the first, begun anew.
 pub(super) fn identity(client: u64) -> Identity {
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    let process = PROCESS.get_or_init(|| RandomState::new().build_hasher().finish());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Identity {
-        owner: format!("serverdyno {} {client:016x}", std::process::id()).into_bytes(),
+        owner: format!("serverdyno {process:016x} {client:016x}").into_bytes(),
         verifier: now.as_nanos() as u64,
     }
 }
@@ -75,39 +80,31 @@ impl Session {
         let (mut state, _) = self.make_session().await?;
         state.set_lease(lease_s);
         state.take_opens(opens);
-        self.reclaim(&mut state).await?;
+        let lost = self.reclaim(&mut state, Claim::Previous, None).await?;
         self.complete(&mut state).await?;
+        // Before, a server may refuse what is no claim (RFC 8881, 18.51.3).
+        self.reclaim(&mut state, Claim::Anew, Some(lost)).await?;
         self.conversation.go_on_in(state);
         Ok(())
     }
 
     async fn make_session(&mut self) -> Result<(State, Channel), Failure> {
-        let identity = self.identity.clone();
-        let told = self
-            .ask(Procedure4::ExchangeId, |message, asked| {
-                v4::exchange_id(message, asked, &identity);
-            })
-            .await?;
-        let known = match v4::parse_exchange_id(told.results())? {
-            Ok(known) => known,
-            Err(refused) if told.is(Status4::MinorVersionMismatch) => {
-                return Err(Refusal::NotNfs4.failure(Some(status::of4(refused))));
-            }
-            Err(refused) => return Err(Refusal::ClientId.failure(Some(status::of4(refused)))),
-        };
+        let known = self.make_known().await?;
+        let minor = self.spoken.minor();
         // To a client that is known already, the number of the next session is what it was (RFC 8881, 18.35.3).
         let number = match self.next_session {
             Some((client_id, next)) if known.is_confirmed && client_id == known.client_id => next,
             _ => known.number,
         };
         let options = &self.options;
+        let is_called = options.delegations;
         let wanted = Channel::asked(options.max_write_bytes, options.max_read_bytes, AROUND_BYTES);
         let told = self
             .ask(Procedure4::CreateSession, |message, asked| {
-                v4::create_session(message, asked, (known.client_id, number), &wanted);
+                v4::create_session(message, asked, (known.client_id, number), &wanted, is_called);
             })
             .await?;
-        let (agreed, channel) = v4::parse_create_session(told.results(), &wanted, known.client_id)?
+        let (agreed, channel) = v4::parse_create_session(told.results(), &wanted, (known.client_id, minor))?
             .map_err(|refused| Refusal::Session.failure(Some(status::of4(refused))))?;
         self.next_session = Some((known.client_id, number.wrapping_add(1)));
         let is_usable = channel.operations >= v4::MOST_OPERATIONS
@@ -120,6 +117,28 @@ impl Session {
         state.set_lease(SHORT_LEASE_S);
         state.heard(monotonic_ns());
         Ok((state, channel))
+    }
+
+    /// Has the server know the client, in the newest minor version that both have.
+    async fn make_known(&mut self) -> Result<KnownAs, Failure> {
+        let identity = self.identity.clone();
+        loop {
+            let told = self
+                .ask(Procedure4::ExchangeId, |message, asked| {
+                    v4::exchange_id(message, asked, &identity);
+                })
+                .await?;
+            match v4::parse_exchange_id(told.results())? {
+                Ok(known) => return Ok(known),
+                Err(_) if told.is(Status4::MinorVersionMismatch) && self.spoken == Version::V4_2 => {
+                    self.spoken = Version::V4_1;
+                }
+                Err(refused) if told.is(Status4::MinorVersionMismatch) => {
+                    return Err(Refusal::NotNfs4.failure(Some(status::of4(refused))));
+                }
+                Err(refused) => return Err(Refusal::ClientId.failure(Some(status::of4(refused)))),
+            }
+        }
     }
 
     /// Says that nothing is claimed any more from before a restart, without which a server may refuse every open.
@@ -176,29 +195,62 @@ impl Session {
         }
     }
 
-    /// Opens again what was open: by the right of having had it where the server grants a time for that, else as anybody.
-    /// What can't be had again keeps its old name, by which the server refuses what is asked of it.
-    async fn reclaim(&mut self, state: &mut State) -> Result<(), Failure> {
-        let owner = self.conversation.client;
-        let files: Vec<_> = state
-            .opens()
-            .iter()
-            .map(|(file, open)| (*file, open.access))
-            .collect();
-        for (file, access) in files {
-            for claim in [Claim::Previous, Claim::Anew] {
-                let told = self
-                    .ask_in(state, Procedure4::Open, |message, asked, state, slot| {
-                        v4::reclaim(message, asked, state, slot, (&file, access, owner, claim));
-                    })
-                    .await?;
-                if told.status == Status::Ok as u32 {
-                    state.reopened(&file, v4::parse_open(told.results())?.stateid);
-                    break;
-                }
+    /// Opens and locks again what was open and locked, or as much of it as is given: by the right of having had it, or as
+    /// anybody. Returns the files of which something can't be had: they keep their old names, by which the server refuses
+    /// what is asked of them.
+    async fn reclaim(
+        &mut self,
+        state: &mut State,
+        claim: Claim,
+        files: Option<Vec<FileHandle>>,
+    ) -> Result<Vec<FileHandle>, Failure> {
+        let mut lost = Vec::new();
+        for file in files.unwrap_or_else(|| state.opens().keys().copied().collect()) {
+            let Some(open) = state.opens().get(&file).cloned() else {
+                continue;
+            };
+            let owner = self.conversation.client;
+            let told = self
+                .ask_in(state, Procedure4::Open, |message, asked, state, slot| {
+                    v4::reclaim(message, asked, state, slot, (&file, open.access, owner, claim));
+                })
+                .await?;
+            if told.status != Status::Ok as u32 {
+                lost.push(file);
+                continue;
+            }
+            state.reopened(&file, v4::parse_open(told.results(), false)?.stateid);
+            let mut is_lost = false;
+            for range in &open.locked {
+                is_lost |= !self.reclaim_lock(state, &file, range, claim).await?;
+            }
+            if is_lost {
+                state.lost_locks(&file, open.lock.unwrap_or(open.stateid));
+                lost.push(file);
             }
         }
-        Ok(())
+        Ok(lost)
+    }
+
+    /// Locks a range again. False where somebody else has it, or the server does not take the claim.
+    async fn reclaim_lock(
+        &mut self,
+        state: &mut State,
+        file: &FileHandle,
+        range: &Range<u64>,
+        claim: Claim,
+    ) -> Result<bool, Failure> {
+        let owner = self.conversation.client;
+        let told = self
+            .ask_in(state, Procedure4::Lock, |message, asked, state, slot| {
+                v4::reclaim_lock(message, asked, state, slot, (file, range, owner, claim));
+            })
+            .await?;
+        let is_had = told.status == Status::Ok as u32;
+        if is_had {
+            state.locked(file, v4::parse_lock(told.results(), false)?);
+        }
+        Ok(is_had)
     }
 
     /// Tells the server that the client has gone.
@@ -284,7 +336,15 @@ impl Session {
         let xid = self.conversation.number();
         let mut message = Message::default();
         let credential = &self.options.credential;
-        write(&mut message, Asked { xid, credential });
+        let minor = self.spoken.minor();
+        write(
+            &mut message,
+            Asked {
+                xid,
+                credential,
+                minor,
+            },
+        );
         self.conversation.count(procedure as usize);
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         let Answer { record, body } = exchange(socket, &message, xid, &mut self.traffic).await?;

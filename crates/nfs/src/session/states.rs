@@ -6,13 +6,13 @@
 //! | `Open` of what must not be there | OPEN EXCLUSIVE4_1; SETATTR where the server keeps its verifier in the times |
 //! | `Open` of either | OPEN UNCHECKED, with the size 0 where it is emptied |
 //! | `Open` of a directory, for attributes or to delete | as with NFSv3 |
-//! | `Close` | CLOSE, of the last handle of a file |
+//! | `Close` | CLOSE, of the last handle of a file; DELEGRETURN of what is delegated |
 //! | `Lock`, `Unlock` | LOCK, LOCKU |
 //!
 //! All else is as with NFSv3 (`calls.rs`), each request as a compound (`v4/operation.rs`).
 
 use super::answers::{absent, Step};
-use super::calls::FILE_MODE;
+use super::calls::{FILE_MODE, NO_DATA};
 use super::conversation::{Conversation, NO_CALL};
 use super::names;
 use super::options::TransferSizes;
@@ -24,6 +24,7 @@ use crate::wire::{create_verifier, FileHandle, SetAttributes, SetTime};
 use dyno_files::{Access, Disposition, Reply};
 use dyno_measure::{Failure, Fault};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 impl Conversation {
     /// The same with NFSv4.1, in a session that stands.
@@ -93,6 +94,7 @@ impl Conversation {
             at,
             name,
             access: access4(opening.access),
+            wants: opening.lease.is_some() && self.may_hold(),
             how,
             owner: self.client,
         };
@@ -120,7 +122,7 @@ impl Conversation {
         if !answer.is(Status::Ok) {
             return Ok(Step::Ends(absent(call, answer)));
         }
-        let opened = v4::parse_open(answer.results)?;
+        let opened = v4::parse_open(answer.results, opening.lease.is_some() && self.may_hold())?;
         call.file = Some(opened.file);
         call.has_state = true;
         call.created = match opening.disposition {
@@ -131,6 +133,9 @@ impl Conversation {
         if let Some(state) = &mut self.four {
             let change = opened.info.change;
             state.opened(opened.file, opened.stateid, access4(opening.access), change);
+        }
+        if let (Some(delegation), Some(key)) = (opened.delegation, opening.lease) {
+            call.is_held = self.delegated(opened.file, delegation, key);
         }
         if exclusive && !opened.is_furnished {
             let set = SetAttributes {
@@ -156,7 +161,13 @@ impl Conversation {
         place: usize,
         answer: &Answer<'_>,
     ) -> Result<Step, Failure> {
-        let Work::Close { remove, .. } = call.work.clone() else {
+        let Work::Close {
+            file,
+            delegation,
+            remove,
+            ..
+        } = call.work.clone()
+        else {
             return Err(Fault::OtherIo.into());
         };
         // The file has gone, or was opened again meanwhile, or it was closed by the first of two sendings.
@@ -169,14 +180,27 @@ impl Conversation {
         } else if !is_closed {
             return Ok(Step::Ends(Err(answer.failure())));
         }
-        let Some(path) = remove else {
-            return Ok(Step::Ends(Ok(Reply::Done)));
+        if let Some(stateid) = delegation {
+            call.work = Work::GiveBack {
+                file,
+                stateid,
+                remove,
+            };
+            return Ok(self.start(call, place, NO_DATA).map_or(Step::Goes, Step::Ends));
+        }
+        Ok(self.remove_closed(call, place, remove))
+    }
+
+    /// Removes what was to be removed with its last handle; else the call has ended.
+    pub(super) fn remove_closed(&mut self, call: &mut Running, place: usize, path: Option<Rc<str>>) -> Step {
+        let Some(path) = path else {
+            return Step::Ends(Ok(Reply::Done));
         };
         call.work = Work::Remove {
             path,
             directory: false,
         };
-        Ok(self.start(call, place, &[]).map_or(Step::Goes, Step::Ends))
+        self.start(call, place, NO_DATA).map_or(Step::Goes, Step::Ends)
     }
 
     /// Queues LOCK, or LOCKU where it is given back.
@@ -195,12 +219,19 @@ impl Conversation {
 
     /// The answer to LOCK or LOCKU.
     pub(super) fn locked4(&mut self, call: &Running, answer: &Answer<'_>) -> Result<Step, Failure> {
-        let Work::Lock { file, ends, .. } = call.work else {
+        let Work::Lock {
+            file,
+            offset,
+            bytes,
+            ends,
+        } = call.work
+        else {
             return Err(Fault::OtherIo.into());
         };
         let lock = v4::parse_lock(answer.results, ends)?;
         if let Some(state) = &mut self.four {
             state.locked(&file, lock);
+            state.note_range(&file, offset..offset.saturating_add(bytes), ends);
         }
         Ok(Step::Ends(Ok(Reply::Done)))
     }

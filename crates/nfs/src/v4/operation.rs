@@ -8,14 +8,18 @@
 //! | close, read, commit, list, lock, unlock, remove | CLOSE, READ, COMMIT, READDIR, LOCK, LOCKU, REMOVE |
 //! | write, attributes set | WRITE or SETATTR, GETATTR |
 //! | attributes, room | GETATTR |
+//! | delegation given back | DELEGRETURN |
 //! | rename | SAVEFH, PUTFH, RENAME |
+//! | name of a revoked state freed | no PUTFH, FREE_STATEID |
 //! | renewal of the lease | neither PUTFH nor anything |
 //!
 //! A compound is counted as one request, by the name of what it is for, as Linux's `/proc/self/mountstats` does.
 
 use super::attributes::{write_set, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
 use super::state::{Access4, State, Stateid, SEQUENCE};
-use crate::wire::{Credential, FileHandle, Message, Program, Request, SetAttributes, Writer, DIRECTORY};
+use crate::wire::{
+    Credential, FileHandle, Message, Payload, Program, Request, SetAttributes, Writer, DIRECTORY,
+};
 use dyno_files::Stability;
 use dyno_measure::named_enum;
 
@@ -23,7 +27,6 @@ use dyno_measure::named_enum;
 pub(crate) const NFS4: Program = Program(100_003, 4);
 /// `NFSPROC4_COMPOUND`.
 const COMPOUND: u32 = 1;
-pub(crate) const MINOR_VERSION: u32 = 1;
 /// The most operations of one compound: those of a rename.
 pub(crate) const MOST_OPERATIONS: u32 = 5;
 /// GETATTR stands behind the data of a WRITE.
@@ -35,6 +38,7 @@ const SEQUENCE_BYTES: usize = 28;
 pub(super) const CLOSE: u32 = 4;
 pub(super) const COMMIT: u32 = 5;
 pub(super) const CREATE: u32 = 6;
+pub(super) const DELEGRETURN: u32 = 8;
 pub(super) const GETATTR: u32 = 9;
 pub(super) const GETFH: u32 = 10;
 pub(super) const LOCK: u32 = 12;
@@ -49,6 +53,7 @@ const RENAME: u32 = 29;
 const SAVEFH: u32 = 32;
 pub(super) const SETATTR: u32 = 34;
 pub(super) const WRITE: u32 = 38;
+const FREE_STATEID: u32 = 45;
 
 const WRITE_LOCK: u32 = 2;
 const READ_LOCK: u32 = 1;
@@ -78,6 +83,9 @@ named_enum! {
         Create "CREATE"
         Lock "LOCK"
         Unlock "LOCKU"
+        GiveBack "DELEGRETURN"
+        Free "FREE_STATEID"
+        Bind "BIND_CONN_TO_SESSION"
     }
 }
 
@@ -116,6 +124,8 @@ pub(crate) enum Operation<'a> {
         at: FileHandle,
         name: &'a [u8],
         access: Access4,
+        /// A delegation for reading is wanted.
+        wants: bool,
         how: How4,
         owner: u64,
     },
@@ -134,6 +144,15 @@ pub(crate) enum Operation<'a> {
         offset: u64,
         bytes: u64,
     },
+    /// A delegation.
+    GiveBack {
+        file: FileHandle,
+        stateid: Stateid,
+    },
+    /// The name of one that was revoked.
+    Free {
+        stateid: Stateid,
+    },
     Space {
         root: FileHandle,
     },
@@ -141,7 +160,7 @@ pub(crate) enum Operation<'a> {
 }
 
 /// Where a message is changed when it is sent: its slot, and the names of states, which a restart of the server changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) sequence: usize,
     pub(crate) stateid: Option<(usize, FileHandle)>,
@@ -152,6 +171,8 @@ impl Operation<'_> {
         match self {
             Self::Open { .. } => Procedure4::Open,
             Self::Close { .. } => Procedure4::Close,
+            Self::GiveBack { .. } => Procedure4::GiveBack,
+            Self::Free { .. } => Procedure4::Free,
             Self::Lock { .. } => Procedure4::Lock,
             Self::Unlock { .. } => Procedure4::Unlock,
             Self::Space { .. } => Procedure4::GetAttributes,
@@ -190,6 +211,8 @@ impl Operation<'_> {
     fn operations(&self) -> u32 {
         match self {
             Self::Renew => 1,
+            Self::Free { .. } => 2,
+            Self::GiveBack { .. } => 3,
             Self::Close { .. } | Self::Lock { .. } | Self::Unlock { .. } | Self::Space { .. } => 3,
             Self::Open { .. } => 5,
             Self::Plain(request) => match request {
@@ -208,7 +231,7 @@ impl Operation<'_> {
         credential: &Credential,
         state: &State,
     ) -> Places {
-        let mut writer = begin_compound(message, xid, credential, self.operations());
+        let mut writer = begin_compound(message, xid, credential, state.agreed().minor, self.operations());
         let sequence = writer.u32(SEQUENCE).0.len();
         writer.0.resize(sequence + SEQUENCE_BYTES, 0);
         writer.u32(u32::from(self.is_to_be_kept() && state.keeps_replies()));
@@ -217,7 +240,11 @@ impl Operation<'_> {
             stateid: None,
         };
         self.write_operations(&mut writer, state, &mut places);
-        message.end();
+        let pages = match self {
+            Self::Plain(request) => request.pages(),
+            _ => None,
+        };
+        message.end_with(pages, AFTER_DATA_BYTES);
         places
     }
 
@@ -228,11 +255,12 @@ impl Operation<'_> {
                 at,
                 name,
                 access,
+                wants,
                 how,
                 owner,
             } => {
                 at.write(writer.u32(PUTFH));
-                access.write(writer.u32(OPEN).u32(0));
+                access.write(wants, writer.u32(OPEN).u32(0));
                 write_owner(owner, writer);
                 how.write(writer);
                 writer.u32(0).opaque(name); // CLAIM_NULL
@@ -249,22 +277,8 @@ impl Operation<'_> {
                 owner,
             } => {
                 file.write(writer.u32(PUTFH));
-                writer.u32(LOCK).u32(kind_of_lock(state, &file)).u32(0);
-                writer.u64(offset).u64(bytes);
-                match state.opens().get(&file).map(|open| (open.lock, open.stateid)) {
-                    Some((Some(lock), _)) => {
-                        writer.u32(0);
-                        write_stateid(lock, &file, writer, places);
-                        writer.u32(0);
-                    }
-                    other => {
-                        let open = other.map_or(Stateid::ANONYMOUS, |(_, open)| open);
-                        writer.u32(1).u32(0);
-                        write_stateid(open, &file, writer, places);
-                        writer.u32(0);
-                        write_owner(owner, writer);
-                    }
-                }
+                let is_reclaim = false;
+                write_lock(&file, (offset, bytes), owner, is_reclaim, writer, state, places);
             }
             Self::Unlock { file, offset, bytes } => {
                 file.write(writer.u32(PUTFH));
@@ -276,20 +290,29 @@ impl Operation<'_> {
                 root.write(writer.u32(PUTFH));
                 SPACE.write(writer.u32(GETATTR));
             }
+            // Either ends with the state's name (`Stateid::last_of`).
+            Self::GiveBack { file, stateid } => {
+                file.write(writer.u32(PUTFH));
+                writer.u32(DELEGRETURN).bytes(&stateid.bytes(stateid.version));
+            }
+            Self::Free { stateid } => {
+                writer.u32(FREE_STATEID).bytes(&stateid.bytes(stateid.version));
+            }
             Self::Renew => {}
         }
     }
 }
 
-/// Begins a compound of so many operations.
+/// Begins a compound of so many operations, in a minor version.
 pub(super) fn begin_compound<'a>(
     message: &'a mut Message,
     xid: u32,
     credential: &Credential,
+    minor: u32,
     operations: u32,
 ) -> Writer<'a> {
     let mut writer = message.begin(xid, NFS4, COMPOUND, Some(credential));
-    writer.u32(0).u32(MINOR_VERSION).u32(operations);
+    writer.u32(0).u32(minor).u32(operations);
     writer
 }
 
@@ -355,7 +378,7 @@ fn write_plain(request: &Request<'_>, writer: &mut Writer<'_>, state: &State, pl
 fn write_data(
     file: &FileHandle,
     offset: u64,
-    data: &[u8],
+    data: Payload<'_>,
     stability: Stability,
     writer: &mut Writer<'_>,
     state: &State,
@@ -363,8 +386,36 @@ fn write_data(
 ) {
     writer.u32(WRITE);
     write_stateid(state.stateid(file), file, writer, places);
-    writer.u64(offset).u32(stability as u32).opaque(data);
+    data.write(writer.u64(offset).u32(stability as u32));
     SOME.write(writer.u32(GETATTR));
+}
+
+/// Writes LOCK, by the name of the locks that the file has already, or by that of its open.
+pub(super) fn write_lock(
+    file: &FileHandle,
+    (offset, bytes): (u64, u64),
+    owner: u64,
+    is_reclaim: bool,
+    writer: &mut Writer<'_>,
+    state: &State,
+    places: &mut Places,
+) {
+    writer.u32(LOCK).u32(kind_of_lock(state, file));
+    writer.u32(u32::from(is_reclaim)).u64(offset).u64(bytes);
+    match state.opens().get(file).map(|open| (open.lock, open.stateid)) {
+        Some((Some(lock), _)) => {
+            writer.u32(0);
+            write_stateid(lock, file, writer, places);
+            writer.u32(0);
+        }
+        other => {
+            let open = other.map_or(Stateid::ANONYMOUS, |(_, open)| open);
+            writer.u32(1).u32(0);
+            write_stateid(open, file, writer, places);
+            writer.u32(0);
+            write_owner(owner, writer);
+        }
+    }
 }
 
 fn file_and_attributes(writer: &mut Writer<'_>) {

@@ -10,9 +10,11 @@ use crate::wire::{FileHandle, Malformed, Reader, MAX_HANDLE4_BYTES, MAX_NAME_BYT
 use dyno_files::{Info, SpaceInfo, Stability, Verifier};
 use std::ops::Range;
 
-/// `OPEN_DELEGATE_NONE` and `OPEN_DELEGATE_NONE_EXT`.
+// Kinds of delegations.
 const NO_DELEGATION: u32 = 0;
+const FOR_READING: u32 = 1;
 const NO_DELEGATION_BECAUSE: u32 = 3;
+const MOST_WHO_BYTES: usize = 1024;
 /// Reasons behind which the server says whether it will tell when one can be had.
 const CONTENTION_AND_RESOURCE: [u32; 2] = [1, 2];
 
@@ -74,19 +76,28 @@ pub(crate) struct Opened4 {
     pub(crate) changed_directory: bool,
     /// An exclusive creation has set permissions, and no times stand for its verifier.
     pub(crate) is_furnished: bool,
+    /// A delegation for reading, and whether it is recalled already.
+    pub(crate) delegation: Option<(Stateid, bool)>,
 }
 
-/// Reads those of an open. A delegation was declined: one that is given all the same breaks the protocol, since this client
-/// could not be told to return it.
-pub(crate) fn parse_open(results: &[u8]) -> Result<Opened4, Malformed> {
+/// Reads those of an open. `wants`: a delegation for reading was asked for. One that was declined and is given all the same
+/// breaks the protocol, as one for writing does.
+pub(crate) fn parse_open(results: &[u8], wants: bool) -> Result<Opened4, Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, OPEN)?;
     let stateid = Stateid::parse(&mut reader)?;
     let changed_directory = parse_change(&mut reader)?;
     reader.u32()?; // how locks are kept
     let set = Bitmap::parse(&mut reader)?;
+    let mut delegation = None;
     match reader.u32()? {
         NO_DELEGATION => {}
+        FOR_READING if wants => {
+            delegation = Some((Stateid::parse(&mut reader)?, reader.bool()?));
+            // Who may read without asking: the server checks each READ anyway.
+            reader.bytes(12)?;
+            reader.opaque(MOST_WHO_BYTES)?;
+        }
         NO_DELEGATION_BECAUSE => {
             if CONTENTION_AND_RESOURCE.contains(&reader.u32()?) {
                 reader.bool()?;
@@ -101,6 +112,7 @@ pub(crate) fn parse_open(results: &[u8]) -> Result<Opened4, Malformed> {
         stateid,
         changed_directory,
         is_furnished: is_furnished(set),
+        delegation,
     })
 }
 

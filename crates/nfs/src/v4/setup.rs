@@ -2,14 +2,17 @@
 //! was open before the server was started again (9.6).
 
 use super::attributes::{ALL, LIMITS};
-use super::operation::{begin_compound, write_owner, How4, GETATTR, LOOKUP, OPEN, PUTFH};
+use super::callback::CALLBACK_PROGRAM;
+use super::operation::{begin_compound, write_lock, write_owner, How4, Places, GETATTR, LOOKUP, OPEN, PUTFH};
 use super::results::{expect, parse_attributes, parse_file};
 use super::state::{Access4, Agreed4, State, MOST_SLOTS, SEQUENCE};
 use super::Attributes4;
 use crate::wire::{Credential, FileHandle, Malformed, Message, Reader, Writer};
+use std::ops::Range;
 
 const PUTROOTFH: u32 = 24;
 const EXCHANGE_ID: u32 = 42;
+const BIND_CONN_TO_SESSION: u32 = 41;
 const CREATE_SESSION: u32 = 43;
 const DESTROY_SESSION: u32 = 44;
 const DESTROY_CLIENTID: u32 = 57;
@@ -23,10 +26,14 @@ const CONFIRMED: u32 = 1 << 31;
 const MOST_OPERATIONS_ASKED: u32 = 16;
 /// Asked for to be kept of a reply.
 const KEPT_REPLY_BYTES: u32 = 4096;
-/// Of the back channel, which is not used: no server can do with less.
+/// In the flags of CREATE_SESSION: the connection carries the server's calls, too.
+const CALLS: u32 = 2;
+// Which way a connection is bound: as asked for, and as answered.
+const BOTH_WAYS: u32 = 3;
+const CALLS_ALONE: u32 = 2;
+/// Of the back channel: no server can do with less.
 const BACK_BYTES: u32 = 4096;
 const BACK_SLOTS: u32 = 1;
-const CALLBACK_PROGRAM: u32 = 0x4000_0000;
 
 /// Who asks for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,11 +97,13 @@ impl Channel {
 pub(crate) struct Asked<'a> {
     pub(crate) xid: u32,
     pub(crate) credential: &'a Credential,
+    /// The minor version.
+    pub(crate) minor: u32,
 }
 
 /// Writes a compound of the one operation.
 fn alone(message: &mut Message, asked: Asked<'_>, write: impl FnOnce(&mut Writer<'_>)) {
-    let mut writer = begin_compound(message, asked.xid, asked.credential, 1);
+    let mut writer = begin_compound(message, asked.xid, asked.credential, asked.minor, 1);
     write(&mut writer);
     message.end();
 }
@@ -115,9 +124,11 @@ pub(crate) fn create_session(
     asked: Asked<'_>,
     (client_id, number): (u64, u32),
     fore: &Channel,
+    is_called: bool,
 ) {
     alone(message, asked, |writer| {
-        writer.u32(CREATE_SESSION).u64(client_id).u32(number).u32(0);
+        writer.u32(CREATE_SESSION).u64(client_id).u32(number);
+        writer.u32(if is_called { CALLS } else { 0 });
         fore.write(writer);
         Channel {
             request_bytes: BACK_BYTES,
@@ -129,6 +140,24 @@ pub(crate) fn create_session(
         .write(writer);
         writer.u32(CALLBACK_PROGRAM).u32(1).u32(0); // AUTH_NONE
     });
+}
+
+/// Has another connection carry the server's calls, too. An operation of its own, outside of any slot.
+pub(crate) fn bind_connection(message: &mut Message, asked: Asked<'_>, session: &[u8; 16]) {
+    alone(message, asked, |writer| {
+        writer.u32(BIND_CONN_TO_SESSION).bytes(session);
+        writer.u32(BOTH_WAYS).u32(0);
+    });
+}
+
+/// Reads whether it does, or the status by which that is refused.
+pub(crate) fn parse_bind_connection(results: &[u8]) -> Result<Result<bool, u32>, Malformed> {
+    let mut reader = match results_of(results, BIND_CONN_TO_SESSION)? {
+        Ok(reader) => reader,
+        Err(status) => return Ok(Err(status)),
+    };
+    reader.bytes(16)?;
+    Ok(Ok(matches!(reader.u32()?, BOTH_WAYS | CALLS_ALONE)))
 }
 
 pub(crate) fn destroy_session(message: &mut Message, asked: Asked<'_>, session: &[u8; 16]) {
@@ -151,7 +180,7 @@ fn in_session<'a>(
     slot: u32,
     operations: u32,
 ) -> Writer<'a> {
-    let mut writer = begin_compound(message, asked.xid, asked.credential, operations + 1);
+    let mut writer = begin_compound(message, asked.xid, asked.credential, asked.minor, operations + 1);
     writer.u32(SEQUENCE).bytes(&state.sequence(slot)).u32(0);
     writer
 }
@@ -205,7 +234,7 @@ pub(crate) fn reclaim(
 ) {
     let mut writer = in_session(message, asked, state, slot, 4);
     file.write(writer.u32(PUTFH));
-    access.write(writer.u32(OPEN).u32(0));
+    access.write(false, writer.u32(OPEN).u32(0));
     write_owner(owner, &mut writer);
     How4::Open.write(&mut writer);
     match claim {
@@ -213,6 +242,27 @@ pub(crate) fn reclaim(
         Claim::Anew => writer.u32(4),
     };
     ALL.write(writer.u32(super::operation::GETFH).u32(GETATTR));
+    message.end();
+}
+
+/// Locks a range of a file again, from an offset to an end.
+pub(crate) fn reclaim_lock(
+    message: &mut Message,
+    asked: Asked<'_>,
+    state: &State,
+    slot: u32,
+    (file, range, owner, claim): (&FileHandle, &Range<u64>, u64, Claim),
+) {
+    let mut writer = in_session(message, asked, state, slot, 2);
+    file.write(writer.u32(PUTFH));
+    let bytes = match range.end {
+        u64::MAX => u64::MAX,
+        end => end - range.start,
+    };
+    let is_reclaim = claim == Claim::Previous;
+    let mut places = Places::default(); // nothing is filled in later
+    let range = (range.start, bytes);
+    write_lock(file, range, owner, is_reclaim, &mut writer, state, &mut places);
     message.end();
 }
 
@@ -272,7 +322,7 @@ pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, 
 pub(crate) fn parse_create_session(
     results: &[u8],
     asked: &Channel,
-    client_id: u64,
+    (client_id, minor): (u64, u32),
 ) -> Result<Result<(Agreed4, Channel), u32>, Malformed> {
     let mut reader = match results_of(results, CREATE_SESSION)? {
         Ok(reader) => reader,
@@ -280,7 +330,7 @@ pub(crate) fn parse_create_session(
     };
     let session = reader.bytes(16)?.try_into().map_err(|_| Malformed)?;
     reader.u32()?;
-    reader.u32()?;
+    let flags = reader.u32()?;
     let granted = Channel::parse(&mut reader)?;
     Channel::parse(&mut reader)?;
     // No server may grant more than was asked for (RFC 8881, 18.36.3).
@@ -291,11 +341,13 @@ pub(crate) fn parse_create_session(
         ..granted
     };
     let agreed = Agreed4 {
+        minor,
         client_id,
         session,
         slots: channel.slots,
         kept_reply_bytes: channel.kept_reply_bytes,
         lease_s: 0,
+        is_called: flags & CALLS != 0,
     };
     Ok(Ok((agreed, channel)))
 }

@@ -5,7 +5,9 @@
 //! it is closed with the last of its handles, as Linux's client does it.
 
 use crate::wire::{FileHandle, Malformed, Reader, Writer};
+use dyno_files::LeaseKey;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The most slots that are used: as many as NFSv3's requests under way at once.
 pub(crate) const MOST_SLOTS: u32 = 64;
@@ -16,6 +18,10 @@ const MOST_TAG_BYTES: usize = 1024;
 /// The lease has ended, or the server wants everything reclaimed, as it says behind SEQUENCE.
 const EXPIRED_ALL_STATE_REVOKED: u32 = 0x8;
 const RESTART_RECLAIM_NEEDED: u32 = 0x100;
+/// The server can't call the client (`CB_PATH_DOWN`, `CB_PATH_DOWN_SESSION`, `BACKCHANNEL_FAULT`).
+const NOT_CALLED: u32 = 0x601;
+/// It has taken something away (`ADMIN_STATE_REVOKED`, `RECALLABLE_STATE_REVOKED`).
+const STATE_REVOKED: u32 = 0x60;
 /// A server that says less would have us do nothing but renew it.
 const LEAST_LEASE_S: u32 = 6;
 /// Replies that are kept by the server are no longer than this.
@@ -57,6 +63,12 @@ impl Stateid {
         Ok(Self { version, other })
     }
 
+    /// Reads the one that a message ends with.
+    pub(crate) fn last_of(message: &[u8]) -> Option<Self> {
+        let begin = message.len().checked_sub(16)?;
+        Self::parse(&mut Reader::new(&message[begin..])).ok()
+    }
+
     /// Returns its bytes in a request. With the version 0 it means the server's newest (RFC 8881, 8.2.2).
     pub(crate) fn bytes(&self, version: u32) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -68,6 +80,7 @@ impl Stateid {
 
 /// No delegation is wanted, which saves the server from asking for it back.
 const WANT_NO_DELEGATION: u32 = 0x0400;
+const WANT_READ_DELEGATION: u32 = 0x0100;
 
 /// For what a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,15 +99,22 @@ impl Access4 {
         self.0 & Self::WRITE.0 != 0
     }
 
-    /// Appends it, with nobody kept out.
-    pub(super) fn write(self, writer: &mut Writer<'_>) {
-        writer.u32(self.0 | WANT_NO_DELEGATION).u32(0);
+    /// Appends it, with nobody kept out, and whether a delegation for reading is wanted.
+    pub(super) fn write(self, wants: bool, writer: &mut Writer<'_>) {
+        let wish = if wants {
+            WANT_READ_DELEGATION
+        } else {
+            WANT_NO_DELEGATION
+        };
+        writer.u32(self.0 | wish).u32(0);
     }
 }
 
 /// What a client has agreed on with a server, from which a `State` is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed4 {
+    /// The minor version that is spoken.
+    pub minor: u32,
     /// The server's number for the client.
     pub client_id: u64,
     /// Its name for the session.
@@ -105,6 +125,18 @@ pub struct Agreed4 {
     pub kept_reply_bytes: u32,
     /// After so long without a request it forgets the client.
     pub lease_s: u32,
+    /// It calls the client over the session's connection, and so may delegate files.
+    pub is_called: bool,
+}
+
+/// A file that is delegated for reading: nobody else changes it before the server has called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) stateid: Stateid,
+    /// As whoever keeps the file calls it.
+    pub(crate) key: LeaseKey,
+    /// Whoever keeps the file was told that it ends.
+    pub(crate) is_recalled: bool,
 }
 
 /// A file that is open.
@@ -113,7 +145,10 @@ pub(crate) struct OpenState {
     pub(crate) stateid: Stateid,
     /// Of the byte ranges that are locked, once one was.
     pub(crate) lock: Option<Stateid>,
+    /// Those ranges: from an offset to an end, `u64::MAX` for whatever is beyond.
+    pub(crate) locked: Vec<Range<u64>>,
     pub(crate) access: Access4,
+    pub(crate) delegation: Option<Held>,
     handles: u32,
     /// The change attribute behind our own last change.
     change: u64,
@@ -132,6 +167,13 @@ pub(crate) enum Reply4 {
     NoSession,
 }
 
+/// The slot of a back channel: the number of its last call, and what was answered; nothing while it is carried out.
+#[derive(Debug, Default)]
+pub(crate) struct Back {
+    pub(super) number: u32,
+    pub(super) answer: Vec<u8>,
+}
+
 /// The state of one session.
 #[derive(Debug)]
 pub struct State {
@@ -145,6 +187,11 @@ pub struct State {
     opens: HashMap<FileHandle, OpenState>,
     /// Another session has to be made.
     pub(crate) is_gone: bool,
+    /// The server has said that it can't call the client, or has revoked what it had delegated.
+    pub(crate) is_doubtful: bool,
+    /// How many files are delegated.
+    delegated: usize,
+    back: Back,
     /// When the server has last heard of the client.
     heard_ns: u64,
 }
@@ -161,6 +208,9 @@ impl State {
             limit: slots,
             opens: HashMap::new(),
             is_gone: false,
+            is_doubtful: false,
+            delegated: 0,
+            back: Back::default(),
             heard_ns: 0,
         }
     }
@@ -170,9 +220,10 @@ impl State {
         self.agreed.lease_s = lease_s.max(LEAST_LEASE_S);
     }
 
-    /// Takes over what the last session had open.
+    /// Takes over what the last session had open; what was delegated was so by that session alone.
     pub(crate) fn take_opens(&mut self, opens: HashMap<FileHandle, OpenState>) {
         self.opens = opens;
+        self.drop_delegations();
     }
 
     pub(crate) fn opens(&self) -> &HashMap<FileHandle, OpenState> {
@@ -198,6 +249,64 @@ impl State {
         const NS_PER_S: u64 = 1_000_000_000;
         let lease_ns = u64::from(self.agreed.lease_s) * NS_PER_S;
         self.heard_ns.saturating_add(lease_ns / 3 * 2)
+    }
+
+    /// Returns when the server may have forgotten the client.
+    pub(crate) fn expiry_ns(&self) -> u64 {
+        const NS_PER_S: u64 = 1_000_000_000;
+        self.heard_ns
+            .saturating_add(u64::from(self.agreed.lease_s) * NS_PER_S)
+    }
+
+    /// Returns what is needed to answer a call of the server's.
+    pub(crate) fn callee(&mut self) -> (&mut Back, &Agreed4, &mut HashMap<FileHandle, OpenState>) {
+        (&mut self.back, &self.agreed, &mut self.opens)
+    }
+
+    /// The server can't call the client: it delegates nothing that could be trusted.
+    pub(crate) fn set_uncalled(&mut self) {
+        self.agreed.is_called = false;
+    }
+
+    pub(crate) fn delegated(&self) -> usize {
+        self.delegated
+    }
+
+    pub(crate) fn delegations(&mut self) -> impl Iterator<Item = &mut Held> {
+        self.opens
+            .values_mut()
+            .filter_map(|open| open.delegation.as_mut())
+    }
+
+    /// Notes that an open file is delegated. Refused where it is already, with whether that is by the same name.
+    pub(crate) fn hold(&mut self, file: &FileHandle, stateid: Stateid, key: LeaseKey) -> Result<(), bool> {
+        let open = self.opens.get_mut(file).ok_or(false)?;
+        if let Some(held) = &open.delegation {
+            return Err(held.stateid.other == stateid.other);
+        }
+        open.delegation = Some(Held {
+            stateid,
+            key,
+            is_recalled: false,
+        });
+        self.delegated += 1;
+        Ok(())
+    }
+
+    /// Forgets a delegation, which is given back: of which file, and the server's name for it.
+    pub(crate) fn give_up(&mut self, key: LeaseKey) -> Option<(FileHandle, Stateid)> {
+        let has_it = |open: &OpenState| open.delegation.is_some_and(|held| held.key == key);
+        let (file, open) = self.opens.iter_mut().find(|(_, open)| has_it(open))?;
+        let held = open.delegation.take()?;
+        self.delegated -= 1;
+        Some((*file, held.stateid))
+    }
+
+    pub(crate) fn drop_delegations(&mut self) {
+        for open in self.opens.values_mut() {
+            open.delegation = None;
+        }
+        self.delegated = 0;
     }
 
     pub(crate) fn heard(&mut self, now_ns: u64) {
@@ -283,6 +392,7 @@ impl State {
         let granted = u32::try_from(self.numbers.len()).unwrap_or(MOST_SLOTS);
         self.limit = target.saturating_add(1).clamp(1, granted);
         self.is_gone |= flags & (EXPIRED_ALL_STATE_REVOKED | RESTART_RECLAIM_NEEDED) != 0;
+        self.is_doubtful |= flags & (NOT_CALLED | STATE_REVOKED) != 0;
         Ok(match status {
             DELAY | GRACE => Reply4::Later,
             _ => Reply4::Done(status, reader.position()),
@@ -294,7 +404,9 @@ impl State {
         let state = self.opens.entry(file).or_insert(OpenState {
             stateid,
             lock: None,
+            locked: Vec::new(),
             access,
+            delegation: None,
             handles: 0,
             change,
         });
@@ -306,10 +418,17 @@ impl State {
         state.access = state.access.with(access);
     }
 
-    /// Notes the name that a file has in another session. Its locks are lost.
+    /// Notes the name that a file has in another session, which knows nothing of its locks yet.
     pub(crate) fn reopened(&mut self, file: &FileHandle, stateid: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             (state.stateid, state.lock) = (stateid, None);
+        }
+    }
+
+    /// Notes that a lock of a file could not be had again: its old name stays, by which the server refuses everything.
+    pub(crate) fn lost_locks(&mut self, file: &FileHandle, old: Stateid) {
+        if let Some(state) = self.opens.get_mut(file) {
+            state.lock = Some(old);
         }
     }
 
@@ -320,20 +439,38 @@ impl State {
         }
     }
 
-    /// Counts a handle less. Returns what is to be closed, where it was the last.
-    pub(crate) fn remove_handle(&mut self, file: &FileHandle) -> Option<Stateid> {
+    /// Counts a handle less. Returns what is to be closed, where it was the last, and the delegation to be given back.
+    pub(crate) fn remove_handle(&mut self, file: &FileHandle) -> Option<(Stateid, Option<Stateid>)> {
         let state = self.opens.get_mut(file)?;
         state.handles = state.handles.saturating_sub(1);
         if state.handles > 0 {
             return None;
         }
-        self.opens.remove(file).map(|state| state.stateid)
+        let state = self.opens.remove(file)?;
+        self.delegated -= usize::from(state.delegation.is_some());
+        Some((state.stateid, state.delegation.map(|held| held.stateid)))
     }
 
     /// Notes another name of the locks of a file.
     pub(crate) fn locked(&mut self, file: &FileHandle, lock: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             state.lock = Some(lock);
+        }
+    }
+
+    /// Notes a range of a file that was locked, or is no more where `ends`.
+    pub(crate) fn note_range(&mut self, file: &FileHandle, range: Range<u64>, ends: bool) {
+        let Some(state) = self.opens.get_mut(file) else {
+            return;
+        };
+        let outside = |held: &Range<u64>| {
+            let before = held.start..held.end.min(range.start);
+            let behind = held.start.max(range.end)..held.end;
+            [before, behind].into_iter().filter(|part| !part.is_empty())
+        };
+        state.locked = state.locked.iter().flat_map(outside).collect();
+        if !ends {
+            state.locked.push(range);
         }
     }
 
@@ -362,5 +499,46 @@ impl State {
         if let Some(state) = self.opens.get_mut(file) {
             state.change = change;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ranges that are locked after each of these were locked (true) and unlocked.
+    fn held(changes: &[(Range<u64>, bool)]) -> Vec<Range<u64>> {
+        let mut state = State::new(Agreed4 {
+            minor: 1,
+            client_id: 1,
+            session: [0; 16],
+            slots: 1,
+            kept_reply_bytes: 0,
+            lease_s: 0,
+            is_called: false,
+        });
+        let file = FileHandle::of(&[1]).expect("short");
+        state.opened(file, Stateid::ANONYMOUS, Access4::BOTH, 1);
+        for (range, locks) in changes {
+            state.note_range(&file, range.clone(), !locks);
+        }
+        let mut held = state.opens()[&file].locked.clone();
+        held.sort_by_key(|range| range.start);
+        held
+    }
+
+    #[test]
+    #[allow(clippy::single_range_in_vec_init)] // One range is meant, not what lies in it.
+    fn what_is_locked_again_after_a_restart_is_what_was_locked_and_not_given_back() {
+        assert_eq!(held(&[(0..10, true), (20..30, true)]), [0..10, 20..30]);
+        assert_eq!(held(&[(0..10, true), (5..30, true)]), [0..5, 5..30]);
+        assert_eq!(held(&[(0..10, true), (0..10, true)]), [0..10]);
+        assert_eq!(held(&[(0..10, true), (0..10, false)]), []);
+        assert_eq!(held(&[(0..u64::MAX, true), (4..6, false)]), [0..4, 6..u64::MAX]);
+        assert_eq!(
+            held(&[(0..10, true), (20..30, true), (5..25, false)]),
+            [0..5, 25..30]
+        );
+        assert_eq!(held(&[(0..10, true), (10..20, false)]), [0..10]);
     }
 }

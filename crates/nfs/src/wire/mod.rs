@@ -8,6 +8,7 @@ mod arguments;
 mod attributes;
 mod directory;
 mod mount;
+mod records;
 mod request;
 mod response;
 mod rpc;
@@ -23,15 +24,16 @@ pub use mount::{
     mount, parse_mount, parse_path, parse_port, parse_port_of, port_of, unmount, write_exports, Mounted,
     DUMP, EXPORT, GETPORT, MNT, UMNT, UMNTALL,
 };
-pub use request::{create_verifier, Procedure, Request, MAX_NAME_BYTES};
+pub use records::{Records, Transport};
+pub use request::{create_verifier, Payload, Procedure, Request, MAX_NAME_BYTES};
 pub use response::{
     parse_commit, parse_create, parse_fs_info, parse_fs_stat, parse_get_attributes, parse_lookup, parse_read,
     parse_wcc, parse_write, write_fs_stat, write_path_conf, write_read, Committed, Created, Found, FsInfo,
     Read, Space, Written,
 };
 pub use rpc::{
-    begin_reply, end_reply, reject, Body, Credential, Header, Message, Program, Records, Rejection, AUTH_SYS,
-    MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
+    begin_reply, end_reply, reject, Body, Credential, Header, Message, Program, Rejection, AUTH_SYS, MOUNT,
+    NFS, PORTMAPPER, RECORD_MARK_BYTES,
 };
 pub use xdr::{Reader, Writer};
 

@@ -1,7 +1,7 @@
 //! The two questions before NFS itself: on which port a program is (RFC 1833, portmapper version 2), and the handle of an
 //! export's root (RFC 1813, Appendix I).
 
-use super::{FileHandle, Malformed, Message, Program, Reader, Writer, MOUNT, PORTMAPPER};
+use super::{FileHandle, Malformed, Message, Program, Reader, Transport, Writer, MOUNT, PORTMAPPER};
 use crate::wire::Credential;
 
 /// The portmapper's question for a port.
@@ -16,15 +16,18 @@ pub const UMNT: u32 = 3;
 pub const UMNTALL: u32 = 4;
 /// MOUNT's list of exports.
 pub const EXPORT: u32 = 5;
-const TCP: u32 = 6;
 const MAX_FLAVORS: u32 = 64;
 /// `MNTPATHLEN`.
 const MAX_PATH_BYTES: usize = 1024;
 
-/// Writes the question for a program's port over TCP.
-pub fn port_of(message: &mut Message, xid: u32, program: Program) {
+/// Writes the question for a program's port.
+pub fn port_of(message: &mut Message, xid: u32, program: Program, transport: Transport) {
     let mut writer = message.begin(xid, PORTMAPPER, GETPORT, None);
-    writer.u32(program.0).u32(program.1).u32(TCP).u32(0);
+    writer
+        .u32(program.0)
+        .u32(program.1)
+        .u32(transport.number())
+        .u32(0);
     message.end();
 }
 
@@ -37,14 +40,14 @@ pub fn parse_port(results: &[u8]) -> Result<Option<u16>, Malformed> {
     Ok((port > 0).then_some(port))
 }
 
-/// Reads the arguments of `port_of`: the program and its version; None for another transport than TCP.
+/// Reads the arguments of `port_of`: the program and its version, and the transport; None for one that is not known.
 ///
 /// # Errors
 /// Where they break the format.
-pub fn parse_port_of(arguments: &[u8]) -> Result<Option<Program>, Malformed> {
+pub fn parse_port_of(arguments: &[u8]) -> Result<Option<(Program, Transport)>, Malformed> {
     let mut reader = Reader::new(arguments);
     let program = Program(reader.u32()?, reader.u32()?);
-    Ok((reader.u32()? == TCP).then_some(program))
+    Ok(Transport::of_number(reader.u32()?).map(|transport| (program, transport)))
 }
 
 /// Reads the arguments of `mount` and `unmount`: the path of an export.

@@ -3,7 +3,7 @@
 use super::arguments::{parse_if, How, Node, SetAttributes};
 use super::attributes::{parse_time, write_time};
 use super::{Credential, FileHandle, Malformed, Message, Reader, Time, Writer, NFS};
-use dyno_files::Stability;
+use dyno_files::{PageRun, Stability};
 use dyno_measure::named_enum;
 
 /// Longer than any name that a file system has, and than any path (`PATH_MAX` of Linux).
@@ -39,6 +39,43 @@ named_enum! {
     }
 }
 
+/// The data of a WRITE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// In one piece, to be copied into the message; what is read from a message is always so.
+    Whole(&'a [u8]),
+    /// In pages, which the message shares.
+    Pages(&'a PageRun),
+}
+
+impl Payload<'_> {
+    /// Returns the number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Whole(data) => data.len(),
+            Self::Pages(pages) => pages.len(),
+        }
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends them behind their length, but for what lies in pages: of that the message is told when it ends.
+    pub(crate) fn write(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Whole(data) => writer.opaque(data),
+            Self::Pages(pages) => {
+                let count = u32::try_from(pages.len()).expect("messages are bounded");
+                writer.u32(count).filling(pages.len())
+            }
+        };
+    }
+}
+
 /// One request. Names are of one part, in the directory `at`.
 #[allow(missing_docs)] // Fields: what their names and the variant's line say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +106,7 @@ pub enum Request<'a> {
     Write {
         file: FileHandle,
         offset: u64,
-        data: &'a [u8],
+        data: Payload<'a>,
         stability: Stability,
     },
     /// CREATE.
@@ -137,6 +174,15 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Returns how many bytes of data its answer may bring.
+    #[must_use]
+    pub fn data_bytes(&self) -> usize {
+        match *self {
+            Self::Read { bytes, .. } | Self::List { bytes, .. } => bytes as usize,
+            _ => 0,
+        }
+    }
+
     /// Returns the procedure that it calls.
     #[must_use]
     pub fn procedure(&self) -> Procedure {
@@ -208,7 +254,18 @@ impl<'a> Request<'a> {
     pub fn write(&self, message: &mut Message, xid: u32, credential: &Credential) {
         let mut writer = message.begin(xid, NFS, self.procedure() as u32, Some(credential));
         self.write_arguments(&mut writer);
-        message.end();
+        message.end_with(self.pages(), 0);
+    }
+
+    /// Returns the pages that its data lie in, where they do.
+    pub(crate) fn pages(&self) -> Option<&'a PageRun> {
+        match *self {
+            Self::Write {
+                data: Payload::Pages(pages),
+                ..
+            } => Some(pages),
+            _ => None,
+        }
     }
 
     fn write_arguments(&self, writer: &mut Writer<'_>) {
@@ -246,7 +303,7 @@ impl<'a> Request<'a> {
             } => {
                 file.write(writer);
                 let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
-                writer.u64(offset).u32(count).u32(stability as u32).opaque(data);
+                data.write(writer.u64(offset).u32(count).u32(stability as u32));
             }
             Self::Link { file, at, name } => {
                 file.write(writer);
@@ -378,7 +435,7 @@ impl<'a> Request<'a> {
         Ok(Self::Write {
             file,
             offset,
-            data,
+            data: Payload::Whole(data),
             stability,
         })
     }

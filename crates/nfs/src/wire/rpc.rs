@@ -1,12 +1,13 @@
-//! RPC messages over TCP (RFC 5531): calls with AUTH_SYS, replies, and the records that they travel in.
+//! RPC messages (RFC 5531): calls with AUTH_SYS, and replies. They have a record mark in front, which only TCP sends.
 
 use super::{Malformed, Reader, Writer};
 use crate::status::{Denied, Unaccepted};
+use dyno_files::PageRun;
 use std::ops::Range;
 
 /// The length in front of each fragment of a record, whose highest bit says that it is the last.
 pub const RECORD_MARK_BYTES: usize = 4;
-const LAST_FRAGMENT: u32 = 1 << 31;
+pub(super) const LAST_FRAGMENT: u32 = 1 << 31;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const RPC_VERSION: u32 = 2;
@@ -17,10 +18,6 @@ const MAX_AUTH_BYTES: usize = 400;
 const MAX_MACHINE_BYTES: usize = 255;
 /// `xid` of a message, behind the record mark.
 const XID: Range<usize> = RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4;
-/// Enough for what servers send beside data; several replies are taken at once.
-const FIRST_BYTES: usize = 8192;
-/// Kept behind a large record, so that what follows it comes with the same call.
-const SLACK_BYTES: usize = 4096;
 
 /// A program and its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +43,11 @@ pub struct Credential {
 
 /// A call as it is sent: kept until it is answered, to be sent again where it has to be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Message(Vec<u8>);
+pub struct Message {
+    bytes: Vec<u8>,
+    /// Data that it shares with who keeps them, and where they stand among the bytes.
+    pages: Option<(PageRun, usize)>,
+}
 
 impl Message {
     /// Begins a call of a program's procedure; its arguments are appended to what this returns.
@@ -57,8 +58,8 @@ impl Message {
         procedure: u32,
         credential: Option<&Credential>,
     ) -> Writer<'_> {
-        self.0.clear();
-        let mut writer = Writer(&mut self.0);
+        self.clear();
+        let mut writer = Writer(&mut self.bytes);
         writer.u32(0).u32(xid).u32(CALL).u32(RPC_VERSION);
         writer.u32(program.0).u32(program.1).u32(procedure);
         match credential {
@@ -79,32 +80,74 @@ impl Message {
 
     /// Ends it: one record of one fragment.
     pub fn end(&mut self) {
-        let length = u32::try_from(self.0.len() - RECORD_MARK_BYTES).unwrap_or(u32::MAX);
-        self.0[..RECORD_MARK_BYTES].copy_from_slice(&(LAST_FRAGMENT | length).to_be_bytes());
+        self.end_with(None, 0);
+    }
+
+    /// Ends it with data in pages, if any, in front of what fills them up and of the last `behind` bytes.
+    pub fn end_with(&mut self, pages: Option<&PageRun>, behind: usize) {
+        self.pages = pages.map(|pages| {
+            let filling = pages.len().wrapping_neg() % 4;
+            (pages.clone(), self.bytes.len() - behind - filling)
+        });
+        let length = u32::try_from(self.len() - RECORD_MARK_BYTES).unwrap_or(u32::MAX);
+        self.bytes[..RECORD_MARK_BYTES].copy_from_slice(&(LAST_FRAGMENT | length).to_be_bytes());
+    }
+
+    /// Forgets what it says, and keeps the buffer.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.pages = None;
     }
 
     /// Gives it another number, for a server to take it for another call.
     pub fn renumber(&mut self, xid: u32) {
-        self.0[XID].copy_from_slice(&xid.to_be_bytes());
+        self.bytes[XID].copy_from_slice(&xid.to_be_bytes());
     }
 
-    /// Writes other bytes over those at that place, where it has so many.
+    /// Writes other bytes over those at that place in front of all data, where it has so many.
     pub fn overwrite(&mut self, at: usize, bytes: &[u8]) {
-        if let Some(own) = self.0.get_mut(at..at + bytes.len()) {
+        if let Some(own) = self.bytes.get_mut(at..at + bytes.len()) {
             own.copy_from_slice(bytes);
         }
     }
 
-    /// Returns it as it goes over the wire.
+    /// Returns the number of bytes that go over the wire.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.pages().map_or(0, PageRun::len)
+    }
+
+    /// Whether it says nothing yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Returns it as it goes over the wire, but for data in pages.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
+    }
+
+    /// Returns the pages that its data lie in, where they do.
+    #[must_use]
+    pub fn pages(&self) -> Option<&PageRun> {
+        self.pages.as_ref().map(|(pages, _)| pages)
+    }
+
+    /// Returns it as it goes over the wire, in the pieces in which it lies.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let at = self.pages.as_ref().map_or(self.bytes.len(), |(_, at)| *at);
+        let (head, tail) = self.bytes.split_at(at);
+        let pages = self.pages().into_iter().flat_map(PageRun::pieces);
+        let all = std::iter::once(head).chain(pages).chain([tail]);
+        all.filter(|piece| !piece.is_empty())
     }
 
     /// Returns what it takes of memory.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.0.capacity()
+        self.bytes.capacity()
     }
 }
 
@@ -213,8 +256,8 @@ pub enum Rejection {
     RpcVersion,
     /// It does not believe who asks.
     Denied(Denied),
-    /// It has that program only in this version.
-    ProgramVersion(u32),
+    /// It has that program only in these versions, from the lowest to the highest.
+    ProgramVersions(u32, u32),
     /// It does not carry the call out.
     Unaccepted(Unaccepted),
 }
@@ -247,214 +290,21 @@ pub fn reject(out: &mut Vec<u8>, xid: u32, rejection: Rejection) {
     match rejection {
         Rejection::RpcVersion => writer.u32(1).u32(0).u32(RPC_VERSION).u32(RPC_VERSION),
         Rejection::Denied(reason) => writer.u32(1).u32(1).u32(reason as u32),
-        Rejection::ProgramVersion(version) => {
+        Rejection::ProgramVersions(lowest, highest) => {
             writer.u32(0).u32(AUTH_NONE).u32(0);
             writer
                 .u32(Unaccepted::ProgMismatch as u32)
-                .u32(version)
-                .u32(version)
+                .u32(lowest)
+                .u32(highest)
         }
         Rejection::Unaccepted(reason) => writer.u32(0).u32(AUTH_NONE).u32(0).u32(reason as u32),
     };
     end_reply(out, start);
 }
 
-/// The receive buffer of a connection: bytes as they come are cut into records. What has been taken stays readable until
-/// more room is asked for.
-#[derive(Debug)]
-pub struct Records {
-    buffer: Vec<u8>,
-    /// What came and was not taken: `buffer[start..end]`.
-    start: usize,
-    end: usize,
-    max_record_bytes: usize,
-}
-
-impl Records {
-    /// An empty one that takes records of up to `max_record_bytes`.
-    #[must_use]
-    pub fn new(max_record_bytes: usize) -> Self {
-        Self {
-            buffer: Vec::new(),
-            start: 0,
-            end: 0,
-            max_record_bytes,
-        }
-    }
-
-    /// Takes records of up to `max_record_bytes` from here on.
-    pub fn set_max_record_bytes(&mut self, max_record_bytes: usize) {
-        self.max_record_bytes = max_record_bytes;
-    }
-
-    /// Forgets what came, and keeps the buffer.
-    pub fn clear(&mut self) {
-        (self.start, self.end) = (0, 0);
-    }
-
-    /// Returns what the buffer takes of memory.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.buffer.capacity()
-    }
-
-    /// Gives the buffer's memory back, where nothing in it waits to be taken.
-    pub fn release(&mut self) {
-        if self.start == self.end {
-            self.clear();
-            self.buffer = Vec::new();
-        }
-    }
-
-    /// Returns everything; ranges that were given out count in it.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.buffer
-    }
-
-    /// Returns how many bytes came and were not taken.
-    #[must_use]
-    pub fn waiting_bytes(&self) -> usize {
-        self.end - self.start
-    }
-
-    /// Returns room for what comes next: as much as the fragment under way needs, at least. Ranges that were given out
-    /// before are void afterwards.
-    pub fn room(&mut self) -> &mut [u8] {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        }
-        let first = self.mark(self.start).map_or(0, |(_, length)| length);
-        let under_way = RECORD_MARK_BYTES + first.min(self.max_record_bytes);
-        let wanted = under_way.max(self.end - self.start + 1);
-        if self.start > 0 && self.start + wanted > self.buffer.len() {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        if self.start + wanted > self.buffer.len() {
-            let length = (self.start + wanted + SLACK_BYTES).next_multiple_of(4096);
-            self.buffer.resize(length.max(FIRST_BYTES), 0);
-        }
-        &mut self.buffer[self.end..]
-    }
-
-    /// So many bytes came into `room`.
-    pub fn filled(&mut self, bytes: usize) {
-        self.end = (self.end + bytes).min(self.buffer.len());
-    }
-
-    /// Whether the next record is there as a whole, as far as can be told without taking it.
-    #[must_use]
-    pub fn has_next(&self) -> bool {
-        self.mark(self.start)
-            .is_some_and(|(_, length)| self.end - self.start >= RECORD_MARK_BYTES + length)
-    }
-
-    /// Takes the next record, where it is there as a whole: where it lies in `bytes`.
-    ///
-    /// # Errors
-    /// Where it is longer than the bound, or has a fragment without bytes, of which there could be no end.
-    pub fn next_record(&mut self) -> Result<Option<Range<usize>>, Malformed> {
-        let (mut at, mut whole) = (self.start, 0);
-        loop {
-            let Some((last, length)) = self.mark(at) else {
-                return Ok(None);
-            };
-            whole += length;
-            if whole > self.max_record_bytes || length == 0 {
-                return Err(Malformed);
-            }
-            let next = at + RECORD_MARK_BYTES + length;
-            if next > self.end {
-                return Ok(None);
-            }
-            if last {
-                let begin = self.start;
-                self.start = next;
-                return Ok(Some(self.joined(begin, whole)));
-            }
-            at = next;
-        }
-    }
-
-    /// Moves the fragments of a record together, in front of what follows it.
-    fn joined(&mut self, begin: usize, whole: usize) -> Range<usize> {
-        let first = begin + RECORD_MARK_BYTES;
-        let mut at = begin;
-        let mut to = first;
-        while to < first + whole {
-            let Some((_, length)) = self.mark(at) else { break };
-            let from = at + RECORD_MARK_BYTES;
-            if from != to {
-                self.buffer.copy_within(from..from + length, to);
-            }
-            (at, to) = (from + length, to + length);
-        }
-        first..first + whole
-    }
-
-    fn mark(&self, at: usize) -> Option<(bool, usize)> {
-        let mark = self
-            .buffer
-            .get(at..self.end)?
-            .first_chunk::<RECORD_MARK_BYTES>()?;
-        let mark = u32::from_be_bytes(*mark);
-        Some((mark & LAST_FRAGMENT != 0, (mark & !LAST_FRAGMENT) as usize))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn come(records: &mut Records, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let room = records.room();
-            let count = room.len().min(bytes.len());
-            room[..count].copy_from_slice(&bytes[..count]);
-            records.filled(count);
-            bytes = &bytes[count..];
-        }
-    }
-
-    fn take(records: &mut Records) -> Option<Vec<u8>> {
-        let range = records.next_record().expect("well formed")?;
-        Some(records.bytes()[range].to_vec())
-    }
-
-    #[test]
-    fn fragments_are_joined_wherever_the_stream_is_cut() {
-        let mut stream = Vec::new();
-        Writer(&mut stream).u32(3);
-        stream.extend_from_slice(b"abc\0\0\0\x02de\x80\0\0\x01f\x80\0\0\x02gh\x80\0\0\x04ijkl");
-        for cut in 0..stream.len() {
-            let mut records = Records::new(6);
-            let mut taken = Vec::new();
-            for part in [&stream[..cut], &stream[cut..]] {
-                come(&mut records, part);
-                while let Some(record) = take(&mut records) {
-                    taken.push(record);
-                }
-            }
-            assert_eq!(taken, [&b"abcdef"[..], b"gh", b"ijkl"], "{cut}");
-        }
-    }
-
-    #[test]
-    fn a_record_that_passes_its_bound_is_refused_and_takes_no_memory() {
-        for stream in [
-            &b"\xff\xff\xff\xff"[..],
-            b"\x80\0\0\x07abc",
-            b"\0\0\0\0",
-            b"\0\0\0\x06abcdef\x80\0\0\x01g",
-        ] {
-            let mut records = Records::new(6);
-            come(&mut records, stream);
-            assert_eq!(records.next_record(), Err(Malformed));
-            assert!(records.room().len() < 1 << 20);
-        }
-    }
 
     #[test]
     fn a_call_that_was_written_is_read_and_answered_with_its_number() {
@@ -483,7 +333,7 @@ mod tests {
         for (rejection, body) in [
             (Rejection::RpcVersion, Body::Denied(None)),
             (Rejection::Denied(Denied::TooWeak), Body::Denied(Some(5))),
-            (Rejection::ProgramVersion(3), Body::Unaccepted(2)),
+            (Rejection::ProgramVersions(3, 4), Body::Unaccepted(2)),
             (
                 Rejection::Unaccepted(Unaccepted::GarbageArgs),
                 Body::Unaccepted(4),

@@ -103,8 +103,12 @@ impl Writer<'_> {
     /// Appends bytes of a length that both sides know.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
-        self.0
-            .extend_from_slice(&[0; 3][..bytes.len().wrapping_neg() % 4]);
+        self.filling(bytes.len())
+    }
+
+    /// Appends what fills so many bytes up.
+    pub fn filling(&mut self, bytes: usize) -> &mut Self {
+        self.0.extend_from_slice(&[0; 3][..bytes.wrapping_neg() % 4]);
         self
     }
 

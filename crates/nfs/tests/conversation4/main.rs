@@ -1,9 +1,10 @@
 //! What a client makes of the answers of a server of NFSv4.1, without a socket: slots and their numbers, sessions that are
 //! lost, states of files, and answers that are wrong.
 
+mod delegations;
 mod rig;
 
-use dyno_files::{Call, Disposition, Handle, Reply, Stability};
+use dyno_files::{Call, Disposition, Handle, PageRun, Reply, Stability};
 use dyno_measure::Fault;
 use dyno_nfs::session::Data;
 use proptest::prelude::*;
@@ -26,6 +27,32 @@ fn each_request_has_a_slot_of_its_own_and_each_slot_counts_its_requests() {
     assert!(ended.is_some());
     let third = rig.only();
     assert_eq!((third.slot, third.number), (1, 2));
+}
+
+#[test]
+fn a_write_from_pages_is_the_same_to_the_server() {
+    let data: Vec<u8> = (0..5001).map(|at: u32| (at % 251) as u8).collect();
+    let (offset, stability) = (7, Stability::Unstable);
+    let mut sent = Vec::new();
+    for pages in [None, Some(PageRun::of(&data))] {
+        let mut rig = Rig::new(2);
+        let handle = rig.open("file");
+        match pages {
+            Some(pages) => {
+                let begun = rig.conversation.begin_write(handle, offset, &pages, stability, 0);
+                begun.expect("a session");
+            }
+            None => rig.begin(&Call::Write {
+                handle,
+                offset,
+                data: &data,
+                stability,
+            }),
+        }
+        let (message, _) = rig.conversation.next_departure(0).expect("one is due");
+        sent.push(message.pieces().collect::<Vec<_>>().concat());
+    }
+    assert!(sent[0] == sent[1]);
 }
 
 #[test]
@@ -155,6 +182,37 @@ fn a_lock_that_another_has_is_a_conflict_and_a_name_that_is_not_there_is_an_answ
         .expect("well formed")
         .expect("it has ended");
     assert_eq!(ended.result, Ok(Reply::NotThere));
+}
+
+/// A lock that was under way when the session was lost names what the server had called the file's locks before.
+#[test]
+fn a_lock_that_names_those_of_a_lost_session_is_written_anew_once() {
+    for (answers, is_done) in [
+        (&[BAD_STATEID, 0][..], true),
+        (&[BAD_STATEID, BAD_STATEID], false),
+    ] {
+        let mut rig = Rig::new(4);
+        let handle = rig.open("file");
+        rig.begin(&Call::Lock {
+            handle,
+            offset: 0,
+            bytes: 10,
+        });
+        let lock = rig.only();
+        rig.take(&refused(&lock, BAD_SESSION));
+        assert!(rig.receive().expect("well formed").is_none());
+        rig.conversation.go_on_in(state(ANOTHER, 4));
+        let mut ended = None;
+        for &status in answers {
+            assert!(ended.is_none(), "it goes on");
+            let lock = rig.only();
+            assert_eq!(lock.operation, LOCK);
+            let results = if status == 0 { right(&lock) } else { vec![] };
+            ended = rig.answer(&lock, status, &results).expect("well formed");
+        }
+        let result = ended.expect("it has ended").result;
+        assert_eq!(result.is_ok(), is_done, "{result:?}");
+    }
 }
 
 #[test]

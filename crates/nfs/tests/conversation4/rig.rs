@@ -16,6 +16,7 @@ pub const NOENT: u32 = 2;
 pub const DELAY: u32 = 10_008;
 pub const DENIED: u32 = 10_010;
 pub const OLD_STATEID: u32 = 10_024;
+pub const BAD_STATEID: u32 = 10_025;
 pub const BAD_SESSION: u32 = 10_052;
 pub const RETRY_UNCACHED: u32 = 10_068;
 
@@ -60,11 +61,13 @@ pub struct Rig {
 
 pub fn state(session: [u8; 16], slots: u32) -> State {
     State::new(Agreed4 {
+        minor: 1,
         client_id: 1,
         session,
         slots,
         kept_reply_bytes: 4096,
         lease_s: 60,
+        is_called: true,
     })
 }
 
@@ -74,6 +77,10 @@ impl Rig {
             version: Version::V4_1,
             ..Options::default()
         };
+        Self::with(options, slots)
+    }
+
+    fn with(options: Options, slots: u32) -> Self {
         let mut conversation = Conversation::new(Rc::new(options), 7);
         let agreed = TransferSizes {
             max_read_bytes: 4096,
@@ -87,6 +94,16 @@ impl Rig {
             now_ns: 0,
             target: NO_TARGET - 1,
         }
+    }
+
+    /// One that asks for delegations.
+    pub fn holding() -> Self {
+        let options = Options {
+            version: Version::V4_1,
+            delegations: true,
+            ..Options::default()
+        };
+        Self::with(options, 4)
     }
 
     pub fn begin(&mut self, call: &Call<'_>) {
@@ -246,8 +263,15 @@ pub fn opened(delegation: u32) -> Vec<u8> {
     writer.u32(1).u64(1).u64(2).u32(0); // the directory changed
     writer.u32(2).u32(0).u32(1 << 1); // permissions were set
     writer.u32(delegation);
-    if delegation == 3 {
-        writer.u32(0);
+    match delegation {
+        1 => {
+            writer.u32(1).bytes(&[8; 12]).u32(0);
+            writer.u32(0).u32(0).u32(1).opaque(b"EVERYONE@");
+        }
+        3 => {
+            writer.u32(0);
+        }
+        _ => {}
     }
     writer.u32(GETFH).u32(0).opaque(handle(1).as_bytes());
     attributes(&mut writer, 1);

@@ -11,9 +11,10 @@ mod server;
 mod stage;
 
 use dyno_files::{
-    Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Open, Reply, Stability, Uncached,
+    Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
+    Uncached,
 };
-use dyno_measure::{monotonic_ns, Failure};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_nfs::{NfsTarget, Session};
 use dyno_reactor::{Dialer, Executor};
 use proptest::prelude::*;
@@ -358,4 +359,189 @@ fn survives_a_kill(target: fn(&Ganesha) -> &NfsTarget) {
     let_go.send(()).expect("the client waits");
     client.join().expect("the client goes on");
     assert!(fs::read(server.export().join("outage")).expect("is there") == content());
+}
+
+/// A place of `file` that is locked, or a refusal.
+async fn locks<F: Files>(files: &mut F, offset: u64, data: &[u8]) -> Result<Handle, Failure> {
+    let open = Call::Open(Open {
+        path: "locked",
+        access: Access::ReadWrite,
+        disposition: Disposition::OpenIf,
+        directory: false,
+        delete_on_close: false,
+        ask: Ask::Nothing,
+    });
+    let Reply::Opened { handle, .. } = files.call(&open, &mut |_: &[u8]| {}).await? else {
+        panic!("it is made");
+    };
+    let bytes = data.len() as u64;
+    let lock = Call::Lock {
+        handle,
+        offset,
+        bytes,
+    };
+    files.call(&lock, &mut |_: &[u8]| {}).await?;
+    writes(files, handle, offset, data).await.map(|()| handle)
+}
+
+async fn writes<F: Files>(files: &mut F, handle: Handle, offset: u64, data: &[u8]) -> Result<(), Failure> {
+    let write = Call::Write {
+        handle,
+        offset,
+        data,
+        stability: Stability::File,
+    };
+    files.call(&write, &mut |_: &[u8]| {}).await.map(|_| ())
+}
+
+/// Carries out what a client of a thread of its own does.
+fn client<W: std::future::Future<Output = ()> + 'static>(
+    target: &NfsTarget,
+    work: impl FnOnce(Patient<Uncached<Session>>) -> W,
+) {
+    target.enter().expect("root may");
+    let executor = Executor::new().expect("an epoll instance");
+    executor.spawn(work(Patient {
+        files: Uncached::new(session(&executor, target)),
+        executor: executor.clone(),
+    }));
+    run(&executor);
+}
+
+#[test]
+fn a_lock_outlives_a_server_that_is_killed_and_another_client_never_gets_it() {
+    let grace = "Graceless = false; Lease_Lifetime = 10; Grace_Period = 60;";
+    let Some(mut server) = Ganesha::start_with(grace) else {
+        return;
+    };
+    let (target, other) = (server.v4.clone(), server.v4.clone());
+    let (tell, told) = mpsc::channel();
+    let (let_go, wait) = mpsc::channel();
+    let (done, until_done) = mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        client(&target, |mut files| async move {
+            files.connect().await.expect("a session");
+            let handle = locks(&mut files, 100, b"before").await.expect("nobody has it");
+            tell.send(()).expect("the test waits");
+            wait.recv().expect("the test says so");
+            writes(&mut files, handle, 106, b" after")
+                .await
+                .expect("it has it still");
+            until_done.recv().expect("the test says so");
+            let offset = 100;
+            let bytes = 6;
+            let unlock = Call::Unlock {
+                handle,
+                offset,
+                bytes,
+            };
+            files
+                .call(&unlock, &mut |_: &[u8]| {})
+                .await
+                .expect("by its new name");
+            files.finish().await.expect("a session");
+        });
+    });
+    told.recv().expect("the client has the lock");
+    let (say, said) = mpsc::channel();
+    let (go, goes) = mpsc::channel();
+    let rival = std::thread::spawn(move || {
+        client(&other, |mut files| async move {
+            files.connect().await.expect("a session");
+            say.send(()).expect("the test waits");
+            goes.recv().expect("the test says so");
+            let refused = locks(&mut files, 103, b"mine").await;
+            assert_eq!(refused.map_err(|failure| failure.fault), Err(Fault::LockConflict));
+            locks(&mut files, 200, b"free")
+                .await
+                .expect("nobody has this part");
+            files.finish().await.expect("a session");
+        });
+    });
+    said.recv().expect("the rival has a session");
+    server.kill_and_start_again();
+    go.send(()).expect("the rival waits");
+    let_go.send(()).expect("the client waits");
+    rival.join().expect("the rival is kept out");
+    done.send(()).expect("the client waits");
+    holder.join().expect("the client goes on");
+    let content = fs::read(server.export().join("locked")).expect("is there");
+    assert!(content[100..].starts_with(b"before after"), "{content:?}");
+}
+
+#[test]
+fn without_a_time_of_grace_a_lock_that_another_client_has_got_is_lost_and_nothing_is_written_without_it() {
+    let Some(mut server) = Ganesha::start() else {
+        return;
+    };
+    let (target, other) = (server.v4.clone(), server.v4.clone());
+    let (tell, told) = mpsc::channel();
+    let (let_go, wait) = mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        client(&target, |mut files| async move {
+            files.connect().await.expect("a session");
+            let handle = locks(&mut files, 0, b"mine").await.expect("nobody has it");
+            tell.send(()).expect("the test waits");
+            wait.recv().expect("the test says so");
+            let written = writes(&mut files, handle, 0, b"lost").await;
+            assert!(written.is_err(), "another client has the lock");
+            files
+                .call(&Call::Close { handle }, &mut |_: &[u8]| {})
+                .await
+                .expect("it can be closed");
+            let refused = locks(&mut files, 0, b"mine").await;
+            assert_eq!(refused.map_err(|failure| failure.fault), Err(Fault::LockConflict));
+            locks(&mut files, 10, b"free").await.expect("all else goes on");
+            files.finish().await.expect("a session");
+        });
+    });
+    told.recv().expect("the client has the lock");
+    let (say, said) = mpsc::channel();
+    let (done, until_done) = mpsc::channel();
+    let (go, goes) = mpsc::channel();
+    let rival = std::thread::spawn(move || {
+        client(&other, |mut files| async move {
+            files.connect().await.expect("a session");
+            say.send(()).expect("the test waits");
+            goes.recv().expect("the test says so");
+            locks(&mut files, 0, b"his").await.expect("he is the first");
+            say.send(()).expect("the test waits");
+            until_done.recv().expect("the test says so");
+            files.finish().await.expect("a session");
+        });
+    });
+    said.recv().expect("the rival has a session");
+    server.kill_and_start_again();
+    go.send(()).expect("the rival waits");
+    said.recv().expect("the rival has the lock");
+    let_go.send(()).expect("the client waits");
+    holder.join().expect("the client is kept out");
+    done.send(()).expect("the rival waits");
+    rival.join().expect("the rival goes on");
+    let content = fs::read(server.export().join("locked")).expect("is there");
+    assert!(content.starts_with(b"hise"), "{content:?}");
+}
+
+#[test]
+fn nfsv4_2_is_spoken_where_the_server_has_it_and_4_1_where_it_has_not() {
+    for (lines, spoken) in [("Minor_Versions = 1, 2;", "4.2"), ("Minor_Versions = 1;", "4.1")] {
+        let lines = format!("Graceless = true; {lines}");
+        let Some(server) = Ganesha::start_with(&lines) else {
+            return;
+        };
+        let target = server.open("4.2");
+        let checking = std::thread::spawn(move || {
+            client(&target, move |mut files| async move {
+                files.connect().await.expect("a session");
+                assert_eq!(files.files.client().version().name(), spoken);
+                locks(&mut files, 0, b"written").await.expect("all of it works");
+                files.finish().await.expect("a session");
+            });
+        });
+        checking.join().expect("it is spoken");
+        assert_eq!(
+            fs::read(server.export().join("locked")).expect("is there"),
+            b"written"
+        );
+    }
 }

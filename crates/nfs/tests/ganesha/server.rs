@@ -28,8 +28,13 @@ pub struct Ganesha {
 }
 
 impl Ganesha {
-    /// None where it can't be had, which is said.
+    /// One that grants nothing to those that had something before a restart. None where it can't be had, which is said.
     pub fn start() -> Option<Self> {
+        Self::start_with("Graceless = true;")
+    }
+
+    /// One with these lines in the block `NFSv4` of its configuration.
+    pub fn start_with(lines: &str) -> Option<Self> {
         let installed = ["ganesha.nfsd", "rpcbind", "unshare", "ip"].map(is_installed);
         if installed.contains(&false) || !rustix::process::geteuid().is_root() {
             eprintln!("skipped: Ganesha, rpcbind, unshare or ip is not installed, or this is not root");
@@ -41,7 +46,7 @@ impl Ganesha {
         let directory = std::env::temp_dir().join(directory);
         fs::create_dir_all(directory.join("export")).expect("a directory");
         chown(directory.join("export"), Some(NOBODY), Some(NOBODY)).expect("allowed");
-        fs::write(directory.join("ganesha.conf"), configuration(&directory)).expect("a file");
+        fs::write(directory.join("ganesha.conf"), configuration(&directory, lines)).expect("a file");
         fs::write(directory.join("run.sh"), script(&directory)).expect("a file");
         let log = fs::File::create(directory.join("log")).expect("a file");
         let process = Command::new("unshare")
@@ -63,6 +68,11 @@ impl Ganesha {
             process,
             started,
         })
+    }
+
+    /// Its export by another version.
+    pub fn open(&self, version: &str) -> NfsTarget {
+        wait_for_target(&self.directory, self.process.id(), version)
     }
 
     /// What clients see as the export's root, from the server's side.
@@ -138,14 +148,14 @@ while read -r word; do kill -9 $server; wait $server; start; done
     )
 }
 
-fn configuration(directory: &Path) -> String {
+fn configuration(directory: &Path, lines: &str) -> String {
     let at = directory.display();
     format!(
         "NFS_CORE_PARAM {{
   NFS_Protocols = 3, 4; NFS_Port = 2049; MNT_Port = 20048; mount_path_pseudo = true;
   Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false;
 }}
-NFSv4 {{ RecoveryRoot = \"{at}\"; Graceless = true; }}
+NFSv4 {{ RecoveryRoot = \"{at}\"; {lines} }}
 EXPORT {{
   Export_Id = 1; Path = \"{at}/export\"; Pseudo = /export; Protocols = 3, 4; Transports = TCP; Access_Type = RW;
   SecType = sys; Squash = All_Squash; Anonymous_Uid = {NOBODY}; Anonymous_Gid = {NOBODY};

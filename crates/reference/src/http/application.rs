@@ -6,7 +6,6 @@
 
 use super::documents::{Document, Place, HTML, TEXT};
 use super::opening::Status;
-use super::request::Request;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,14 +20,27 @@ pub(crate) struct Application {
     forms: AtomicU64,
 }
 
+/// What of a request the application looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wish<'a> {
+    /// Of a POST.
+    pub(crate) body: Option<&'a [u8]>,
+    /// The header `Cookie`; empty where there is none.
+    pub(crate) cookie: &'a [u8],
+    /// The header `X-Key`; empty where there is none.
+    pub(crate) key: &'a [u8],
+}
+
 impl Application {
-    pub(crate) fn answer(&self, place: Place, request: &Request<'_>) -> Document {
-        match (place, request.body) {
+    pub(crate) fn answer(&self, place: Place, wish: Wish<'_>) -> Document {
+        match (place, wish.body) {
             (Place::LogIn, None) => self.form(),
             (Place::LogIn, Some(body)) => self.log_in(body),
-            (Place::Account, _) => self.for_user(request, |name| self.account(name)),
+            (Place::Account, _) => self.for_user(wish.cookie, |name| self.account(name)),
             (Place::Orders, None) => status(Status::MethodNotAllowed),
-            (Place::Orders, Some(body)) => self.for_user(request, |name| self.order(name, request.key, body)),
+            (Place::Orders, Some(body)) => {
+                self.for_user(wish.cookie, |name| self.order(name, wish.key, body))
+            }
         }
     }
 
@@ -73,16 +85,17 @@ impl Application {
         }
         let name = String::from_utf8_lossy(&user);
         let cookie = self.digest("cookie", &name);
-        let fields = format!(
-            "Location: /app/account?user={name}\r\nSet-Cookie: lang=en; Path=/app\r\nSet-Cookie: sid={name}.{cookie}; \
-             Path=/app; HttpOnly\r\n"
-        );
-        Document::with_fields(Status::Found, TEXT, &fields, b"")
+        let fields = vec![
+            ("Location", format!("/app/account?user={name}")),
+            ("Set-Cookie", "lang=en; Path=/app".to_owned()),
+            ("Set-Cookie", format!("sid={name}.{cookie}; Path=/app; HttpOnly")),
+        ];
+        Document::with_fields(Status::Found, TEXT, fields, b"")
     }
 
     /// What `answer` says to the user whose cookie came, or 401.
-    fn for_user(&self, request: &Request<'_>, answer: impl FnOnce(&str) -> Document) -> Document {
-        let cookies = request.cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    fn for_user(&self, cookie: &[u8], answer: impl FnOnce(&str) -> Document) -> Document {
+        let cookies = cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let sid = cookies.filter_map(|pair| pair.strip_prefix(b"sid=")).next();
         let sid = sid.and_then(|sid| std::str::from_utf8(sid).ok());
         match sid.and_then(|sid| sid.split_once('.')) {

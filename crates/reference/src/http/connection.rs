@@ -193,7 +193,7 @@ impl<'a> Connection<'a> {
                     }
                     Resource::Application(place) => {
                         let application = &self.worker.shared.application;
-                        Step::Page(application.answer(*place, &request), request.ask)
+                        Step::Page(application.answer(*place, request.wish), request.ask)
                     }
                     resource => Step::Answer(resource, request.ask),
                 };

@@ -38,6 +38,8 @@ pub(crate) struct Door {
 pub(crate) struct Document {
     pub(crate) status: Status,
     pub(crate) content_type: &'static str,
+    /// Further fields of the head, by name.
+    pub(crate) fields: Vec<(&'static str, String)>,
     /// From the first field that belongs to the document to the end of its body: one buffer, sent in one call.
     bytes: Bytes,
     body_at: usize,
@@ -46,21 +48,27 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn new(status: Status, content_type: &'static str, body: &[u8]) -> Self {
         // RFC 9110, section 15.5.6: a 405 says which methods there are.
-        let allow = if status == Status::MethodNotAllowed {
-            "Allow: GET, HEAD\r\n"
-        } else {
-            ""
-        };
-        Self::with_fields(status, content_type, allow, body)
+        let allow = (status == Status::MethodNotAllowed).then(|| ("Allow", "GET, HEAD".to_owned()));
+        Self::with_fields(status, content_type, allow.into_iter().collect(), body)
     }
 
-    /// `fields`: further lines of the head.
-    pub(crate) fn with_fields(status: Status, content_type: &'static str, fields: &str, body: &[u8]) -> Self {
+    /// `fields`: further ones of the head, by name.
+    pub(crate) fn with_fields(
+        status: Status,
+        content_type: &'static str,
+        fields: Vec<(&'static str, String)>,
+        body: &[u8],
+    ) -> Self {
         let length = body.len();
-        let head = format!("{fields}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
+        let further: String = fields
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        let head = format!("{further}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
         Self {
             status,
             content_type,
+            fields,
             bytes: [head.as_bytes(), body].concat().into(),
             body_at: head.len(),
         }

@@ -1,11 +1,12 @@
 //! HTTP/2, by the `h2` crate: a reading of the protocol that the generator does not share. After the client's preface on a
 //! connection in the clear, or where ALPN chose it.
 //!
-//! The same documents and counts as HTTP/1. Faults are of HTTP/1 alone: a server that has one speaks no HTTP/2.
+//! The same documents, application and counts as HTTP/1. Faults are of HTTP/1 alone: a server that has one speaks no HTTP/2.
 
-use super::documents::{Document, Door, Resource};
+use super::application::Wish;
+use super::documents::{Document, Door, Place, Resource};
 use super::opening::Status;
-use super::request::path;
+use super::request::{path, MAX_BODY_BYTES};
 use super::wire::{Wire, LATE};
 use super::worker::Worker;
 use bytes::Bytes;
@@ -13,7 +14,8 @@ use dyno_measure::Failure;
 use dyno_reactor::Socket;
 use dyno_tls::{Arrived, Channel, Flow, ServerSide};
 use h2::server::{Builder, SendResponse};
-use http::{header, Method, Request, Response, StatusCode};
+use h2::RecvStream;
+use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -38,19 +40,61 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, doo
     // A client that leaves or breaks a rule is nothing to report: the generator counts failures on its own side.
     while let Some(Ok((request, respond))) = connection.accept().await {
         worker.renew_patience();
-        answer(&worker, &request, respond, door);
+        if request.body().is_end_stream() {
+            answer(&worker, &request, &[], respond, door);
+        } else {
+            // Its body may be long in coming, and the other streams don't wait for it. The connection's end ends it, too.
+            worker
+                .executor
+                .spawn(answer_with_body(worker.clone(), request, respond, door));
+        }
     }
 }
 
+/// Answers a request once its body is there.
+async fn answer_with_body(
+    worker: Rc<Worker>,
+    mut request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    door: Door,
+) {
+    let mut body = Vec::new();
+    while let Some(part) = request.body_mut().data().await {
+        let Ok(part) = part else { return };
+        if body.len() + part.len() > MAX_BODY_BYTES {
+            let refusal = worker.shared.site.refusal(Status::ContentTooLarge);
+            return send(&worker, &mut respond, refusal, false, true);
+        }
+        body.extend_from_slice(&part);
+        let window = request.body_mut().flow_control();
+        if window.release_capacity(part.len()).is_err() {
+            return;
+        }
+    }
+    answer(&worker, &request, &body, respond, door);
+}
+
 /// Answers at once: every body is in memory, and `h2` keeps what the client's window has no room for.
-fn answer<T>(worker: &Worker, request: &Request<T>, mut respond: SendResponse<Bytes>, door: Door) {
-    let head_only = match *request.method() {
-        Method::GET => false,
-        Method::HEAD => true,
-        _ => return send(worker, &mut respond, refusal(worker), false, true),
+fn answer<T>(
+    worker: &Worker,
+    request: &Request<T>,
+    body: &[u8],
+    mut respond: SendResponse<Bytes>,
+    door: Door,
+) {
+    let site = &worker.shared.site;
+    let at = path(request.uri().path().as_bytes());
+    let (head_only, posted) = match *request.method() {
+        Method::GET => (false, None),
+        Method::HEAD => (true, None),
+        Method::POST if site.takes_posts(at) => (false, Some(body)),
+        _ => {
+            let refusal = site.refusal(Status::MethodNotAllowed);
+            return send(worker, &mut respond, refusal, false, true);
+        }
     };
     let made;
-    let (document, counts) = match worker.shared.site.at(path(request.uri().path().as_bytes())) {
+    let (document, counts) = match site.at(at) {
         Resource::Document(document) => (document, true),
         Resource::Page => {
             let query = request.uri().query().unwrap_or_default();
@@ -62,8 +106,10 @@ fn answer<T>(worker: &Worker, request: &Request<T>, mut respond: SendResponse<By
             );
             (&made, true)
         }
-        // It is made of the fields of a request of HTTP/1.
-        Resource::Application(_) => (worker.shared.site.refusal(Status::NotFound), true),
+        Resource::Application(place) => {
+            made = from_application(worker, *place, request.headers(), posted);
+            (&made, true)
+        }
         Resource::Extra(document) => (document, false),
         Resource::RequestCount => {
             made = Document::text(&worker.shared.requests().to_string());
@@ -73,8 +119,20 @@ fn answer<T>(worker: &Worker, request: &Request<T>, mut respond: SendResponse<By
     send(worker, &mut respond, document, head_only, counts);
 }
 
-fn refusal(worker: &Worker) -> &Document {
-    worker.shared.site.refusal(Status::MethodNotAllowed)
+fn from_application(worker: &Worker, place: Place, fields: &HeaderMap, body: Option<&[u8]>) -> Document {
+    // Cookies may come in several fields (RFC 9113, section 8.2.3).
+    let cookies = fields.get_all(header::COOKIE).iter();
+    let cookie = cookies
+        .map(HeaderValue::as_bytes)
+        .collect::<Vec<_>>()
+        .join(&b"; "[..]);
+    let key = fields.get("x-key").map_or(&[][..], HeaderValue::as_bytes);
+    let wish = Wish {
+        body,
+        cookie: &cookie,
+        key,
+    };
+    worker.shared.application.answer(place, wish)
 }
 
 fn send(
@@ -90,16 +148,15 @@ fn send(
         StatusCode::from_u16(document.status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let fields = response.headers_mut();
     fields.insert(header::DATE, worker.date());
-    fields.insert(
-        header::SERVER,
-        header::HeaderValue::from_static(super::opening::SOFTWARE),
-    );
-    if document.status == Status::MethodNotAllowed {
-        fields.insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+    fields.insert(header::SERVER, HeaderValue::from_static(super::opening::SOFTWARE));
+    for (name, value) in &document.fields {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value.parse()) {
+            fields.append(name, value);
+        }
     }
     fields.insert(
         header::CONTENT_TYPE,
-        header::HeaderValue::from_static(document.content_type),
+        HeaderValue::from_static(document.content_type),
     );
     fields.insert(header::CONTENT_LENGTH, body.len().into());
     let ends = head_only || body.is_empty();

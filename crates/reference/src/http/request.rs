@@ -2,6 +2,7 @@
 //!
 //! Not for: what is at the path (`documents.rs`). Percent-encoding is not decoded: no document has such a path.
 
+use super::application::Wish;
 use super::opening::{Persistence, Status};
 use httparse::{Error, Header};
 use std::mem::MaybeUninit;
@@ -12,7 +13,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) const MAX_HEAD_BYTES: usize = 8192;
 const MAX_FIELDS: usize = 64;
 /// A body may be this long.
-const MAX_BODY_BYTES: usize = 4096;
+pub(crate) const MAX_BODY_BYTES: usize = 4096;
 
 /// A request that can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +23,7 @@ pub(crate) struct Request<'a> {
     /// Empty where there is none.
     pub(crate) query: &'a [u8],
     pub(crate) ask: Ask,
-    /// Of a POST.
-    pub(crate) body: Option<&'a [u8]>,
-    /// The header `Cookie`; empty where there is none.
-    pub(crate) cookie: &'a [u8],
-    /// The header `X-Key`; empty where there is none.
-    pub(crate) key: &'a [u8],
+    pub(crate) wish: Wish<'a>,
 }
 
 /// What a request asks for beside its path.
@@ -90,7 +86,10 @@ fn with_body<'a>(
     };
     Parsed::Whole {
         request: Request {
-            body: body_bytes.map(|_| body),
+            wish: Wish {
+                body: body_bytes.map(|_| body),
+                ..request.wish
+            },
             ..request
         },
         length,
@@ -134,9 +133,11 @@ fn judge<'a>(
                 Persistence::Close
             },
         },
-        body: None,
-        cookie: fields.cookie,
-        key: fields.key,
+        wish: Wish {
+            body: None,
+            cookie: fields.cookie,
+            key: fields.key,
+        },
     };
     Ok((request, fields.body_bytes.filter(|_| posts)))
 }
@@ -211,7 +212,10 @@ mod tests {
     fn a_post_is_read_with_its_body_where_a_path_takes_it() {
         let post = "POST /form?a HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\nContent-Length: 3\r\n\r\nabc";
         let request = whole(post);
-        assert_eq!((request.body, request.cookie), (Some(&b"abc"[..]), &b"a=b"[..]));
+        assert_eq!(
+            (request.wish.body, request.wish.cookie),
+            (Some(&b"abc"[..]), &b"a=b"[..])
+        );
         assert_eq!(parse(&post.as_bytes()[..post.len() - 1], posts), Parsed::Partial);
         for (field, status) in [
             ("Content-Length: 4097", Status::ContentTooLarge),

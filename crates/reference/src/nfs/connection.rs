@@ -6,9 +6,12 @@ use super::dialogue::{After, Dialogue};
 use super::fault::Kind;
 use super::host::Host;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_nfs::wire::Records;
+use dyno_nfs::wire::{Records, Transport};
 use dyno_reactor::{Executor, Socket};
+use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// A write of the most that is taken, and what is around it.
 const MOST_RECORD_BYTES: usize = (1 << 20) + 16_384;
@@ -17,6 +20,9 @@ const MOST_WAITING_BYTES: usize = 256 << 10;
 /// Calls in a row after which the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
 const NS_PER_MS: u64 = 1_000_000;
+/// As `NFSD_DELEGRETURN_TIMEOUT` of Linux.
+const WAIT_NS: u64 = 30 * NS_PER_MS;
+const LOOK_AGAIN_NS: u64 = NS_PER_MS / 2;
 /// What a wait without a deadline would end with.
 const NEVER: Fault = Fault::ResponseTimeout;
 
@@ -27,7 +33,7 @@ pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, t
     let connection = Connection {
         socket,
         executor,
-        dialogue: Dialogue::new(host, thread),
+        dialogue: Dialogue::new(host, thread, Transport::Tcp),
         records: Records::new(MOST_RECORD_BYTES),
         out: Vec::new(),
         delay_ns: delay.map_or(0, |fault| u64::from(fault.value) * NS_PER_MS),
@@ -49,7 +55,7 @@ impl Connection {
         let (mut more_is_there, mut receives) = (true, 0_u32);
         loop {
             if !more_is_there {
-                self.socket.readable(NEVER).await?;
+                self.wait().await?;
             }
             let room = self.records.room();
             let room_bytes = room.len();
@@ -73,12 +79,24 @@ impl Connection {
         }
     }
 
+    /// Waits until something comes, or the client is to be called.
+    async fn wait(&mut self) -> Result<(), Failure> {
+        let line = self.dialogue.line();
+        poll_fn(|context| match line.poll_rung(context) {
+            true => Poll::Ready(Ok(())),
+            false => self.socket.poll_readable(context, NEVER),
+        })
+        .await?;
+        if line.is_bound() {
+            self.dialogue.write_calls(&mut self.out);
+        }
+        Ok(())
+    }
+
     /// Answers every record that is there.
     async fn carry_out(&mut self) -> Result<After, Failure> {
         while let Some(range) = self.records.next_record()? {
-            let after = self
-                .dialogue
-                .answer(&self.records.bytes()[range], &mut self.out)?;
+            let after = self.answer(range).await?;
             if after == After::Close {
                 self.send().await?;
                 return Ok(after);
@@ -89,6 +107,26 @@ impl Connection {
         }
         self.send().await?;
         Ok(After::GoOn)
+    }
+
+    /// Answers a call. Who is in the way of a delegation waits a little for it to be given back, as with Linux's server: most
+    /// clients are quicker than the pause of one that is told to come again.
+    async fn answer(&mut self, range: Range<usize>) -> Result<After, Failure> {
+        let record = &self.records.bytes()[range];
+        let mut after = self.dialogue.answer_or_wait(record, &mut self.out)?;
+        if after != After::Wait {
+            return Ok(after);
+        }
+        let until_ns = monotonic_ns() + WAIT_NS;
+        while after == After::Wait {
+            let now_ns = monotonic_ns();
+            self.executor.sleep_until(now_ns + LOOK_AGAIN_NS).await;
+            after = match now_ns < until_ns {
+                true => self.dialogue.answer_or_wait(record, &mut self.out)?,
+                false => self.dialogue.answer(record, &mut self.out)?,
+            };
+        }
+        Ok(after)
     }
 
     async fn send(&mut self) -> Result<(), Failure> {

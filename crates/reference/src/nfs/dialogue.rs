@@ -6,17 +6,27 @@ pub use super::misbehaviour::After;
 use super::misbehaviour::{spoil, Strikes, REPLY_HEAD_BYTES};
 use super::options::Options;
 use super::procedures::{is_repeatable, words_of_refusal, Asked};
-use super::programs::{answer_mount, answer_portmapper};
+use super::programs::{answer_mount, answer_portmapper, NFS4};
+use super::state4::back::Line;
+use super::v4::answer_compound;
 use super::volume::{Caller, Refused};
 use dyno_measure::monotonic_ns;
+use dyno_nfs::session::MOST_UDP_BYTES;
 use dyno_nfs::status::{Denied, Status, Unaccepted};
 use dyno_nfs::wire::{
-    begin_reply, end_reply, reject, Header, Malformed, Procedure, Program, Rejection, Request, Writer, MOUNT,
-    NFS, PORTMAPPER,
+    begin_reply, end_reply, reject, Header, Malformed, Procedure, Program, Reader, Rejection, Request,
+    Transport, Writer, MOUNT, NFS, PORTMAPPER,
 };
 use std::io;
 use std::sync::Arc;
 
+// Procedures of NFSv4.
+const NULL: u32 = 0;
+const COMPOUND: u32 = 1;
+const MOST_TAG_BYTES: usize = 1024;
+/// The arguments of SEQUENCE.
+const SEQUENCE_BYTES: usize = 32;
+const PUTFH: u32 = 22;
 /// Who does not say who he is (AUTH_NONE): nobody, as Linux has it.
 const NOBODY: (u32, u32) = (65_534, 65_534);
 
@@ -26,14 +36,26 @@ pub struct Dialogue {
     host: Arc<Host>,
     thread: usize,
     strikes: Strikes,
+    /// What carries it: over UDP transfers are smaller, and there is no NFSv4.
+    transport: Transport,
+    /// Who is in the way of a delegation may wait a little, before it is told to come again.
+    is_patient: bool,
+    /// What the call is struck by that is answered again: it counts once.
+    again: Option<Option<Kind>>,
+    /// What those know it by that have to call its client.
+    line: Arc<Line>,
 }
 
 impl Dialogue {
-    pub(super) fn new(host: Arc<Host>, thread: usize) -> Self {
+    pub(super) fn new(host: Arc<Host>, thread: usize, transport: Transport) -> Self {
         Self {
+            transport,
             strikes: Strikes::new(host.options.fault),
             host,
             thread,
+            is_patient: false,
+            again: None,
+            line: Arc::default(),
         }
     }
 
@@ -44,8 +66,16 @@ impl Dialogue {
     pub fn alone(options: &Options) -> io::Result<Self> {
         match options.problem() {
             Some(problem) => Err(io::Error::new(io::ErrorKind::InvalidInput, problem)),
-            None => Ok(Self::new(Host::new(options)?, 0)),
+            None => Ok(Self::new(Host::new(options)?, 0, Transport::Tcp)),
         }
+    }
+
+    /// The same, but where the call is in the way of a delegation, there is no reply yet (`After::Wait`).
+    pub(super) fn answer_or_wait(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
+        self.is_patient = true;
+        let after = self.answer(record, out);
+        self.is_patient = false;
+        after
     }
 
     /// Carries out the call of a record and appends the reply, with its record mark, to `out`.
@@ -53,6 +83,11 @@ impl Dialogue {
     /// # Errors
     /// Where it is no call: the connection can't go on.
     pub fn answer(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
+        if self.line.is_bound() && is_reply(record) {
+            self.host.take_answer(&self.line, record)?;
+            self.write_calls(out);
+            return Ok(After::GoOn);
+        }
         let (xid, header) = Header::parse(record)?;
         let header = match header {
             Ok(header) => header,
@@ -65,13 +100,18 @@ impl Dialogue {
         let (host, procedure) = (&self.host, header.procedure);
         match header.program {
             NFS => return Ok(self.answer_nfs(xid, &header, record, out)),
+            NFS4 if self.transport == Transport::Tcp => {
+                return Ok(self.answer_nfs4(xid, &header, record, out))
+            }
             MOUNT => answer_mount(host, xid, procedure, arguments, out),
             PORTMAPPER => answer_portmapper(host, xid, procedure, arguments, out),
             Program(number, _) => {
                 let served = [NFS, MOUNT, PORTMAPPER];
                 let other = served.into_iter().find(|program| program.0 == number);
                 let rejection = match other {
-                    Some(Program(_, version)) => Rejection::ProgramVersion(version),
+                    Some(NFS) if self.transport == Transport::Udp => Rejection::ProgramVersions(NFS.1, NFS.1),
+                    Some(NFS) => Rejection::ProgramVersions(NFS.1, NFS4.1),
+                    Some(Program(_, version)) => Rejection::ProgramVersions(version, version),
                     None => Rejection::Unaccepted(Unaccepted::ProgUnavail),
                 };
                 reject(out, xid, rejection);
@@ -80,26 +120,98 @@ impl Dialogue {
         Ok(After::GoOn)
     }
 
+    /// What those know the connection by that have to call its client.
+    pub(super) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// Appends the calls to its client that are due.
+    pub(super) fn write_calls(&self, out: &mut Vec<u8>) {
+        self.host.write_calls(&self.line, out);
+    }
+
     fn answer_nfs(&mut self, xid: u32, header: &Header, record: &[u8], out: &mut Vec<u8>) -> After {
         let unaccepted = |out: &mut Vec<u8>, reason| reject(out, xid, Rejection::Unaccepted(reason));
         let Some(procedure) = Procedure::ALL.get(header.procedure as usize).copied() else {
             unaccepted(out, Unaccepted::ProcUnavail);
             return After::GoOn;
         };
-        self.host.count(self.thread, procedure);
+        let again = self.again.take();
+        if again.is_none() {
+            self.host.count(self.thread, procedure);
+        }
         let Ok(request) = Request::parse(procedure, &record[header.arguments..]) else {
             unaccepted(out, Unaccepted::GarbageArgs);
             return After::GoOn;
         };
-        let struck = self.strikes.next(procedure);
+        let struck = again.unwrap_or_else(|| self.strikes.next(procedure));
         let start = out.len();
         match struck {
             Some(Kind::Denied) => reject(out, xid, Rejection::Denied(Denied::TooWeak)),
+            Some(Kind::DroppedCall) => {}
             Some(Kind::JukeBox) => refuse(out, xid, procedure, Status::JukeBox),
             Some(Kind::Stale) => refuse(out, xid, procedure, Status::Stale),
-            _ => self.carry_out(xid, header, &request, record, struck, out),
+            _ => {
+                if self.carry_out(xid, header, &request, record, struck, out) == After::Wait {
+                    self.again = Some(struck);
+                    return After::Wait;
+                }
+            }
         }
         struck.map_or(After::GoOn, |kind| spoil(kind, out, start))
+    }
+
+    fn answer_nfs4(&mut self, xid: u32, header: &Header, record: &[u8], out: &mut Vec<u8>) -> After {
+        let start = out.len();
+        match header.procedure {
+            NULL => {
+                let begin = begin_reply(out, xid);
+                end_reply(out, begin);
+                return After::GoOn;
+            }
+            COMPOUND => {}
+            _ => {
+                reject(out, xid, Rejection::Unaccepted(Unaccepted::ProcUnavail));
+                return After::GoOn;
+            }
+        }
+        let arguments = &record[header.arguments..];
+        let struck = self.again.take().unwrap_or_else(|| {
+            is_about_files(arguments)
+                .then(|| self.strikes.next(Procedure::Write))
+                .flatten()
+        });
+        match struck {
+            Some(Kind::Denied) => {
+                reject(out, xid, Rejection::Denied(Denied::TooWeak));
+                return After::GoOn;
+            }
+            Some(Kind::DroppedCall) => return After::GoOn,
+            _ => {}
+        }
+        let asked = self.asked(header, struck);
+        let counted = answer_compound((&self.host, &self.line), asked, (xid, record, arguments), out);
+        let Some(counted) = counted else {
+            self.again = Some(struck);
+            return After::Wait;
+        };
+        self.host.count_compound(self.thread, counted);
+        struck.map_or(After::GoOn, |kind| spoil(kind, out, start))
+    }
+
+    fn asked(&self, header: &Header, struck: Option<Kind>) -> Asked {
+        let (uid, gid) = header.caller.unwrap_or(NOBODY);
+        let most_bytes = self.host.options.max_transfer_bytes;
+        Asked {
+            caller: Caller { uid, gid },
+            verifier: self.host.verifier(),
+            max_transfer_bytes: match self.transport {
+                Transport::Tcp => most_bytes,
+                Transport::Udp => most_bytes.min(MOST_UDP_BYTES),
+            },
+            is_patient: self.is_patient,
+            struck,
+        }
     }
 
     fn carry_out(
@@ -110,41 +222,75 @@ impl Dialogue {
         record: &[u8],
         struck: Option<Kind>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> After {
         let Some(file) = request.file() else {
             let start = begin_reply(out, xid);
-            return end_reply(out, start);
+            end_reply(out, start);
+            return After::GoOn;
         };
         let procedure = request.procedure();
         let Some(export) = self.host.export_of(file) else {
-            return refuse(out, xid, procedure, Status::Stale);
+            refuse(out, xid, procedure, Status::Stale);
+            return After::GoOn;
+        };
+        let way = match self.host.make_way(None, |host| host.changed_by(request)) {
+            Ok(way) => way,
+            Err(_) if self.is_patient => return After::Wait,
+            Err(Refused(status)) => {
+                refuse(out, xid, procedure, status);
+                return After::GoOn;
+            }
         };
         let mut volume = export.lock();
         let now_ns = monotonic_ns();
         // All that it says but its number, which the name has anyway.
         let name = (!is_repeatable(procedure)).then(|| volume.replies.name(xid, &record[4..]));
         if name.is_some_and(|name| volume.replies.give_again(name, now_ns, out)) {
-            return;
+            return After::GoOn;
         }
-        let (uid, gid) = header.caller.unwrap_or(NOBODY);
-        let asked = Asked {
-            caller: Caller { uid, gid },
-            verifier: self.host.verifier(),
-            max_transfer_bytes: self.host.options.max_transfer_bytes,
-            struck,
-        };
+        let asked = self.asked(header, struck);
         let start = begin_reply(out, xid);
         Writer(out).u32(Status::Ok as u32);
-        if let Err(Refused(status)) = volume.answer(request, &asked, out) {
-            out.truncate(start);
-            refuse(out, xid, procedure, status);
-        } else {
-            end_reply(out, start);
+        let outcome = match volume.answer(request, &asked, out) {
+            Ok(Some(unsynced)) => {
+                // Nobody waits for the disk but who asked.
+                drop((volume, way));
+                let synced = self.host.sync(&unsynced);
+                volume = export.lock();
+                synced
+            }
+            other => other.map(|_| ()),
+        };
+        match outcome {
+            Ok(()) => end_reply(out, start),
+            Err(Refused(status)) => {
+                out.truncate(start);
+                refuse(out, xid, procedure, status);
+            }
         }
         if let Some(name) = name {
             volume.replies.keep(name, now_ns, &out[start..]);
         }
+        After::GoOn
     }
+}
+
+/// Whether a record answers a call.
+fn is_reply(record: &[u8]) -> bool {
+    record.get(4..8) == Some(&[0, 0, 0, 1])
+}
+
+/// Whether a compound puts a file at hand behind its SEQUENCE: what makes and ends sessions is as ever.
+fn is_about_files(arguments: &[u8]) -> bool {
+    let second = || {
+        let mut reader = Reader::new(arguments);
+        reader.opaque(MOST_TAG_BYTES)?;
+        reader.u64()?; // the minor version, and how many operations
+        reader.u32()?;
+        reader.bytes(SEQUENCE_BYTES)?;
+        reader.u32()
+    };
+    second() == Ok(PUTFH)
 }
 
 /// Appends a reply that says why the request was not carried out, and nothing of any file.

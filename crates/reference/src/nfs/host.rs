@@ -1,23 +1,43 @@
 //! What the threads of a server share: options, exports, counters, and when it is up.
 
 use super::options::Options;
-use super::volume::{Caller, Volume};
+use super::state4::clients::Clients;
+use super::state4::operation::{NAMES, OPERATIONS};
+use super::state4::pseudo::Pseudo;
+use super::volume::{Caller, Files, Memory, OnDisk, Refused, Unsynced, Volume};
 use crate::pages::Space;
-use dyno_nfs::status::Status;
+use dyno_measure::monotonic_ns;
 use dyno_nfs::wire::{FileHandle, How, Procedure, SetAttributes};
 use rustix::rand::{getrandom, GetRandomFlags};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const PROCEDURES: usize = Procedure::ALL.len();
+/// Of directories; the usual limit of a process is 1,024.
+const MOST_OPEN_FILES: usize = 512;
 const ROOT: Caller = Caller { uid: 0, gid: 0 };
 
 /// Requests of one thread by procedure. In cache lines of its own, so that the threads don't slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Counters([AtomicU64; PROCEDURES]);
+struct Counters {
+    procedures: [AtomicU64; PROCEDURES],
+    /// Compounds of NFSv4.1, by their main operation.
+    compounds: Compounds,
+}
+
+#[derive(Debug)]
+struct Compounds([AtomicU64; OPERATIONS]);
+
+impl Default for Compounds {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
 
 /// An export.
 #[derive(Debug)]
@@ -50,8 +70,14 @@ pub(super) struct Host {
     /// Where it listens, once it does.
     pub(super) port: AtomicU16,
     pub(super) stopping: AtomicBool,
+    pub(super) pseudo: Pseudo,
+    clients: Mutex<Clients>,
+    hashing: RandomState,
+    /// Compounds that were answered by the reply that their slot kept.
+    pub(super) given_again: AtomicU64,
     verifier: AtomicU64,
     restarts: AtomicU64,
+    syncs: AtomicU64,
     phase: Mutex<Phase>,
     phase_changed: Condvar,
     restarting: Mutex<()>,
@@ -64,15 +90,15 @@ impl Host {
         let space = Arc::new(Space::new(options.capacity_bytes));
         let mut exports = Vec::new();
         for (number, path) in (0..).zip(&options.exports) {
-            let mut volume = Volume::new(server, number, space.clone(), options.flush);
+            let mut files = files_of(options, exports.len(), &space)?;
             for (name, content) in &options.files {
-                put_file(&mut volume, name, content).map_err(|status| {
-                    io::Error::other(format!("{name}: it can't be made: {}", status.name()))
+                put_file(&mut *files, name, content).map_err(|refused| {
+                    io::Error::other(format!("{name}: it can't be made: {}", refused.0.name()))
                 })?;
             }
             exports.push(Export {
                 path: path.clone(),
-                volume: Mutex::new(volume),
+                volume: Mutex::new(Volume::new(server, number, files)),
             });
         }
         Ok(Arc::new(Self {
@@ -81,8 +107,14 @@ impl Host {
             server,
             port: AtomicU16::new(0),
             stopping: AtomicBool::new(false),
+            pseudo: Pseudo::new(server, (1, 0), options.exports.iter().map(String::as_str)),
+            // Numbers of another start are not those of this one.
+            clients: Mutex::new(Clients::new((server >> 32) as u32)),
+            hashing: RandomState::new(),
+            given_again: AtomicU64::new(0),
             verifier: AtomicU64::new(verifier),
             restarts: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
             phase: Mutex::default(),
             phase_changed: Condvar::new(),
             restarting: Mutex::default(),
@@ -98,20 +130,46 @@ impl Host {
     /// Counts a request before it is answered: who has the answer must find it counted. Only the thread itself writes
     /// to its counters.
     pub(super) fn count(&self, thread: usize, procedure: Procedure) {
-        let counter = &self.counters[thread].0[procedure as usize];
+        let counter = &self.counters[thread].procedures[procedure as usize];
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Requests so far, by the name of their procedure.
+    /// Counts a compound by the number of its main operation; 0 where it is none that is known.
+    pub(super) fn count_compound(&self, thread: usize, operation: u32) {
+        if let Some(counter) = self.counters[thread].compounds.0.get(operation as usize) {
+            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests so far, by the name of their procedure, and compounds by that of their main operation.
     pub(super) fn requests(&self) -> Vec<(&'static str, u64)> {
-        let sum = |procedure: Procedure| {
-            let counts = self.counters.iter().map(|one| &one.0[procedure as usize]);
-            counts.map(|count| count.load(Ordering::Relaxed)).sum()
-        };
-        Procedure::ALL
-            .iter()
-            .map(|procedure| (procedure.name(), sum(*procedure)))
-            .collect()
+        let sum = |of: &dyn Fn(&Counters) -> u64| self.counters.iter().map(of).sum::<u64>();
+        let procedures = Procedure::ALL.iter().map(|procedure| {
+            let at = *procedure as usize;
+            (
+                procedure.name(),
+                sum(&|one| one.procedures[at].load(Ordering::Relaxed)),
+            )
+        });
+        let mut counts: Vec<(&'static str, u64)> = procedures.collect();
+        for (at, name) in NAMES.iter().enumerate() {
+            let count = sum(&|one| one.compounds.0[at].load(Ordering::Relaxed));
+            match counts.iter_mut().find(|(known, _)| known == name) {
+                Some((_, of_both)) => *of_both += count,
+                None if count > 0 => counts.push((name, count)),
+                None => {}
+            }
+        }
+        counts
+    }
+
+    /// The clients of NFSv4.1 and what they have open. Locked before an export is, never while one is.
+    pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn digest(&self, said: &impl Hash) -> u64 {
+        self.hashing.hash_one(said)
     }
 
     pub(super) fn verifier(&self) -> u64 {
@@ -121,6 +179,17 @@ impl Host {
     /// How often it has started anew.
     pub(super) fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the disk, and counts that.
+    pub(super) fn sync(&self, unsynced: &Unsynced) -> Result<(), Refused> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        unsynced.sync()
+    }
+
+    /// How many files were synced so far.
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -152,6 +221,7 @@ impl Host {
             .iter()
             .map(|export| export.lock().lose_unstable())
             .sum();
+        self.clients().restart(monotonic_ns());
         self.verifier.fetch_add(1, Ordering::Relaxed);
         drop(phase);
         self.pause(outage);
@@ -201,11 +271,22 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// What holds the files of an export.
+fn files_of(options: &Options, number: usize, space: &Arc<Space>) -> io::Result<Box<dyn Files>> {
+    let Some(directory) = options.directories.get(number) else {
+        return Ok(Box::new(Memory::new(space.clone(), options.flush)));
+    };
+    let most_open = MOST_OPEN_FILES / options.directories.len();
+    let opened = OnDisk::open(directory, options.flush, most_open);
+    let told = |error| io::Error::other(format!("{}: {error}", directory.display()));
+    Ok(Box::new(opened.map_err(told)?))
+}
+
 /// Makes a file in the root, before anybody is there.
-fn put_file(volume: &mut Volume, name: &str, content: &[u8]) -> Result<(), Status> {
+fn put_file(files: &mut dyn Files, name: &str, content: &[u8]) -> Result<(), Refused> {
     let how = How::Guarded(SetAttributes::default());
-    let root = volume.root();
-    let made = volume.create(root, name.as_bytes(), &how, ROOT);
-    made.and_then(|slot| volume.write(slot, 0, content, true))
-        .map_err(|refused| refused.0)
+    let root = files.root();
+    let slot = files.create(root, name.as_bytes(), &how, ROOT)?;
+    files.write(slot, 0, content)?;
+    files.flush(slot, false).map(|_| ())
 }

@@ -18,6 +18,8 @@ pub enum After {
     GoOn,
     /// It is closed, once everything is sent.
     Close,
+    /// There is no reply yet: somebody has to give a delegation back first. The call is to be answered again.
+    Wait,
 }
 
 /// The fault of one connection, and how many requests it could have struck.
@@ -45,7 +47,12 @@ impl Strikes {
         }
         self.requests = self.requests.wrapping_add(1);
         let every = match fault.kind {
-            Kind::DroppedReply | Kind::LostReply | Kind::OtherVerifier | Kind::JukeBox => fault.value,
+            Kind::DroppedReply
+            | Kind::DroppedCall
+            | Kind::DoubleReply
+            | Kind::LostReply
+            | Kind::OtherVerifier
+            | Kind::JukeBox => fault.value,
             _ => 1,
         };
         (self.requests % every == 0).then_some(fault.kind)
@@ -56,7 +63,8 @@ impl Strikes {
 pub(super) fn spoil(kind: Kind, out: &mut Vec<u8>, start: usize) -> After {
     let reply_bytes = out.len() - start;
     match kind {
-        Kind::Stall | Kind::DroppedReply => out.truncate(start),
+        Kind::Stall | Kind::DroppedReply | Kind::DroppedCall => out.truncate(start),
+        Kind::DoubleReply => out.extend_from_within(start..),
         Kind::LostReply | Kind::Close => {
             out.truncate(start);
             return After::Close;

@@ -1,16 +1,21 @@
 //! What an NFS server is to be.
 
 use super::fault::Fault;
+use dyno_measure::NS_PER_S;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// READ and WRITE of 1 MiB: what Linux's client takes at most (nfs(5), `rsize`).
 const USUAL_TRANSFER_BYTES: u32 = 1 << 20;
 const TRANSFER_BYTES: std::ops::RangeInclusive<u32> = 4096..=USUAL_TRANSFER_BYTES;
 
+/// Linux's server has 90; a third makes tests of clients that vanish shorter.
+pub(super) const LEASE_S: u32 = 30;
+
 /// What COMMIT does, and a WRITE that asks for stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flush {
-    /// It makes the file stable: a restart does not lose it.
+    /// It makes the file stable: a restart does not lose it. In a directory: it is synced before the reply.
     #[default]
     Honour,
     /// It is answered as if it did, as by a server that exports with `async`.
@@ -24,38 +29,51 @@ pub struct Options {
     pub bind: SocketAddr,
     /// Where it listens as a portmapper besides; None: nowhere.
     pub portmapper: Option<SocketAddr>,
+    /// NFSv3, MOUNT and the portmapper are answered over UDP as well, at the same ports.
+    pub udp: bool,
     /// At least one.
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
     pub cpus: Vec<usize>,
-    /// Paths of the exports; each has a tree of its own, empty at first.
+    /// Paths of the exports; each has a tree of its own, in memory empty at first.
     pub exports: Vec<String>,
+    /// Directories of this machine that hold the files, one for each export; none: memory holds them.
+    pub directories: Vec<PathBuf>,
     /// What COMMIT does.
     pub flush: Flush,
     /// The most of one READ or WRITE, which it also prefers.
     pub max_transfer_bytes: u32,
-    /// The memory that all files may have together; what does not fit is refused as by a full disk.
+    /// The memory that all files may have together; what does not fit is refused as by a full disk. Not of directories.
     pub capacity_bytes: u64,
     /// Files that are there from the beginning, in the root of every export.
     pub files: Vec<(String, Vec<u8>)>,
+    /// Files are delegated to clients of NFSv4.1 that read them, and a delegation that is not given back so many
+    /// nanoseconds after its recall is revoked; None: no file is delegated.
+    pub delegations: Option<u64>,
     /// What it does wrong.
     pub fault: Option<Fault>,
 }
 
 impl Options {
+    /// What a client has for giving a delegation back, by default: its lease, which is the least (RFC 8881, 10.4.6).
+    pub const RECALL_NS: u64 = LEASE_S as u64 * NS_PER_S;
+
     /// One thread on a free port of 127.0.0.1 and one export.
     #[must_use]
     pub fn on_loopback(export: &str) -> Self {
         Self {
             bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             portmapper: None,
+            udp: false,
             threads: 1,
             cpus: Vec::new(),
             exports: vec![export.to_owned()],
+            directories: Vec::new(),
             flush: Flush::default(),
             max_transfer_bytes: USUAL_TRANSFER_BYTES,
             capacity_bytes: 1 << 30,
             files: Vec::new(),
+            delegations: Some(Self::RECALL_NS),
             fault: None,
         }
     }
@@ -74,6 +92,8 @@ impl Options {
             Some("a server needs at least one export, and each a path such as /volume1")
         } else if self.exports.iter().enumerate().any(repeated) {
             Some("an export is named twice")
+        } else if !self.directories.is_empty() && self.directories.len() != self.exports.len() {
+            Some("each export needs a directory of its own, or none has one")
         } else if !TRANSFER_BYTES.contains(&self.max_transfer_bytes) {
             Some("a transfer has between 4096 and 1048576 bytes")
         } else {
@@ -114,6 +134,13 @@ mod tests {
                     ..usual.clone()
                 },
                 "twice",
+            ),
+            (
+                Options {
+                    directories: vec!["/tmp".into(), "/".into()],
+                    ..usual.clone()
+                },
+                "directory",
             ),
             (
                 Options {

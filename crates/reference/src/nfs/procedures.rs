@@ -1,14 +1,15 @@
 //! What each procedure of NFS does with the files of an export, and the results that it writes (RFC 1813, 3.3).
 
 use super::fault::Kind;
-use super::volume::{Body, Caller, Made, Refused, Volume, NODE_BYTES, OWN_COOKIE, PARENT_COOKIE};
-use crate::pages::MAX_FILE_BYTES;
+use super::volume::{
+    Caller, Listed, Made, Refused, Unsynced, Volume, MOST_LINKS, MOST_NAME_BYTES, OWN_COOKIE, PARENT_COOKIE,
+};
 use dyno_files::{Stability, Verifier};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
     end_entries, write_fs_stat, write_path_conf, write_read, Attributes3, Committed, Created, Entry,
-    FileHandle, Found, FsInfo, How, Node, Procedure, Request, SetAttributes, Space, Time, Wcc, Writer,
-    Written,
+    FileHandle, Found, FsInfo, How, Node, Payload, Procedure, Request, SetAttributes, Space, Time, Writer,
+    Written, DIRECTORY,
 };
 
 /// Linux's server prefers as much.
@@ -29,8 +30,20 @@ pub(super) struct Asked {
     pub(super) caller: Caller,
     pub(super) verifier: u64,
     pub(super) max_transfer_bytes: u32,
+    /// Who is in the way of a delegation is not told to come again, yet.
+    pub(super) is_patient: bool,
     /// What is done wrong.
     pub(super) struck: Option<Kind>,
+}
+
+impl Asked {
+    /// What is told as the verifier of this start.
+    pub(super) fn verifier(&self) -> Verifier {
+        match self.struck {
+            Some(Kind::OtherVerifier) => Verifier(!self.verifier),
+            _ => Verifier(self.verifier),
+        }
+    }
 }
 
 /// Whether a procedure comes to the same when it is carried out twice.
@@ -80,17 +93,39 @@ pub(super) fn words_of_refusal(procedure: Procedure) -> usize {
 
 impl Volume {
     /// Carries a request out and appends its results. What was appended before it was refused is to be taken back.
+    /// What is given back must be synced before the reply is sent.
     pub(super) fn answer(
         &mut self,
         request: &Request<'_>,
         asked: &Asked,
         out: &mut Vec<u8>,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Unsynced>, Refused> {
         let writer = &mut Writer(out);
         match *request {
-            Request::Null => Ok(()),
+            Request::Write {
+                file,
+                offset,
+                data: Payload::Whole(data),
+                stability,
+            } => return self.answer_write(&file, offset, data, stability, asked, writer),
+            Request::Commit { file, .. } => return self.answer_commit(&file, asked, writer),
+            _ => self.answer_unflushed(request, asked, writer)?,
+        }
+        Ok(None)
+    }
+
+    /// Requests that make nothing stable.
+    fn answer_unflushed(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        match *request {
+            Request::Null | Request::Write { .. } | Request::Commit { .. } => Ok(()),
             Request::GetAttributes { file } => {
-                self.attributes(self.find(&file)?).write(writer);
+                let slot = self.find(&file)?;
+                self.attributes(slot)?.write(writer);
                 Ok(())
             }
             Request::SetAttributes { file, set, guard } => self.answer_set(&file, &set, guard, writer),
@@ -98,13 +133,6 @@ impl Volume {
             Request::Access { file, rights } => self.answer_access(&file, rights, writer),
             Request::ReadLink { link } => self.answer_read_link(&link, writer),
             Request::Read { file, offset, bytes } => self.answer_read(&file, offset, bytes, asked, writer),
-            Request::Write {
-                file,
-                offset,
-                data,
-                stability,
-            } => self.answer_write(&file, offset, data, stability, asked, writer),
-            Request::Commit { file, .. } => self.answer_commit(&file, asked, writer),
             Request::Rename {
                 from_at,
                 from,
@@ -146,46 +174,54 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let before = self.attributes(slot);
+        let before = self.attributes(slot)?;
         if guard.is_some_and(|time| time != before.changed) {
             return Err(Status::NotSync.into());
         }
-        self.set(slot, set)?;
+        self.files.set(slot, set)?;
         self.wcc(slot, &before).write(writer);
         Ok(())
     }
 
-    fn answer_lookup(&self, at: &FileHandle, name: &[u8], writer: &mut Writer<'_>) -> Result<(), Refused> {
+    fn answer_lookup(
+        &mut self,
+        at: &FileHandle,
+        name: &[u8],
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
         let at = self.find(at)?;
-        let slot = self.look_up(at, name)?;
+        let slot = self.files.look_up(at, name)?;
         let found = Found {
-            file: self.handle(slot),
-            attributes: Some(self.attributes(slot)),
+            file: self.handle(slot)?,
+            attributes: Some(self.attributes(slot)?),
         };
-        found.write(Some(&self.attributes(at)), writer);
+        found.write(Some(&self.attributes(at)?), writer);
         Ok(())
     }
 
-    fn answer_access(&self, file: &FileHandle, rights: u32, writer: &mut Writer<'_>) -> Result<(), Refused> {
+    fn answer_access(
+        &mut self,
+        file: &FileHandle,
+        rights: u32,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let node = self.node(slot);
-        let all = match (node.is_directory(), node.mode & EXECUTABLE) {
-            (true, _) => RIGHTS_OF_DIRECTORY,
-            (false, 0) => RIGHTS_OF_FILE,
-            (false, _) => RIGHTS_OF_FILE | RIGHT_TO_EXECUTE,
+        let attributes = self.attributes(slot)?;
+        let all = match (attributes.kind, attributes.mode & EXECUTABLE) {
+            (DIRECTORY, _) => RIGHTS_OF_DIRECTORY,
+            (_, 0) => RIGHTS_OF_FILE,
+            _ => RIGHTS_OF_FILE | RIGHT_TO_EXECUTE,
         };
-        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
+        Attributes3::write_optional(Some(&attributes), writer);
         writer.u32(rights & all);
         Ok(())
     }
 
-    fn answer_read_link(&self, link: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
+    fn answer_read_link(&mut self, link: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
         let slot = self.find(link)?;
-        let Body::SymbolicLink(target) = &self.node(slot).body else {
-            return Err(Status::Inval.into());
-        };
-        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
-        writer.opaque(target);
+        let target = self.files.target(slot)?;
+        Attributes3::write_optional(Some(&self.attributes(slot)?), writer);
+        writer.opaque(&target);
         Ok(())
     }
 
@@ -198,22 +234,36 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let slot = self.find(file)?;
+        let attributes = self.attributes(slot)?;
+        let mut outcome = Ok(false);
+        write_read(Some(&attributes), writer, |out| {
+            outcome = self.give_data(slot, offset, bytes, asked, out);
+            outcome == Ok(true)
+        });
+        outcome.map(|_| ())
+    }
+
+    /// Appends what a READ gives. Whether the file ends behind it.
+    pub(super) fn give_data(
+        &mut self,
+        slot: usize,
+        offset: u64,
+        bytes: u32,
+        asked: &Asked,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Refused> {
         let most = match asked.struck {
             Some(Kind::ShortRead) => bytes.div_ceil(2),
             _ => bytes,
         };
-        let most = most.min(asked.max_transfer_bytes) as usize;
-        let attributes = self.attributes(slot);
-        let mut outcome = Ok(false);
-        write_read(Some(&attributes), writer, |out| {
-            let begin = out.len();
-            outcome = self.read(slot, offset, most, out);
-            if asked.struck == Some(Kind::WrongContent) && out.len() > begin {
-                out[begin] ^= 1;
-            }
-            outcome == Ok(true)
-        });
-        outcome.map(|_| ())
+        let begin = out.len();
+        let is_end = self
+            .files
+            .read(slot, offset, most.min(asked.max_transfer_bytes) as usize, out)?;
+        if asked.struck == Some(Kind::WrongContent) && out.len() > begin {
+            out[begin] ^= 1;
+        }
+        Ok(is_end)
     }
 
     fn answer_write(
@@ -224,9 +274,29 @@ impl Volume {
         stability: Stability,
         asked: &Asked,
         writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Unsynced>, Refused> {
         let slot = self.find(file)?;
-        let before = self.attributes(slot);
+        let before = self.attributes(slot)?;
+        let (taken, unsynced) = self.take_data(slot, offset, data, stability, asked)?;
+        let written = Written {
+            wcc: self.wcc(slot, &before),
+            bytes: taken,
+            stability,
+            verifier: asked.verifier(),
+        };
+        written.write(writer);
+        Ok(unsynced)
+    }
+
+    /// Takes what a WRITE brings: how much of it, and what must be synced before the reply.
+    pub(super) fn take_data(
+        &mut self,
+        slot: usize,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+        asked: &Asked,
+    ) -> Result<(u32, Option<Unsynced>), Refused> {
         let taken = match asked.struck {
             Some(Kind::ShortWrite) => data.len().div_ceil(2),
             _ => data.len(),
@@ -235,9 +305,11 @@ impl Volume {
         match asked.struck {
             Some(Kind::DiskFull) => return Err(Status::NoSpc.into()),
             Some(Kind::LostWrites) => {
-                let end = offset.saturating_add(data.len() as u64).max(before.bytes);
+                let end = offset
+                    .saturating_add(data.len() as u64)
+                    .max(self.attributes(slot)?.bytes);
                 let bytes = Some(end);
-                self.set(
+                self.files.set(
                     slot,
                     &SetAttributes {
                         bytes,
@@ -245,17 +317,15 @@ impl Volume {
                     },
                 )?;
             }
-            _ => self.write(slot, offset, data, stability != Stability::Unstable)?,
+            _ => self.files.write(slot, offset, data)?,
         }
-        let written = Written {
-            wcc: self.wcc(slot, &before),
-            // A record is shorter than 4 GiB.
-            bytes: u32::try_from(data.len()).unwrap_or(u32::MAX),
-            stability,
-            verifier: verifier(asked),
+        let unsynced = match stability {
+            Stability::Unstable => None,
+            Stability::Data => self.files.flush(slot, true)?,
+            Stability::File => self.files.flush(slot, false)?,
         };
-        written.write(writer);
-        Ok(())
+        // A record is shorter than 4 GiB.
+        Ok((u32::try_from(data.len()).unwrap_or(u32::MAX), unsynced))
     }
 
     fn answer_commit(
@@ -263,16 +333,16 @@ impl Volume {
         file: &FileHandle,
         asked: &Asked,
         writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Unsynced>, Refused> {
         let slot = self.find(file)?;
-        let before = self.attributes(slot);
-        self.commit(slot)?;
+        let before = self.attributes(slot)?;
+        let unsynced = self.files.flush(slot, false)?;
         let committed = Committed {
             wcc: self.wcc(slot, &before),
-            verifier: verifier(asked),
+            verifier: asked.verifier(),
         };
         committed.write(writer);
-        Ok(())
+        Ok(unsynced)
     }
 
     fn answer_remove(
@@ -283,8 +353,8 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(at)?;
-        let before = self.attributes(at);
-        self.remove(at, name, directory)?;
+        let before = self.attributes(at)?;
+        self.files.remove(at, name, directory)?;
         self.wcc(at, &before).write(writer);
         Ok(())
     }
@@ -296,8 +366,8 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let (from_at, to_at) = (self.find(from_at)?, self.find(to_at)?);
-        let (from_before, to_before) = (self.attributes(from_at), self.attributes(to_at));
-        self.rename(from_at, from, to_at, to)?;
+        let (from_before, to_before) = (self.attributes(from_at)?, self.attributes(to_at)?);
+        self.files.rename(from_at, from, to_at, to)?;
         self.wcc(from_at, &from_before).write(writer);
         self.wcc(to_at, &to_before).write(writer);
         Ok(())
@@ -311,9 +381,9 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let (slot, at) = (self.find(file)?, self.find(at)?);
-        let before = self.attributes(at);
-        self.link(slot, at, name)?;
-        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
+        let before = self.attributes(at)?;
+        self.files.link(slot, at, name)?;
+        Attributes3::write_optional(self.attributes(slot).ok().as_ref(), writer);
         self.wcc(at, &before).write(writer);
         Ok(())
     }
@@ -327,10 +397,9 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(at)?;
-        let before = self.attributes(at);
-        let slot = self.create(at, name, how, asked.caller)?;
-        self.write_created(slot, &self.wcc(at, &before), writer);
-        Ok(())
+        let before = self.attributes(at)?;
+        let slot = self.files.create(at, name, how, asked.caller)?;
+        self.write_created(slot, &before, at, writer)
     }
 
     fn answer_make_node(
@@ -358,22 +427,28 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(at)?;
-        let before = self.attributes(at);
-        let slot = self.make(at, name, made, set, asked.caller)?;
-        self.write_created(slot, &self.wcc(at, &before), writer);
+        let before = self.attributes(at)?;
+        let slot = self.files.make(at, name, made, set, asked.caller)?;
+        self.write_created(slot, &before, at, writer)
+    }
+
+    fn write_created(
+        &mut self,
+        slot: usize,
+        before: &Attributes3,
+        at: usize,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let created = Created {
+            file: Some(self.handle(slot)?),
+            attributes: self.attributes(slot).ok(),
+        };
+        created.write(&self.wcc(at, before), writer);
         Ok(())
     }
 
-    fn write_created(&self, slot: usize, directory: &Wcc, writer: &mut Writer<'_>) {
-        let created = Created {
-            file: Some(self.handle(slot)),
-            attributes: Some(self.attributes(slot)),
-        };
-        created.write(directory, writer);
-    }
-
     fn answer_list(
-        &self,
+        &mut self,
         directory: &FileHandle,
         cookie: u64,
         bytes: u32,
@@ -381,63 +456,73 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(directory)?;
-        let names = self.directory(at)?;
+        let own = self.attributes(at)?;
         let most_bytes = bytes.min(MOST_LISTING_BYTES) as usize;
         let start = writer.0.len();
-        Attributes3::write_optional(Some(&self.attributes(at)), writer);
+        Attributes3::write_optional(Some(&own), writer);
         writer.u64(0); // cookies are good for ever
-        let own = [(OWN_COOKIE, &b"."[..], at), (PARENT_COOKIE, b"..", names.parent)];
-        let own = own.into_iter().filter(|entry| entry.0 > cookie);
-        let (mut any, mut is_last_part) = (false, true);
-        for (cookie, name, slot) in own.chain(names.behind(cookie.max(PARENT_COOKIE))) {
-            let entry = Entry {
-                file_id: self.node(slot).serial,
-                name,
-                cookie,
-                attributes: plus.then(|| self.attributes(slot)),
-                file: plus.then(|| self.handle(slot)),
-            };
+        let parent = self.files.look_up(at, b"..")?;
+        let export = self.export;
+        let mut any = false;
+        let mut take = |listed: &Listed<'_>| {
             let begin = writer.0.len();
+            let found = listed.found.as_ref().filter(|_| plus);
+            let entry = Entry {
+                file_id: listed.file_id,
+                name: listed.name,
+                cookie: listed.cookie,
+                attributes: found.map(|found| export.told(found.attributes)),
+                file: found.and_then(|found| export.handle(found.slot, found.serial).ok()),
+            };
             entry.write(plus, writer);
-            if writer.0.len() + END_BYTES > start + most_bytes {
+            let fits = writer.0.len() + END_BYTES <= start + most_bytes;
+            if !fits {
                 writer.0.truncate(begin);
-                is_last_part = false;
-                break;
             }
-            any = true;
+            any |= fits;
+            fits
+        };
+        let mut all = true;
+        for (own_cookie, name, slot) in [(OWN_COOKIE, &b"."[..], at), (PARENT_COOKIE, b"..", parent)] {
+            if all && cookie < own_cookie {
+                all = take(&self.files.listed(own_cookie, name, slot)?);
+            }
         }
-        if !any && !is_last_part {
+        all = all && self.files.list(at, cookie, plus, &mut take)?;
+        if !any && !all {
             return Err(Status::TooSmall.into());
         }
-        end_entries(is_last_part, writer);
+        end_entries(all, writer);
         Ok(())
     }
 
-    fn answer_fs_stat(&self, root: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
-        let attributes = self.attributes(self.find(root)?);
-        let free_bytes = self.space().free();
+    fn answer_fs_stat(&mut self, root: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        let slot = self.find(root)?;
+        let attributes = self.attributes(slot)?;
+        let room = self.files.room()?;
         let space = Space {
-            total_bytes: self.space().capacity(),
-            free_bytes,
+            total_bytes: room.total_bytes,
+            free_bytes: room.free_bytes,
         };
-        write_fs_stat(Some(&attributes), space, free_bytes / NODE_BYTES, writer);
+        write_fs_stat(Some(&attributes), space, room.free_files, writer);
         Ok(())
     }
 
-    fn answer_path_conf(&self, file: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
-        let attributes = Some(self.attributes(self.find(file)?));
-        let (links, name_bytes) = (Self::most_links(), Self::most_name_bytes());
-        write_path_conf(attributes.as_ref(), links, name_bytes, writer);
+    fn answer_path_conf(&mut self, file: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        let slot = self.find(file)?;
+        let attributes = self.attributes(slot)?;
+        write_path_conf(Some(&attributes), MOST_LINKS, MOST_NAME_BYTES, writer);
         Ok(())
     }
 
     fn answer_fs_info(
-        &self,
+        &mut self,
         root: &FileHandle,
         transfer_bytes: u32,
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
-        let attributes = self.attributes(self.find(root)?);
+        let slot = self.find(root)?;
+        let attributes = self.attributes(slot)?;
         let info = FsInfo {
             max_read_bytes: transfer_bytes,
             preferred_read_bytes: transfer_bytes,
@@ -445,14 +530,7 @@ impl Volume {
             preferred_write_bytes: transfer_bytes,
             preferred_listing_bytes: LISTING_BYTES,
         };
-        info.write(Some(&attributes), MAX_FILE_BYTES, writer);
+        info.write(Some(&attributes), self.files.most_bytes(), writer);
         Ok(())
-    }
-}
-
-fn verifier(asked: &Asked) -> Verifier {
-    match asked.struck {
-        Some(Kind::OtherVerifier) => Verifier(!asked.verifier),
-        _ => Verifier(asked.verifier),
     }
 }

@@ -4,11 +4,13 @@ use super::host::Host;
 use super::volume::Refused;
 use dyno_nfs::status::{Status, Unaccepted};
 use dyno_nfs::wire::{
-    begin_reply, end_reply, parse_path, parse_port_of, reject, write_exports, Malformed, Mounted, Rejection,
-    Writer, AUTH_SYS, DUMP, EXPORT, GETPORT, MNT, MOUNT, NFS, UMNT, UMNTALL,
+    begin_reply, end_reply, parse_path, parse_port_of, reject, write_exports, Malformed, Mounted, Program,
+    Rejection, Transport, Writer, AUTH_SYS, DIRECTORY, DUMP, EXPORT, GETPORT, MNT, MOUNT, NFS, UMNT, UMNTALL,
 };
 use std::sync::atomic::Ordering;
 
+/// NFS, version 4.
+pub(super) const NFS4: Program = Program(NFS.0, 4);
 const NULL: u32 = 0;
 
 /// Answers the portmapper's procedures: NULL, and the question for a port.
@@ -17,8 +19,11 @@ pub(super) fn answer_portmapper(host: &Host, xid: u32, procedure: u32, arguments
         match procedure {
             NULL => {}
             GETPORT => {
-                let program = parse_port_of(arguments)?;
-                let is_served = program.is_some_and(|program| [NFS, MOUNT].contains(&program));
+                let is_served = match parse_port_of(arguments)? {
+                    Some((program, Transport::Tcp)) => [NFS, NFS4, MOUNT].contains(&program),
+                    Some((program, Transport::Udp)) => host.options.udp && [NFS, MOUNT].contains(&program),
+                    None => false,
+                };
                 let port = host.port.load(Ordering::Relaxed);
                 writer.u32(if is_served { port.into() } else { 0 });
             }
@@ -79,17 +84,19 @@ fn mount(host: &Host, path: &[u8]) -> Result<Mounted, Refused> {
         .iter()
         .find_map(|export| Some((export, below(&export.path)?)));
     let (export, rest) = found.ok_or(Status::NoEnt)?;
-    let volume = export.lock();
-    let mut at = volume.root();
+    let mut volume = export.lock();
+    let mut at = volume.files.root();
     for name in rest.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         if matches!(name, b"." | b"..") {
             return Err(Status::Inval.into());
         }
-        at = volume.look_up(at, name)?;
+        at = volume.files.look_up(at, name)?;
     }
-    volume.directory(at)?;
+    if volume.attributes(at)?.kind != DIRECTORY {
+        return Err(Status::NotDir.into());
+    }
     Ok(Mounted {
-        root: volume.handle(at),
+        root: volume.handle(at)?,
         flavors: vec![AUTH_SYS],
     })
 }

@@ -1,12 +1,13 @@
 //! Starting, starting anew and stopping: one thread a CPU, each with a listener and an event loop of its own.
 
 use super::connection::serve;
+use super::datagrams::serve_datagrams;
 use super::fault::Kind;
 use super::host::Host;
 use super::options::Options;
 use crate::threads::Threads;
 use dyno_measure::monotonic_ns;
-use dyno_reactor::{Executor, Listener};
+use dyno_reactor::{Datagrams, Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,10 @@ use std::time::Duration;
 
 /// Where accepting fails (out of file descriptors or memory) it is tried again after this; so is listening anew.
 const PAUSE: Duration = Duration::from_millis(10);
+/// For many clients' writes; the kernel may give less.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Somebody else may have the port of UDP that belongs to a free one of TCP: so often another is taken.
+const TRIES: u32 = 8;
 /// How long the server is away where a fault makes it start anew.
 const OUTAGE: Duration = Duration::from_millis(50);
 
@@ -95,7 +100,14 @@ impl Server {
     #[must_use]
     pub fn replies_given_again(&self) -> u64 {
         let exports = self.host.exports.iter();
-        exports.map(|export| export.lock().replies.given_again()).sum()
+        let of_exports: u64 = exports.map(|export| export.lock().replies.given_again()).sum();
+        of_exports + self.host.given_again.load(Ordering::Relaxed)
+    }
+
+    /// How many files it has synced (fsync, fdatasync): none where they are in memory.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.host.syncs()
     }
 
     /// How often it has started anew.
@@ -105,7 +117,7 @@ impl Server {
     }
 
     /// Starts anew as after `kill -9`: closes every connection, is away for `outage`, has lost all unstable writes and has
-    /// another write verifier. Files and handles stay. How many files lost something, once it is up again.
+    /// another write verifier. Files and handles stay; of files on disk the kernel has what was written. How many files lost something, once it is up again.
     #[must_use]
     pub fn restart(&self, outage: Duration) -> u64 {
         self.host.restart(outage)
@@ -131,16 +143,25 @@ struct Thread {
     address: SocketAddr,
     executor: Executor,
     listeners: Vec<Listener>,
+    datagrams: Vec<Datagrams>,
 }
 
 impl Thread {
     fn listen(host: Arc<Host>, number: usize, address: SocketAddr) -> io::Result<Self> {
         let executor = Executor::new()?;
-        let listener = Listener::bind(&executor, address, host.options.threads > 1)?;
+        let (listener, datagrams) = listen_at(&executor, &host, address)?;
         let address = listener.address()?;
-        let mut listeners = vec![listener];
+        let (mut listeners, mut datagrams) = (vec![listener], Vec::from_iter(datagrams));
         if let Some(portmapper) = host.options.portmapper.filter(|_| number == 0) {
             listeners.push(Listener::bind(&executor, portmapper, false)?);
+            if host.options.udp {
+                datagrams.push(Datagrams::bind(
+                    &executor,
+                    portmapper,
+                    false,
+                    RECEIVE_BUFFER_BYTES,
+                )?);
+            }
         }
         Ok(Self {
             host,
@@ -148,6 +169,7 @@ impl Thread {
             address,
             executor,
             listeners,
+            datagrams,
         })
     }
 
@@ -160,6 +182,10 @@ impl Thread {
                 let accepting =
                     accept_connections(listener, self.executor.clone(), host.clone(), self.number);
                 self.executor.spawn(accepting);
+            }
+            for socket in self.datagrams.drain(..) {
+                let serving = serve_datagrams(socket, self.executor.clone(), host.clone(), self.number);
+                self.executor.spawn(serving);
             }
             let ended = self
                 .executor
@@ -179,7 +205,7 @@ impl Thread {
     /// Listens where it did. Somebody else may have the port for a moment: until it can be had again, it is tried again.
     fn listen_anew(self) -> Option<Self> {
         let (host, number, address) = (self.host, self.number, self.address);
-        drop((self.executor, self.listeners));
+        drop((self.executor, self.listeners, self.datagrams));
         while !host.is_stopping() {
             if let Ok(thread) = Self::listen(host.clone(), number, address) {
                 host.is_back();
@@ -188,6 +214,28 @@ impl Thread {
             host.pause(PAUSE);
         }
         None
+    }
+}
+
+/// Listens at a port, and over UDP at the same one.
+fn listen_at(
+    executor: &Executor,
+    host: &Host,
+    address: SocketAddr,
+) -> io::Result<(Listener, Option<Datagrams>)> {
+    let shared = host.options.threads > 1;
+    let mut tries = 0;
+    loop {
+        let listener = Listener::bind(executor, address, shared)?;
+        if !host.options.udp {
+            return Ok((listener, None));
+        }
+        tries += 1;
+        match Datagrams::bind(executor, listener.address()?, shared, RECEIVE_BUFFER_BYTES) {
+            Ok(datagrams) => return Ok((listener, Some(datagrams))),
+            Err(_) if address.port() == 0 && tries < TRIES => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -5,13 +5,15 @@
 use super::dialogue::Dialogue;
 use super::fault::Kind;
 use super::host::Host;
-use super::message::{Hangup, FRAME_BYTES, HEADER_BYTES};
+use super::message::{Hangup, FRAME_BYTES};
 use super::misbehaviour::After;
+use super::negotiate::SMB1_HEADER_BYTES;
 use super::volume::{ConnectionId, Mail, Moment};
 use rustix::buffer::spare_capacity;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{recv, send, RecvFlags, SendFlags};
+use rustix::net::{getsockname, recv, send, RecvFlags, SendFlags};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A write of 1 MiB, what is around it, and a compound's other parts.
@@ -62,9 +64,11 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(socket: OwnedFd, id: ConnectionId, host: Arc<Host>) -> Self {
         let delay = host.options.fault.filter(|fault| fault.kind == Kind::Delay);
+        let local = getsockname(&socket).ok();
+        let local = local.and_then(|address| SocketAddr::try_from(address).ok());
         Self {
             socket,
-            dialogue: Dialogue::new(id, host),
+            dialogue: Dialogue::new(id, host, local),
             inbox: Vec::new(),
             taken: 0,
             outbox: Vec::new(),
@@ -142,7 +146,7 @@ impl Connection {
             };
             // The type in the first byte must be 0: as part of the number it makes it too large.
             let bytes = u32::from_be_bytes(*frame) as usize;
-            if !(HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&bytes) {
+            if !(SMB1_HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&bytes) {
                 return Err(Ended);
             }
             let start = self.taken + FRAME_BYTES;

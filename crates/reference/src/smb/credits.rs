@@ -49,6 +49,11 @@ impl Credits {
         true
     }
 
+    /// For the NEGOTIATE of SMB 1 that begins a connection, which counts as the first message and asks for nothing.
+    pub(crate) fn of_smb1(&mut self) -> Option<u16> {
+        self.take(0, 1).then(|| self.grant(1))
+    }
+
     /// Grants what is asked for, within bounds; never leaves the client without any.
     pub(crate) fn grant(&mut self, asked: u16) -> u16 {
         // An id that is left out for long makes the window long; it must not grow without end.

@@ -4,25 +4,27 @@
 //! A request that has to wait for others is parked with the rest of its compound, and tried anew from its beginning when
 //! they have acted; until then nothing of it has happened.
 
+mod waiting;
+
 use super::credits::Credits;
 use super::host::Host;
-use super::logon::{ConnectionFacts, Session, Sessions};
+use super::logon::{connect_tree, Channel, Channels, ConnectionFacts};
 use super::message::{
     command, flag, AnswerHeader, Frame, Hangup, Part, Request, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID,
 };
 use super::misbehaviour::{spoil_frame, spoil_header, After};
-use super::negotiate::Negotiated;
-use super::notices;
+use super::negotiate::{Negotiated, SMB1_ID};
 use super::requests::{self, Asking};
+use super::session::{Session, Tree};
 use super::status::{Status, Stop};
 use super::volume::{ConnectionId, FileId, Mail, Moment, Opener, Waiter};
-use dyno_smb::crypto::Transform;
+use dyno_smb::crypto::{Signer, Transform};
 use dyno_smb::wire::Dialect;
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use waiting::Parked;
 
-/// Requests of one connection that may wait at a time.
-const MOST_PARKED: usize = 512;
 /// The body of an answer that says that something failed (MS-SMB2 2.2.2).
 const ERROR_BODY: [u8; 9] = [9, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -30,9 +32,13 @@ const ERROR_BODY: [u8; 9] = [9, 0, 0, 0, 0, 0, 0, 0, 0];
 pub(crate) struct Dialogue {
     pub(crate) id: ConnectionId,
     pub(crate) host: Arc<Host>,
+    /// Where the client has come to.
+    local: Option<SocketAddr>,
     negotiated: Negotiated,
-    sessions: Sessions,
+    channels: Channels,
     credits: Credits,
+    /// Of a session of another connection, which the next frame answers.
+    foreign_signer: Option<(u64, Arc<Signer>)>,
     parked: Vec<Parked>,
     next_async_id: u64,
     spare_parts: Vec<Part>,
@@ -55,26 +61,19 @@ struct Chain {
     has_begun: bool,
 }
 
-/// A request that waits, with what follows it in its compound.
-struct Parked {
-    async_id: u64,
-    message_id: u64,
-    bytes: Vec<u8>,
-    chain: Chain,
-    deadline_ns: Option<u64>,
-}
-
 /// A request has to wait.
 struct Waits;
 
 impl Dialogue {
-    pub(crate) fn new(id: ConnectionId, host: Arc<Host>) -> Self {
+    pub(crate) fn new(id: ConnectionId, host: Arc<Host>, local: Option<SocketAddr>) -> Self {
         Self {
             id,
             host,
+            local,
             negotiated: Negotiated::default(),
-            sessions: Sessions::default(),
+            channels: Channels::default(),
             credits: Credits::new(),
+            foreign_signer: None,
             parked: Vec::new(),
             next_async_id: 1,
             spare_parts: Vec::new(),
@@ -92,13 +91,20 @@ impl Dialogue {
         if message.starts_with(&PROTOCOL_ID) {
             return self.begin_chain(message, Chain::default(), moment, out);
         }
+        if message.starts_with(&SMB1_ID) && self.negotiated.dialect.is_none() {
+            let credits = self.credits.of_smb1().ok_or(Hangup)?;
+            self.host.count(self.id.thread, command::NEGOTIATE);
+            let answered = Negotiated::negotiate_from_smb1(&self.host, message, moment, credits, out);
+            self.negotiated = answered.map_err(|_| Hangup)?;
+            return Ok(After::GoOn);
+        }
         if !message.starts_with(&TRANSFORM_ID) {
             return Err(Hangup);
         }
         let session_id = Transform::parse(message).map_err(|_| Hangup)?.session_id;
-        let session = self.sessions.find(session_id);
-        let cipher = session
-            .and_then(|session| session.cipher.as_ref())
+        let channel = self.channels.find(session_id);
+        let cipher = channel
+            .and_then(|channel| channel.cipher.as_ref())
             .ok_or(Hangup)?;
         let plain = cipher.1.open(session_id, message).map_err(|_| Hangup)?;
         let chain = Chain {
@@ -158,7 +164,7 @@ impl Dialogue {
             rest = &rest[request.part.len()..];
         }
         self.end_frame(frame, &chain, out)?;
-        self.sessions.drop_ended();
+        self.channels.drop_failed();
         Ok(())
     }
 
@@ -196,7 +202,10 @@ impl Dialogue {
         let status = match self.carry_out(request, chain, moment, out) {
             Ok(status) => status,
             Err(Stop::Wait) => return Ok(Err(Waits)),
-            Err(Stop::Fail(status)) => {
+            Err(Stop::Fail(mut status)) => {
+                if chain.async_id.is_some() {
+                    status = waiting::of_ended(request.command, status);
+                }
                 out.truncate(header_at + HEADER_BYTES);
                 out.extend_from_slice(&ERROR_BODY);
                 chain.failed.get_or_insert(status);
@@ -228,27 +237,24 @@ impl Dialogue {
         {
             spoil_header(fault, &mut out[header_at..]);
         }
-        self.remember(request, chain, status, &out[header_at..]);
+        self.remember(request, chain, status, &mut out[header_at..]);
         let wants_signature = request.has(flag::SIGNED) || request.command == command::SESSION_SETUP;
-        let signs = chain.sealed.is_none() && wants_signature && status != Status::MORE_PROCESSING_REQUIRED;
+        // Before the end of a log-on there is no key, and who proves himself once more has one.
+        let signs = chain.sealed.is_none() && wants_signature;
         Ok(Ok(signs.then_some(chain.session_id)))
     }
 
     /// Messages that go into the keys of SMB 3.1.1.
-    fn remember(&mut self, request: &Request<'_>, chain: &Chain, status: Status, answer: &[u8]) {
+    fn remember(&mut self, request: &Request<'_>, chain: &Chain, status: Status, answer: &mut [u8]) {
         if request.command == command::NEGOTIATE && status == Status::SUCCESS {
             self.negotiated.preauth.update(request.part);
             self.negotiated.preauth.update(answer);
         }
         if request.command == command::SESSION_SETUP && status == Status::MORE_PROCESSING_REQUIRED {
-            if let Ok(session) = self.session_mut(chain.session_id) {
-                session.preauth.update(answer);
+            if let Some(channel) = self.channels.find_mut(chain.session_id) {
+                channel.remember(answer);
             }
         }
-    }
-
-    fn session_mut(&mut self, id: u64) -> Result<&mut Session, Status> {
-        self.sessions.find_mut(id).ok_or(Status::USER_SESSION_DELETED)
     }
 
     fn carry_out(
@@ -258,25 +264,23 @@ impl Dialogue {
         moment: Moment,
         out: &mut Vec<u8>,
     ) -> Result<Status, Stop> {
-        if self.negotiated.dialect.is_none() != (request.command == command::NEGOTIATE) {
+        let misplaced = self.negotiated.dialect.is_none() != (request.command == command::NEGOTIATE);
+        // MS-SMB2 3.3.5.2.7.2: the first of a compound is related to nothing.
+        if misplaced || (request.has(flag::RELATED) && !chain.has_begun) {
             return Err(Status::INVALID_PARAMETER.into());
+        }
+        if chain.session_id != 0 && self.channels.find(chain.session_id).is_none() {
+            // Whoever names a session of another connection has its key, and expects it in the answer.
+            let session = self.host.session(chain.session_id);
+            let signer = session.as_ref().and_then(|session| session.signer());
+            self.foreign_signer = signer.map(|signer| (chain.session_id, signer.clone()));
         }
         match request.command {
             command::NEGOTIATE => {
                 self.negotiated = Negotiated::negotiate(&self.host, request, moment, out)?;
                 return Ok(Status::SUCCESS);
             }
-            command::SESSION_SETUP => {
-                let connection = ConnectionFacts {
-                    host: &self.host,
-                    negotiated: &self.negotiated,
-                    moment,
-                };
-                let step = self
-                    .sessions
-                    .set_up(&connection, request, &mut chain.session_id, out);
-                return step.map_err(Stop::from);
-            }
+            command::SESSION_SETUP => return self.log_on(request, chain, moment, out).map_err(Stop::from),
             command::ECHO => {
                 request.check_structure(4)?;
                 out.extend_from_slice(&[4, 0, 0, 0]);
@@ -286,11 +290,20 @@ impl Dialogue {
         }
         self.check_protection(request, chain)?;
         match request.command {
-            command::LOGOFF => self.log_off(chain, moment),
-            command::TREE_CONNECT => self.connect_tree(request, chain, out),
+            command::LOGOFF => {
+                let session = self.channels.session(chain.session_id)?.clone();
+                self.end_session(&session, moment);
+                Ok(())
+            }
+            command::TREE_CONNECT => {
+                let session = self.channels.session(chain.session_id)?;
+                chain.tree_id = connect_tree(session, &self.host, request, out)?;
+                Ok(())
+            }
             command::TREE_DISCONNECT => self.disconnect_tree(chain, moment),
-            command::CHANGE_NOTIFY => Err(Status::NOT_SUPPORTED),
-            command::IOCTL => requests::control(&self.host, &self.negotiated, request, out),
+            command::IOCTL if !requests::controls_a_file(request)? => {
+                requests::control(&self.host, &self.negotiated, self.local, request, out)
+            }
             code if code < command::NAMES.len() as u16 => {
                 return self.about_files(request, chain, moment, out);
             }
@@ -302,64 +315,93 @@ impl Dialogue {
         Ok(Status::SUCCESS)
     }
 
-    /// Whether the request comes from a session, and as safely as that has to be.
-    fn check_protection(&self, request: &Request<'_>, chain: &Chain) -> Result<(), Status> {
-        let session = self.sessions.find(chain.session_id);
-        let session = session.filter(|session| session.is_established());
-        let session = session.ok_or(Status::USER_SESSION_DELETED)?;
-        let safe = match chain.sealed {
-            Some(sealed) => sealed == session.id,
-            None if session.must_encrypt => false,
-            None if request.has(flag::SIGNED) => session
-                .signer
-                .as_ref()
-                .is_none_or(|signer| signer.verify(request.part)),
-            None => !session.must_sign,
-        };
-        if safe {
-            Ok(())
-        } else {
-            Err(Status::ACCESS_DENIED)
-        }
-    }
-
-    fn connect_tree(
+    fn log_on(
         &mut self,
         request: &Request<'_>,
         chain: &mut Chain,
+        moment: Moment,
         out: &mut Vec<u8>,
-    ) -> Result<(), Status> {
-        let host = self.host.clone();
-        let session = self.session_mut(chain.session_id)?;
-        chain.tree_id = session.connect_tree(&host, request, out)?;
-        Ok(())
+    ) -> Result<Status, Status> {
+        let connection = ConnectionFacts {
+            id: self.id,
+            is_sealed: chain.sealed.is_some(),
+            host: &self.host,
+            negotiated: &self.negotiated,
+            moment,
+        };
+        let id = &mut chain.session_id;
+        let step = self.channels.set_up(&connection, request, id, out);
+        let Some(channel) = self.channels.find_mut(*id) else {
+            return step;
+        };
+        if channel.fails_session() {
+            if let Ok(session) = channel.session().cloned() {
+                self.end_session(&session, moment);
+            }
+        } else if step == Ok(Status::SUCCESS) {
+            if let Some(before) = channel.replaced().filter(|before| before != id) {
+                self.replace_session(before, moment);
+            }
+        }
+        step
+    }
+
+    /// Ends a session whose user has begun another in its place (MS-SMB2 3.3.5.5.3), on whichever connections it is.
+    /// Guests can't prove that it was theirs. What is kept over the loss of a connection stays.
+    fn replace_session(&mut self, id: u64, moment: Moment) {
+        let Some(session) = self.host.session(id) else {
+            return;
+        };
+        if session.signer().is_none() {
+            return;
+        }
+        session.end();
+        self.host.forget(id);
+        self.leave_all(id, moment);
+    }
+
+    fn end_session(&mut self, session: &Session, moment: Moment) {
+        session.end();
+        self.host.forget(session.id);
+        for volume in &self.host.volumes {
+            let mut volume = volume.lock();
+            volume.close_all(moment, |opener| opener.session == session.id);
+            self.mail.append(&mut volume.mail);
+        }
+    }
+
+    /// Whether the request comes from a session, and as safely as that has to be.
+    fn check_protection(&self, request: &Request<'_>, chain: &Chain) -> Result<(), Status> {
+        let channel = self.channels.find(chain.session_id);
+        let channel = channel.ok_or(Status::USER_SESSION_DELETED)?;
+        let session = channel.session()?;
+        match chain.sealed {
+            Some(sealed) if sealed == session.id => Ok(()),
+            None if !session.must_encrypt => channel.check_signature(request),
+            _ => Err(Status::ACCESS_DENIED),
+        }
     }
 
     fn disconnect_tree(&mut self, chain: &Chain, moment: Moment) -> Result<(), Status> {
         let (session_id, tree_id) = (chain.session_id, chain.tree_id);
-        let place = self.session_mut(session_id)?.disconnect_tree(tree_id)?;
-        let id = self.id;
+        let session = self.channels.session(session_id)?;
+        let Tree::Volume(place) = session.disconnect_tree(tree_id)? else {
+            session.pipes().close_all(|owner| owner == tree_id);
+            return Ok(());
+        };
         let mut volume = self.host.volumes[place].lock();
         volume.close_all(moment, |opener| {
-            (opener.connection, opener.session, opener.tree) == (id, session_id, tree_id)
+            (opener.session, opener.tree) == (session_id, tree_id)
         });
         self.mail.append(&mut volume.mail);
         Ok(())
     }
 
-    fn log_off(&mut self, chain: &Chain, moment: Moment) -> Result<(), Status> {
-        let (id, session_id) = (self.id, chain.session_id);
-        self.session_mut(session_id)?.log_off();
-        self.close_all(moment, |opener| {
-            (opener.connection, opener.session) == (id, session_id)
-        });
-        Ok(())
-    }
-
-    fn close_all(&mut self, moment: Moment, is_theirs: impl Fn(&Opener) -> bool) {
+    /// The last connection of a session is lost, or another session takes its place: what is kept over that stays.
+    fn leave_all(&mut self, session: u64, moment: Moment) {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();
-            volume.close_all(moment, &is_theirs);
+            volume.leave(moment, |opener| opener.session == session);
             self.mail.append(&mut volume.mail);
         }
     }
@@ -371,9 +413,16 @@ impl Dialogue {
         moment: Moment,
         out: &mut Vec<u8>,
     ) -> Result<Status, Stop> {
-        let session = self.session_mut(chain.session_id)?;
-        let index = session.volume(chain.tree_id)?;
+        let session = self.channels.session(chain.session_id)?.clone();
+        let tree = session.tree(chain.tree_id)?;
         let host = self.host.clone();
+        let Tree::Volume(index) = tree else {
+            let shares: Vec<&str> = host.volumes.iter().map(|volume| &*volume.name).collect();
+            let answered = session
+                .pipes()
+                .carry_out(request, chain.tree_id, &shares, &mut chain.file, out);
+            return answered.map_err(Stop::from);
+        };
         let asking = Asking {
             host: &host,
             part: request.part,
@@ -385,17 +434,28 @@ impl Dialogue {
             },
             related: chain
                 .file
-                .ok_or(chain.failed.unwrap_or(Status::INVALID_PARAMETER)),
+                .ok_or(chain.failed.unwrap_or(if request.has(flag::RELATED) {
+                    Status::INVALID_PARAMETER
+                } else {
+                    Status::FILE_CLOSED
+                })),
             used: Cell::new(chain.file),
             moment,
             waiter: Waiter {
                 connection: self.id,
                 async_id: chain.async_id.unwrap_or(self.next_async_id),
             },
+            channel_sequence: request.channel_sequence,
+            has_channels: self.negotiated.has_channels(),
             client_guid: self.negotiated.client_guid,
+            leases_directories: self.negotiated.leases_directories(&self.host.options),
             dialect: self.negotiated.dialect.unwrap_or(Dialect::Smb202),
         };
         let mut volume = host.volumes[index].lock();
+        if request.command == command::CREATE {
+            // Another channel may have ended the session or the tree, and closed what was open there, just now.
+            session.tree(chain.tree_id)?;
+        }
         let outcome = requests::carry_out(request, &asking, &mut volume, out);
         self.mail.append(&mut volume.mail);
         drop(volume);
@@ -404,164 +464,45 @@ impl Dialogue {
     }
 
     fn end_frame(&mut self, frame: Frame, chain: &Chain, out: &mut Vec<u8>) -> Result<(), Hangup> {
-        let sessions = &mut self.sessions;
+        let channels = &mut self.channels;
+        let foreign_signer = self.foreign_signer.take();
         let (sealed, parts) = frame.end(out, |id, part| {
-            let session = sessions.find(id);
-            if let Some(signer) = session.and_then(|session| session.signer.as_ref()) {
+            let own = channels.find(id).and_then(Channel::signer);
+            let foreign = foreign_signer.as_ref().filter(|foreign| foreign.0 == id);
+            if let Some(signer) = own.or(foreign.map(|foreign| &foreign.1)) {
                 signer.sign(part);
             }
         });
         self.spare_parts = parts;
         if let (Some(id), Some(bytes)) = (chain.sealed, sealed) {
-            let cipher = sessions
+            let cipher = channels
                 .find_mut(id)
-                .and_then(|session| session.cipher.as_mut())
+                .and_then(|channel| channel.cipher.as_mut())
                 .ok_or(Hangup)?;
             cipher.0.seal(id, bytes).map_err(|_| Hangup)?;
         }
         Ok(())
     }
 
-    /// Keeps a request until it is tried again, and says that it goes on, unless that was said before.
-    fn park(
-        &mut self,
-        bytes: &[u8],
-        request: &Request<'_>,
-        mut chain: Chain,
-        moment: Moment,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Hangup> {
-        if self.parked.len() >= MOST_PARKED {
-            return Err(Hangup);
-        }
-        if chain.async_id.is_none() {
-            let async_id = self.next_async_id;
-            self.next_async_id += 1;
-            chain.async_id = Some(async_id);
-            let credits = self.credits.grant(request.credits);
-            self.say(
-                request.command,
-                request.message_id,
-                &chain,
-                credits,
-                Status::PENDING,
-                out,
-            )?;
-        }
-        // Locks are waited for without end, breaks are not.
-        let patience_ns = self.host.options.break_timeout_ns;
-        let deadline_ns = moment.ns.saturating_add(patience_ns);
-        self.parked.push(Parked {
-            async_id: chain.async_id.unwrap_or(0),
-            message_id: request.message_id,
-            bytes: bytes.to_vec(),
-            chain,
-            deadline_ns: (request.command != command::LOCK).then_some(deadline_ns),
-        });
-        Ok(())
-    }
-
-    /// Says something of a parked request: that it goes on, or that it has ended without being done.
-    fn say(
-        &mut self,
-        command: u16,
-        message_id: u64,
-        chain: &Chain,
-        credits: u16,
-        status: Status,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Hangup> {
-        let spare = std::mem::take(&mut self.spare_parts);
-        let mut frame = Frame::begin(out, chain.sealed.is_some(), spare);
-        let at = frame.part(out);
-        out.extend_from_slice(&ERROR_BODY);
-        let header = AnswerHeader {
-            command,
-            status,
-            charge: 1,
-            credits,
-            related: false,
-            message_id,
-            async_id: chain.async_id,
-            tree_id: chain.tree_id,
-            session_id: chain.session_id,
-        };
-        header.write(&mut out[at..]);
-        let session = self.sessions.find(chain.session_id);
-        let must_sign = session.is_some_and(|session| session.must_sign);
-        let signs = status != Status::PENDING && chain.sealed.is_none() && must_sign;
-        frame.sign_part(signs.then_some(chain.session_id));
-        self.end_frame(frame, chain, out)
-    }
-
-    fn cancel(&mut self, request: &Request<'_>, chain: Chain, out: &mut Vec<u8>) {
-        let is_async = request.has(flag::ASYNC);
-        let is_it = |parked: &Parked| match is_async {
-            true => parked.async_id == request.async_id,
-            false => parked.message_id == request.message_id,
-        };
-        // A request that has been answered meanwhile is not there any more, and nothing is said.
-        let Some(place) = self.parked.iter().position(is_it) else {
-            return;
-        };
-        let parked = self.parked.remove(place);
-        let Ok(cancelled) = Request::parse(&parked.bytes) else {
-            return;
-        };
-        let chain = Chain {
-            sealed: chain.sealed.and(parked.chain.sealed),
-            ..parked.chain
-        };
-        // Failing to encrypt ends with the next message, which fails likewise.
-        let _ = self.say(
-            cancelled.command,
-            parked.message_id,
-            &chain,
-            0,
-            Status::CANCELLED,
-            out,
-        );
-    }
-
-    /// Takes what another connection sent, and appends what is to be said of it.
-    pub(crate) fn take_mail(&mut self, mail: Mail, moment: Moment, out: &mut Vec<u8>) -> Result<(), Hangup> {
-        match mail {
-            Mail::TryAgain { async_id } => {
-                let is_it = |parked: &Parked| parked.async_id == async_id;
-                match self.parked.iter().position(is_it) {
-                    Some(place) => self.try_again(place, moment, out),
-                    None => Ok(()),
-                }
-            }
-            notice => {
-                notices::write(notice, out);
-                Ok(())
-            }
-        }
-    }
-
-    fn try_again(&mut self, place: usize, moment: Moment, out: &mut Vec<u8>) -> Result<(), Hangup> {
-        let parked = self.parked.remove(place);
-        self.carry_out_chain(&parked.bytes, parked.chain, moment, out)
-    }
-
-    /// The time of the next of `expire`.
-    pub(crate) fn deadline_ns(&self) -> Option<u64> {
-        self.parked.iter().filter_map(|parked| parked.deadline_ns).min()
-    }
-
-    /// Tries those requests again for which others have had their time.
-    pub(crate) fn expire(&mut self, moment: Moment, out: &mut Vec<u8>) -> Result<(), Hangup> {
-        let due = |parked: &Parked| parked.deadline_ns.is_some_and(|due_ns| due_ns <= moment.ns);
-        while let Some(place) = self.parked.iter().position(due) {
-            self.try_again(place, moment, out)?;
-        }
-        Ok(())
-    }
-
-    /// The connection is gone, and with it everything that it had open.
+    /// The connection is gone, and with it every session that has no other channel: what those had open and is not kept.
     pub(crate) fn end(&mut self, moment: Moment) {
-        let id = self.id;
-        self.close_all(moment, |opener| opener.connection == id);
+        for session in self.channels.take_sessions() {
+            session.leave(self.id, |other| match other {
+                Some(other) => self.hand_over(session.id, other),
+                None => {
+                    self.host.forget(session.id);
+                    self.leave_all(session.id, moment);
+                }
+            });
+        }
+    }
+
+    /// What the session's holders of caches are told comes over another channel from now on.
+    fn hand_over(&mut self, session: u64, to: ConnectionId) {
+        for volume in &self.host.volumes {
+            let mut volume = volume.lock();
+            volume.hand_over(session, self.id, to);
+            self.mail.append(&mut volume.mail);
+        }
     }
 }

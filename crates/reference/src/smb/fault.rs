@@ -24,7 +24,10 @@ faults! {
     ShortRead "short-read" "half of what was to be read"
     WrongContent "wrong-content" "one bit of what was read differs"
     LostWrites "lost-writes" "takes what is written and keeps none of it (the file's end is right)"
+    ForgottenHandles "forgotten-handles" "grants durable handles, and keeps none of them when their connection ends"
+    UndoneWrites "undone-writes" "undoes the last write to a durable handle when its connection ends, flushed or not"
     NoBreaks "no-breaks" "never takes back an oplock or a lease: others open and write behind the holder's back"
+    NoDirectoryBreaks "no-directory-breaks" "never takes back the lease of a directory: others change its entries behind the holder's back"
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
 //! What the threads of a server share: options, volumes, counters, and each thread's letter box.
 
-use super::fault::Kind;
 use super::message::command;
 use super::options::Options;
+use super::session::Session;
 use super::volume::{right, Asked, ConnectionId, Mail, Moment, Opener, Space, Volume, Waiter, Want};
 use dyno_measure::monotonic_ns;
 use dyno_smb::wire::filetime_now;
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fd::OwnedFd;
 use rustix::rand::{getrandom, GetRandomFlags};
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const CODES: usize = command::NAMES.len();
@@ -40,6 +42,8 @@ pub(crate) enum Letter {
     Newcomer(OwnedFd),
     /// For one of its connections.
     Mail(ConnectionId, Mail),
+    /// All of its connections end; who wants to know that is told.
+    HangUp(Sender<()>),
 }
 
 /// A thread's letter box; the bell wakes it.
@@ -83,6 +87,7 @@ pub(crate) struct Host {
     pub(crate) boxes: Vec<LetterBox>,
     pub(crate) stopping: AtomicBool,
     counters: Vec<Counters>,
+    sessions: Mutex<HashMap<u64, Arc<Session>>>,
     last_session_id: AtomicU64,
     last_connection: AtomicU64,
 }
@@ -90,15 +95,10 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(options: &Options) -> io::Result<Arc<Self>> {
         let space = Arc::new(Space::new(options.capacity_bytes));
-        let never_breaks = options.fault.is_some_and(|fault| fault.kind == Kind::NoBreaks);
+        let fault = options.fault.map(|fault| fault.kind);
         let mut volumes = Vec::new();
         for name in &options.shares {
-            let mut volume = Volume::new(
-                space.clone(),
-                options.break_timeout_ns,
-                never_breaks,
-                filetime_now(),
-            );
+            let mut volume = Volume::new(space.clone(), options.break_timeout_ns, fault, filetime_now());
             for (file, content) in &options.files {
                 put_file(&mut volume, file, content)
                     .ok_or_else(|| io::Error::other(format!("{file}: no such file can be made")))?;
@@ -118,6 +118,7 @@ impl Host {
             boxes: boxes.collect::<io::Result<_>>()?,
             stopping: AtomicBool::new(false),
             counters: (0..options.threads).map(|_| Counters::default()).collect(),
+            sessions: Mutex::default(),
             last_session_id: AtomicU64::new(0),
             last_connection: AtomicU64::new(0),
         }))
@@ -148,6 +149,28 @@ impl Host {
 
     pub(crate) fn next_session_id(&self) -> u64 {
         self.last_session_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other connections may name the session from now on.
+    pub(crate) fn register(&self, session: &Arc<Session>) {
+        self.sessions().insert(session.id, session.clone());
+    }
+
+    pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
+        self.sessions().get(&id).cloned()
+    }
+
+    pub(crate) fn forget(&self, session: u64) {
+        self.sessions().remove(&session);
+    }
+
+    /// As a restart of the server does.
+    pub(crate) fn forget_all(&self) {
+        self.sessions().clear();
     }
 
     pub(crate) fn next_connection(&self) -> u64 {
@@ -195,6 +218,7 @@ fn put_file(volume: &mut Volume, name: &str, content: &[u8]) -> Option<()> {
         options: 0,
         attributes: 0,
         asked: Asked::Nothing,
+        parent: None,
     };
     let moment = Host::moment();
     let opened = volume.open(&opener, &want, moment, waiter).ok()?;

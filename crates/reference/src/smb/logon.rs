@@ -1,62 +1,140 @@
-//! SESSION_SETUP, TREE_CONNECT and their ends (MS-SMB2 3.3.5.5 to 3.3.5.8): who somebody is, with which keys, and where.
+//! SESSION_SETUP and TREE_CONNECT (MS-SMB2 3.3.5.5 to 3.3.5.7): who somebody is, with which keys, and where. A log-on makes a
+//! session, or binds the connection to one that another has made: both have a channel to it then.
 
-use super::bytes::{slice, u16_at, u8_at, units, Put};
+use super::bytes::{slice, u16_at, u64_at, u8_at, units, Put};
 use super::host::{Host, SharedVolume};
-use super::message::{Request, HEADER_BYTES};
+use super::message::{flag, Request, HEADER_BYTES};
 use super::negotiate::{Negotiated, SIGNING_REQUIRED};
 use super::options::{Encryption, Signing};
+use super::pipes;
+use super::session::{FirstKeys, Session, Tree};
 use super::status::Status;
-use super::volume::Moment;
+use super::volume::{ConnectionId, Moment};
 use dyno_smb::auth::{last_token, Acceptor, AuthError, Challenged, Identity};
 use dyno_smb::crypto::{Keys, Opener, Preauth, Sealer, Signer};
+use std::sync::Arc;
 
 const BODY: usize = HEADER_BYTES;
+/// Of a request: the connection is to become another channel of the session.
+const BINDS: u8 = 1;
 const IS_GUEST: u16 = 1;
 const ENCRYPT: u16 = 4;
 const SHARE_OF_FILES: u8 = 1;
+const SHARE_OF_PIPES: u8 = 2;
+const CONTINUOUSLY_AVAILABLE: u32 = 0x10;
 const MOST_SESSIONS: usize = 64;
-const MOST_TREES: usize = 64;
 const EVERY_RIGHT: u32 = 0x001F_01FF;
 
-/// A log-on, under way or done.
-pub(crate) struct Session {
+/// A connection's part in a session, whose log-on is under way or done.
+pub(crate) struct Channel {
     pub(crate) id: u64,
+    /// None before the end of the first log-on. Of a connection that is being bound, the session is there from the start.
+    session: Option<Arc<Session>>,
+    /// Where it is to be proven who it is: the first time, or once more.
     challenged: Option<Challenged>,
-    pub(crate) preauth: Preauth,
+    is_proven: bool,
+    has_failed: bool,
+    /// The session that this one takes the place of, once it is proven.
+    replaces: Option<u64>,
+    preauth: Preauth,
     /// A guest has none.
-    pub(crate) signer: Option<Signer>,
+    signer: Option<Arc<Signer>>,
     pub(crate) cipher: Option<(Sealer, Opener)>,
-    pub(crate) must_sign: bool,
-    pub(crate) must_encrypt: bool,
-    /// By tree, the place of its volume.
-    trees: Vec<(u32, usize)>,
-    next_tree: u32,
-    pub(crate) has_ended: bool,
 }
 
-impl Session {
-    pub(crate) fn is_established(&self) -> bool {
-        self.challenged.is_none() && !self.has_ended
+impl Channel {
+    /// With what the first request, `part`, says. `bound`: of a session that there is already.
+    fn begun(
+        connection: &ConnectionFacts<'_>,
+        part: &[u8],
+        challenged: Challenged,
+        bound: Option<Arc<Session>>,
+    ) -> Result<Self, Status> {
+        let mut preauth = connection.negotiated.preauth;
+        preauth.update(part);
+        let before = u64_at(part, BODY + 16)?;
+        Ok(Self {
+            id: match &bound {
+                Some(session) => session.id,
+                None => connection.host.next_session_id(),
+            },
+            replaces: (before != 0 && bound.is_none()).then_some(before),
+            session: bound,
+            challenged: Some(challenged),
+            is_proven: false,
+            has_failed: false,
+            preauth,
+            signer: None,
+            cipher: None,
+        })
     }
 
-    /// The place of the volume that a tree is.
-    pub(crate) fn volume(&self, tree: u32) -> Result<usize, Status> {
-        let found = self.trees.iter().find(|known| known.0 == tree);
-        found.map(|known| known.1).ok_or(Status::NETWORK_NAME_DELETED)
+    /// The session that is spoken to, once it has been proven by whom.
+    pub(crate) fn session(&self) -> Result<&Arc<Session>, Status> {
+        let proven = self.session.as_ref().filter(|_| self.is_proven);
+        let proven = proven.filter(|session| !session.has_ended());
+        proven.ok_or(Status::USER_SESSION_DELETED)
     }
 
-    /// Finds out who it is, and makes the session's keys; the token for the client, and whether it is a guest.
+    /// What signs here: its own key, or before that is there the one of the session's first channel.
+    pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
+        let of_session = || self.session.as_ref().and_then(|session| session.signer());
+        self.signer.as_ref().or_else(of_session)
+    }
+
+    /// Whether a plain request comes from who has logged on here, as surely as the session demands it.
+    pub(crate) fn check_signature(&self, request: &Request<'_>) -> Result<(), Status> {
+        let session = self.session()?;
+        let right = if request.has(flag::SIGNED) {
+            let signer = self.signer();
+            signer.is_none_or(|signer| signer.verify(request.part))
+        } else {
+            !session.must_sign
+        };
+        right.then_some(()).ok_or(Status::ACCESS_DENIED)
+    }
+
+    /// Takes in an answer that goes into its keys. While a connection is being bound, it has to be signed first.
+    pub(crate) fn remember(&mut self, answer: &mut [u8]) {
+        if let Some(signer) = self.signer().filter(|_| !self.is_proven) {
+            signer.sign(answer);
+        }
+        self.preauth.update(answer);
+    }
+
+    /// Who had proven himself has failed to do so once more: that ends the session.
+    pub(crate) fn fails_session(&self) -> bool {
+        self.has_failed && self.is_proven
+    }
+
+    /// It is over here: the log-on failed, or the session has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_failed || self.session.as_ref().is_some_and(|session| session.has_ended())
+    }
+
+    /// Gives the session whose place this one has taken, once.
+    pub(crate) fn replaced(&mut self) -> Option<u64> {
+        self.replaces.take()
+    }
+
+    /// Finds out who it is, and makes the keys; the token for the client.
     fn identify(
         &mut self,
         connection: &ConnectionFacts<'_>,
         token: &[u8],
         client_mode: u16,
-    ) -> Result<(Vec<u8>, bool), Status> {
+    ) -> Result<Vec<u8>, Status> {
         let (options, negotiated) = (&connection.host.options, connection.negotiated);
         let challenged = self.challenged.take().ok_or(Status::USER_SESSION_DELETED)?;
         let Some(user) = &options.user else {
             // Without a user everybody is a guest, whoever they say that they are.
-            return Ok((last_token(), true));
+            if !self.is_proven {
+                self.begin_session(
+                    connection,
+                    Session::new(self.id, negotiated.terms(), None, false, false),
+                )?;
+            }
+            return Ok(last_token());
         };
         let identity = challenged.identify(token, user, &options.password);
         let Identity::User {
@@ -66,91 +144,121 @@ impl Session {
         else {
             return Err(Status::LOGON_FAILURE);
         };
+        if self.is_proven {
+            // Who proves himself once more keeps the keys (MS-SMB2 3.3.5.5.3).
+            return Ok(last_token);
+        }
         let dialect = negotiated.dialect.ok_or(Status::INVALID_PARAMETER)?;
         let keys = Keys::derive(dialect, negotiated.cipher, &session_key, self.preauth.value());
-        self.signer = Some(Signer::new(negotiated.signing_algorithm(), &keys.signing));
-        self.cipher = negotiated.cipher.map(|cipher| {
-            let sealer = Sealer::new(cipher, &keys.server_to_client);
-            (sealer, Opener::new(cipher, &keys.client_to_server))
-        });
-        self.must_sign = options.signing == Signing::Required || client_mode & SIGNING_REQUIRED != 0;
-        self.must_encrypt = options.encryption == Encryption::Required;
-        if self.must_encrypt && self.cipher.is_none() {
-            return Err(Status::ACCESS_DENIED);
+        let signer = Arc::new(Signer::new(negotiated.signing_algorithm(), &keys.signing));
+        if let Some(session) = self.session.clone() {
+            // There is one user, so it is the same.
+            self.cipher = session.join(connection.id)?;
+        } else {
+            let must_sign = options.signing == Signing::Required || client_mode & SIGNING_REQUIRED != 0;
+            let must_encrypt = options.encryption == Encryption::Required;
+            if must_encrypt && negotiated.cipher.is_none() {
+                return Err(Status::ACCESS_DENIED);
+            }
+            let first = FirstKeys {
+                keys,
+                signer: signer.clone(),
+            };
+            let session = Session::new(self.id, negotiated.terms(), Some(first), must_sign, must_encrypt);
+            self.begin_session(connection, session)?;
         }
-        Ok((last_token, false))
+        self.signer = Some(signer);
+        Ok(last_token)
     }
 
-    /// Connects the tree that the request names; gives its number.
-    pub(super) fn connect_tree(
-        &mut self,
-        host: &Host,
-        request: &Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<u32, Status> {
-        request.check_structure(9)?;
-        let part = request.part;
-        let path_bytes = usize::from(u16_at(part, BODY + 6)?);
-        let path = units(slice(part, usize::from(u16_at(part, BODY + 4)?), path_bytes)?)?;
-        let path = String::from_utf16(&path).map_err(|_| Status::BAD_NETWORK_NAME)?;
-        let name = path.rsplit('\\').next().unwrap_or("");
-        let is_it = |volume: &SharedVolume| volume.name.eq_ignore_ascii_case(name);
+    fn begin_session(&mut self, connection: &ConnectionFacts<'_>, session: Session) -> Result<(), Status> {
+        self.cipher = session.join(connection.id)?;
+        let session = Arc::new(session);
+        connection.host.register(&session);
+        self.session = Some(session);
+        Ok(())
+    }
+}
+
+/// Connects the tree that the request names; gives its number.
+pub(super) fn connect_tree(
+    session: &Session,
+    host: &Host,
+    request: &Request<'_>,
+    out: &mut Vec<u8>,
+) -> Result<u32, Status> {
+    request.check_structure(9)?;
+    let part = request.part;
+    let path_bytes = usize::from(u16_at(part, BODY + 6)?);
+    let path = units(slice(part, usize::from(u16_at(part, BODY + 4)?), path_bytes)?)?;
+    let path = String::from_utf16(&path).map_err(|_| Status::BAD_NETWORK_NAME)?;
+    let name = path.rsplit('\\').next().unwrap_or("");
+    let is_it = |volume: &SharedVolume| volume.name.eq_ignore_ascii_case(name);
+    let (kind, share) = if name.eq_ignore_ascii_case(pipes::NAME) {
+        (SHARE_OF_PIPES, Tree::Pipes)
+    } else {
         let place = host.volumes.iter().position(is_it);
-        let place = place.ok_or(Status::BAD_NETWORK_NAME)?;
-        if self.trees.len() >= MOST_TREES {
-            return Err(Status::INSUFFICIENT_RESOURCES);
-        }
-        let tree = self.next_tree;
-        self.next_tree = tree.wrapping_add(1).max(1);
-        self.trees.push((tree, place));
-        out.u16(16);
-        out.u8(SHARE_OF_FILES);
-        out.u8(0);
-        // No caching of files by hand (manual caching is for offline use), no DFS; not encrypted by itself.
-        out.u32(0x0000_0030);
-        out.u32(0);
-        out.u32(EVERY_RIGHT);
-        Ok(tree)
-    }
-
-    /// Forgets a tree; gives the place of the volume that it was.
-    pub(super) fn disconnect_tree(&mut self, tree: u32) -> Result<usize, Status> {
-        let place = self.volume(tree)?;
-        self.trees.retain(|known| known.0 != tree);
-        Ok(place)
-    }
-
-    /// Ends the session. Its key still signs the answer.
-    pub(super) fn log_off(&mut self) {
-        self.has_ended = true;
-    }
+        (
+            SHARE_OF_FILES,
+            Tree::Volume(place.ok_or(Status::BAD_NETWORK_NAME)?),
+        )
+    };
+    let tree = session.add_tree(share)?;
+    out.u16(16);
+    out.u8(kind);
+    out.u8(0);
+    // No caching of files by hand (manual caching is for offline use), no DFS; not encrypted by itself.
+    out.u32(0x0000_0030);
+    out.u32(if host.options.continuously_available {
+        CONTINUOUSLY_AVAILABLE
+    } else {
+        0
+    });
+    out.u32(EVERY_RIGHT);
+    Ok(tree)
 }
 
 /// What a log-on takes of its connection.
 pub(crate) struct ConnectionFacts<'a> {
+    pub(crate) id: ConnectionId,
+    /// The request came encrypted.
+    pub(crate) is_sealed: bool,
     pub(crate) host: &'a Host,
     pub(crate) negotiated: &'a Negotiated,
     pub(crate) moment: Moment,
 }
 
-/// The log-ons of one connection.
+/// The channels of one connection, each of another session.
 #[derive(Default)]
-pub(crate) struct Sessions {
-    sessions: Vec<Session>,
+pub(crate) struct Channels {
+    channels: Vec<Channel>,
 }
 
-impl Sessions {
-    pub(crate) fn find(&self, id: u64) -> Option<&Session> {
-        self.sessions.iter().find(|session| session.id == id)
+impl Channels {
+    pub(crate) fn find(&self, id: u64) -> Option<&Channel> {
+        self.channels.iter().find(|channel| channel.id == id)
     }
 
-    pub(crate) fn find_mut(&mut self, id: u64) -> Option<&mut Session> {
-        self.sessions.iter_mut().find(|session| session.id == id)
+    pub(crate) fn find_mut(&mut self, id: u64) -> Option<&mut Channel> {
+        self.channels.iter_mut().find(|channel| channel.id == id)
     }
 
-    /// Forgets those that were logged off.
-    pub(crate) fn drop_ended(&mut self) {
-        self.sessions.retain(|session| !session.has_ended);
+    /// The session of that number, which can be spoken to here.
+    pub(crate) fn session(&self, id: u64) -> Result<&Arc<Session>, Status> {
+        self.find(id).ok_or(Status::USER_SESSION_DELETED)?.session()
+    }
+
+    /// Forgets those whose first log-on has failed. Of a session that has ended, the key signs the answers that say so.
+    pub(crate) fn drop_failed(&mut self) {
+        self.channels
+            .retain(|channel| !channel.has_failed || channel.is_proven);
+    }
+
+    /// All sessions that the connection has ended the log-on of.
+    pub(crate) fn take_sessions(&mut self) -> Vec<Arc<Session>> {
+        let channels = std::mem::take(&mut self.channels);
+        let proven = channels.into_iter().filter(|channel| channel.is_proven);
+        proven.filter_map(|channel| channel.session).collect()
     }
 
     /// One step of a log-on. A first one gives `session_id` its value.
@@ -166,59 +274,82 @@ impl Sessions {
         let client_mode = u16::from(u8_at(part, BODY + 3)?);
         let token_bytes = usize::from(u16_at(part, BODY + 14)?);
         let token = slice(part, usize::from(u16_at(part, BODY + 12)?), token_bytes)?;
-        if *session_id == 0 {
-            return self.challenge(connection, part, token, session_id, out);
+        let known = self.find(*session_id).filter(|channel| channel.is_proven);
+        if let Some(channel) = known {
+            channel.session()?;
         }
-        let place = self
-            .sessions
-            .iter()
-            .position(|session| session.id == *session_id && session.challenged.is_some());
-        let place = place.ok_or(Status::USER_SESSION_DELETED)?;
-        // Whoever fails begins anew, with another session.
-        let mut session = self.sessions.remove(place);
-        session.preauth.update(part);
-        let (token, guest) = session.identify(connection, token, client_mode)?;
-        let encrypts = session.must_encrypt;
-        self.sessions.push(session);
-        let flags = if guest { IS_GUEST } else { 0 } | if encrypts { ENCRYPT } else { 0 };
+        if let Some(channel) = known.filter(|_| !connection.is_sealed) {
+            // Who logs on once more has the channel's key.
+            channel.check_signature(request)?;
+        }
+        let bound = match u8_at(part, BODY + 2)? & BINDS != 0 {
+            true => Some(self.check_binding(connection, request)?),
+            false => None,
+        };
+        let Some(channel) = self.channels.iter_mut().find(|known| known.id == *session_id) else {
+            if bound.is_none() && *session_id != 0 {
+                return Err(Status::USER_SESSION_DELETED);
+            }
+            if self.channels.len() >= MOST_SESSIONS {
+                self.channels.retain(|channel| !channel.has_ended());
+            }
+            if self.channels.len() >= MOST_SESSIONS {
+                return Err(Status::INSUFFICIENT_RESOURCES);
+            }
+            let (answer, challenged) = challenge(connection, token)?;
+            let channel = Channel::begun(connection, part, challenged, bound)?;
+            *session_id = channel.id;
+            self.channels.push(channel);
+            write_setup(0, &answer, out);
+            return Ok(Status::MORE_PROCESSING_REQUIRED);
+        };
+        if channel.challenged.is_none() {
+            let (answer, challenged) = challenge(connection, token)?;
+            channel.challenged = Some(challenged);
+            write_setup(0, &answer, out);
+            return Ok(Status::MORE_PROCESSING_REQUIRED);
+        }
+        channel.preauth.update(part);
+        // Whoever fails begins anew.
+        let identified = channel.identify(connection, token, client_mode);
+        let token = identified.inspect_err(|_| channel.has_failed = true)?;
+        channel.is_proven = true;
+        let session = channel.session()?;
+        let guest = if session.signer().is_none() { IS_GUEST } else { 0 };
+        let flags = guest | if session.must_encrypt { ENCRYPT } else { 0 };
         write_setup(flags, &token, out);
         Ok(Status::SUCCESS)
     }
 
-    fn challenge(
-        &mut self,
+    /// Whether the connection may become a channel of the session that the request names (MS-SMB2 3.3.5.5); gives that.
+    fn check_binding(
+        &self,
         connection: &ConnectionFacts<'_>,
-        part: &[u8],
-        token: &[u8],
-        session_id: &mut u64,
-        out: &mut Vec<u8>,
-    ) -> Result<Status, Status> {
-        if self.sessions.len() >= MOST_SESSIONS {
-            return Err(Status::INSUFFICIENT_RESOURCES);
+        request: &Request<'_>,
+    ) -> Result<Arc<Session>, Status> {
+        let session = connection.host.session(request.session_id);
+        let session = session.ok_or(Status::USER_SESSION_DELETED)?;
+        session.check_binding(connection.negotiated.terms())?;
+        if !request.has(flag::SIGNED) {
+            return Err(Status::INVALID_PARAMETER);
         }
-        let acceptor = Acceptor {
-            name: "SERVERDYNO".to_owned(),
-        };
-        let answered = acceptor.challenge(token, connection.host.random(), connection.moment.filetime);
-        let (answer, challenged) = answered.map_err(refusal)?;
-        let mut preauth = connection.negotiated.preauth;
-        preauth.update(part);
-        *session_id = connection.host.next_session_id();
-        self.sessions.push(Session {
-            id: *session_id,
-            challenged: Some(challenged),
-            preauth,
-            signer: None,
-            cipher: None,
-            must_sign: false,
-            must_encrypt: false,
-            trees: Vec::new(),
-            next_tree: 1,
-            has_ended: false,
-        });
-        write_setup(0, &answer, out);
-        Ok(Status::MORE_PROCESSING_REQUIRED)
+        if self.session(session.id).is_ok() {
+            return Err(Status::REQUEST_NOT_ACCEPTED);
+        }
+        if session.signer().is_none_or(|signer| !signer.verify(request.part)) {
+            return Err(Status::ACCESS_DENIED);
+        }
+        Ok(session)
     }
+}
+
+/// Asks who it is; gives the token for the client, and what is to be remembered.
+fn challenge(connection: &ConnectionFacts<'_>, token: &[u8]) -> Result<(Vec<u8>, Challenged), Status> {
+    let acceptor = Acceptor {
+        name: "SERVERDYNO".to_owned(),
+    };
+    let answered = acceptor.challenge(token, connection.host.random(), connection.moment.filetime);
+    answered.map_err(refusal)
 }
 
 fn refusal(error: AuthError) -> Status {

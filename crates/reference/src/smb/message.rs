@@ -1,6 +1,6 @@
 //! Messages: the header of a request as it is read, and answers as they are written, one after the other in a frame.
 
-use super::bytes::{length, u16_at, u32_at, u64_at, Put};
+use super::bytes::{length, slice, u16_at, u32_at, u64_at, Put};
 use super::status::Status;
 use dyno_smb::crypto::TRANSFORM_BYTES;
 
@@ -12,6 +12,9 @@ pub(crate) const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
 pub(crate) const HEADER_BYTES: usize = 64;
 /// The length in front of every message.
 pub(crate) const FRAME_BYTES: usize = 4;
+
+/// Of an answer to an IOCTL, before its output.
+const CONTROL_BYTES: usize = 48;
 
 /// Flags of a header (MS-SMB2 2.2.1).
 pub(crate) mod flag {
@@ -85,6 +88,8 @@ pub(crate) struct Request<'a> {
     pub(crate) async_id: u64,
     pub(crate) tree_id: u32,
     pub(crate) session_id: u64,
+    /// Of which of its connections the client speaks; 0 before SMB 3.
+    pub(crate) channel_sequence: u16,
 }
 
 impl<'a> Request<'a> {
@@ -112,6 +117,7 @@ impl<'a> Request<'a> {
             async_id: u64_at(header, 32).map_err(hangup)?,
             tree_id: u32_at(header, 36).map_err(hangup)?,
             session_id: u64_at(header, 40).map_err(hangup)?,
+            channel_sequence: u16_at(header, 8).map_err(hangup)?,
         })
     }
 
@@ -261,4 +267,25 @@ impl Frame {
         out[self.start..body].copy_from_slice(&bytes.to_be_bytes());
         (self.sealed.then(|| &mut out[body..]), self.parts)
     }
+}
+
+/// Appends the body of an answer to the IOCTL `part`, with the output that `write` appends.
+pub(crate) fn write_control(
+    part: &[u8],
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), Status> {
+    let start = out.len();
+    let output_at = length(HEADER_BYTES + CONTROL_BYTES);
+    out.u16(49);
+    out.u16(0);
+    out.extend_from_slice(slice(part, HEADER_BYTES + 4, 20)?); // code and file
+    out.u32(output_at);
+    out.u32(0);
+    out.u32(output_at);
+    out.zeros(12);
+    write(out);
+    let bytes = length(out.len() - start - CONTROL_BYTES);
+    out.set_u32(start + 36, bytes);
+    Ok(())
 }

@@ -8,10 +8,11 @@
 //!
 //! `connection.rs` cuts the stream, `dialogue.rs` takes messages apart and answers, `requests` reads and writes bodies,
 //! `volume` is the files, their sharing, oplocks, leases and locks. Oplocks and leases are given and taken back; a FLUSH
-//! is answered at once, since nothing is on a disk. On request the server commits a named fault (`fault.rs`).
+//! is answered at once, since nothing is on a disk. `pipes.rs` is IPC$, so that clients can list the shares. On request
+//! the server commits a named fault (`fault.rs`).
 //!
-//! Not for: SMB 1, Kerberos, more channels than one, durable handles, directory leases, change notification, streams,
-//! security descriptors, pipes and printers; or serving anybody but a load generator and its tests.
+//! Not for: SMB 1, Kerberos, more channels than one, durable handles, directory leases, streams,
+//! security descriptors, other pipes and printers; or serving anybody but a load generator and its tests.
 
 mod bytes;
 mod connection;
@@ -25,8 +26,10 @@ mod misbehaviour;
 mod negotiate;
 mod notices;
 mod options;
+mod pipes;
 mod requests;
 mod server;
+mod session;
 mod status;
 mod volume;
 mod worker;

@@ -1,9 +1,10 @@
 //! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities, contexts; and the check that nobody changed it.
 
-use super::bytes::{length, slice, u128_at, u16_at, u32_at, Put};
+use super::bytes::{length, slice, u128_at, u16_at, u32_at, u8_at, Put};
 use super::host::Host;
-use super::message::{Request, HEADER_BYTES};
+use super::message::{command, AnswerHeader, Request, FRAME_BYTES, HEADER_BYTES};
 use super::options::{Encryption, Options, Signing};
+use super::session::Terms;
 use super::status::Status;
 use super::volume::Moment;
 use dyno_smb::auth::offer_token;
@@ -15,11 +16,22 @@ pub(crate) const MOST_BYTES: u32 = 1 << 20;
 /// The same, where one credit pays for everything.
 pub(crate) const CREDIT_BYTES: u32 = 65_536;
 
+/// What the shortest message begins with: a NEGOTIATE of SMB 1.
+pub(super) const SMB1_HEADER_BYTES: usize = 32;
+/// What a message of SMB 1 begins with.
+pub(crate) const SMB1_ID: [u8; 4] = *b"\xffSMB";
+
 const BODY: usize = HEADER_BYTES;
+const SMB1_NEGOTIATE: u8 = 0x72;
+/// Any version from 2.1 on; which one is agreed on by a second NEGOTIATE.
+const WILDCARD_DIALECT: u16 = 0x02ff;
 const SIGNING_ENABLED: u16 = 1;
 pub(super) const SIGNING_REQUIRED: u16 = 2;
 const CAP_LEASING: u32 = 0x02;
 const CAP_LARGE_MTU: u32 = 0x04;
+const CAP_MULTI_CHANNEL: u32 = 0x08;
+const CAP_PERSISTENT_HANDLES: u32 = 0x10;
+const CAP_DIRECTORY_LEASING: u32 = 0x20;
 const CAP_ENCRYPTION: u32 = 0x40;
 const MOST_DIALECTS: usize = 64;
 const MOST_CONTEXTS: u16 = 16;
@@ -39,6 +51,7 @@ pub(crate) struct Negotiated {
     pub(crate) cipher: Option<Cipher>,
     signing: Option<SigningAlgorithm>,
     pub(crate) preauth: Preauth,
+    began_with_smb1: bool,
     /// Which contexts are to be answered.
     answers_signing: bool,
     answers_encryption: bool,
@@ -51,6 +64,20 @@ impl Negotiated {
             Some(Dialect::Smb300 | Dialect::Smb302) => SigningAlgorithm::Aes128Cmac,
             _ => SigningAlgorithm::HmacSha256,
         }
+    }
+
+    /// What another connection of the same session has to agree on, too.
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            dialect: self.dialect,
+            cipher: self.cipher,
+            signing: self.signing_algorithm(),
+        }
+    }
+
+    /// Whether a session may have several connections like this one (MS-SMB2 3.3.5.4).
+    pub(super) fn has_channels(&self) -> bool {
+        self.dialect >= Some(Dialect::Smb300) && self.client_capabilities & CAP_MULTI_CHANNEL != 0
     }
 
     fn has_large_messages(&self) -> bool {
@@ -92,7 +119,55 @@ impl Negotiated {
             }
             Dialect::Smb202 | Dialect::Smb210 => {}
         }
-        negotiated.write(host, moment, out);
+        negotiated.write(host, dialect as u16, moment, out);
+        Ok(negotiated)
+    }
+
+    /// Answers a NEGOTIATE of SMB 1 whose sender also speaks SMB 2 (MS-SMB2 3.3.5.3.1). What is agreed on with it is SMB
+    /// 2.0.2 or, where more is possible, nothing yet.
+    pub(super) fn negotiate_from_smb1(
+        host: &Host,
+        message: &[u8],
+        moment: Moment,
+        credits: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<Self, Status> {
+        if u8_at(message, 4)? != SMB1_NEGOTIATE || u8_at(message, SMB1_HEADER_BYTES)? != 0 {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let bytes = usize::from(u16_at(message, SMB1_HEADER_BYTES + 1)?);
+        let names = slice(message, SMB1_HEADER_BYTES + 3, bytes)?;
+        let offers = |name: &[u8]| names.split(|byte| *byte == 0).any(|one| one == name);
+        let options = &host.options;
+        let (dialect, code) = if offers(b"\x02SMB 2.???") && options.max_dialect > Dialect::Smb202 {
+            (None, WILDCARD_DIALECT)
+        } else if offers(b"\x02SMB 2.002") && options.min_dialect == Dialect::Smb202 {
+            (Some(Dialect::Smb202), Dialect::Smb202 as u16)
+        } else {
+            return Err(Status::NOT_SUPPORTED);
+        };
+        let negotiated = Self {
+            dialect,
+            began_with_smb1: true,
+            ..Self::default()
+        };
+        let start = out.len();
+        out.zeros(FRAME_BYTES + HEADER_BYTES);
+        negotiated.write(host, code, moment, out);
+        let header = AnswerHeader {
+            command: command::NEGOTIATE,
+            status: Status::SUCCESS,
+            charge: 0,
+            credits,
+            related: false,
+            message_id: 0,
+            async_id: None,
+            tree_id: 0,
+            session_id: 0,
+        };
+        header.write(&mut out[start + FRAME_BYTES..]);
+        let bytes = length(out.len() - start - FRAME_BYTES);
+        out[start..start + FRAME_BYTES].copy_from_slice(&bytes.to_be_bytes());
         Ok(negotiated)
     }
 
@@ -107,10 +182,28 @@ impl Negotiated {
         if self.cipher.is_some() && self.dialect < Some(Dialect::Smb311) {
             capabilities |= CAP_ENCRYPTION;
         }
+        if self.has_channels() {
+            capabilities |= CAP_MULTI_CHANNEL;
+        }
+        if options.continuously_available && self.dialect >= Some(Dialect::Smb300) {
+            capabilities |= CAP_PERSISTENT_HANDLES;
+        }
+        if self.leases_directories(options) {
+            capabilities |= CAP_DIRECTORY_LEASING;
+        }
         capabilities
     }
 
-    fn write(&self, host: &Host, moment: Moment, out: &mut Vec<u8>) {
+    /// Whether directories are leased: from SMB 3.0 on, to clients that say that they know it (MS-SMB2 3.3.5.4).
+    pub(crate) fn leases_directories(&self, options: &Options) -> bool {
+        options.oplocks
+            && options.leases
+            && options.directory_leases
+            && self.dialect >= Some(Dialect::Smb300)
+            && self.client_capabilities & CAP_DIRECTORY_LEASING != 0
+    }
+
+    fn write(&self, host: &Host, dialect: u16, moment: Moment, out: &mut Vec<u8>) {
         let start = out.len();
         let most = if self.has_large_messages() {
             MOST_BYTES
@@ -120,7 +213,7 @@ impl Negotiated {
         let token = offer_token();
         out.u16(65);
         out.u16(security_mode(&host.options));
-        out.u16(self.dialect.map_or(0, |dialect| dialect as u16));
+        out.u16(dialect);
         out.u16(0);
         out.extend_from_slice(&host.guid.to_le_bytes());
         out.u32(self.capabilities(&host.options));
@@ -174,6 +267,10 @@ impl Negotiated {
 
     /// FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.3.5.15.12): whether the client saw what we said, and said what we saw.
     pub(super) fn validate(&self, host: &Host, input: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        if self.began_with_smb1 {
+            // A client that negotiated by SMB 1 alone has said nothing that could be checked.
+            return Err(Status::INVALID_DEVICE_REQUEST);
+        }
         let same = u32_at(input, 0)? == self.client_capabilities
             && u128_at(input, 4)? == self.client_guid
             && u16_at(input, 20)? == self.client_security;

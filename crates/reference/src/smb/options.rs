@@ -53,6 +53,12 @@ pub struct Options {
     pub oplocks: bool,
     /// Whether leases are; without oplocks there are none either.
     pub leases: bool,
+    /// Whether directories are leased, too; only where files are.
+    pub directory_leases: bool,
+    /// Whether handles may outlive their connection.
+    pub durable_handles: bool,
+    /// Whether they may outlive a restart of the server, as on a share that is continuously available.
+    pub continuously_available: bool,
     /// The memory that all files may have together; what does not fit is refused as by a full disk.
     pub capacity_bytes: u64,
     /// How long whoever is asked to give up caching may take to answer.
@@ -80,6 +86,9 @@ impl Options {
             encryption: Encryption::default(),
             oplocks: true,
             leases: true,
+            directory_leases: true,
+            durable_handles: true,
+            continuously_available: false,
             capacity_bytes: 1 << 30,
             // MS-SMB2 3.3.2.1: implementation-specific; Windows takes 35 s.
             break_timeout_ns: 35_000_000_000,
@@ -99,6 +108,8 @@ impl Options {
             Some("the oldest dialect is newer than the newest")
         } else if self.encryption == Encryption::Required && self.max_dialect < Dialect::Smb300 {
             Some("there is no encryption before SMB 3.0")
+        } else if self.continuously_available && !self.durable_handles {
+            Some("handles can't outlive a restart of the server where they don't outlive a connection")
         } else if self.user.is_none() && self.protects() {
             Some("guests have no keys: signing and encryption need a user")
         } else {

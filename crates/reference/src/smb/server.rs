@@ -1,6 +1,6 @@
 //! Starting and stopping: a thread a CPU. The first accepts, and deals connections out to all in turn.
 
-use super::host::Host;
+use super::host::{Host, Letter};
 use super::options::Options;
 use super::worker::Worker;
 use crate::threads::Threads;
@@ -9,15 +9,21 @@ use rustix::net::{bind, getsockname, listen, socket_with, sockopt, AddressFamily
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
 
 const BACKLOG: i32 = 4096;
+/// A thread carries out what it has at hand within less.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server; it stops when it is dropped.
 pub struct Server {
     address: SocketAddr,
     host: Arc<Host>,
     threads: Threads,
+    cpus: Vec<usize>,
 }
 
 impl std::fmt::Debug for Server {
@@ -40,16 +46,56 @@ impl Server {
             address,
             host: Host::new(options)?,
             threads: Threads::default(),
+            cpus: options.cpus.clone(),
         };
-        let mut listener = Some(listener);
-        for number in 0..options.threads {
-            let (host, listener) = (server.host.clone(), listener.take());
-            let set_up = move || Ok((Worker::new(host, number, listener)?, ()));
-            server
-                .threads
-                .start(("reference-smb", number), &options.cpus, set_up, Worker::run)?;
-        }
+        server.start_threads(listener)?;
         Ok(server)
+    }
+
+    fn start_threads(&mut self, listener: OwnedFd) -> io::Result<()> {
+        let mut listener = Some(listener);
+        for number in 0..self.host.options.threads {
+            let (host, listener) = (self.host.clone(), listener.take());
+            let set_up = move || Ok((Worker::new(host, number, listener)?, ()));
+            self.threads
+                .start(("reference-smb", number), &self.cpus, set_up, Worker::run)?;
+        }
+        Ok(())
+    }
+
+    /// Starts anew as after `kill -9`: closes every connection and is away for `outage`. Files stay, and so do persistent
+    /// handles, as a cluster keeps them for the node that takes over; all others are gone.
+    ///
+    /// # Errors
+    /// Where somebody else has taken the port meanwhile, or no thread can be had.
+    pub fn restart(&mut self, outage: Duration) -> io::Result<()> {
+        self.stop();
+        for volume in &self.host.volumes {
+            volume.lock().restart(Host::moment());
+        }
+        self.host.forget_all();
+        sleep(outage);
+        let (listener, _) = listen_at(self.address)?;
+        self.host.stopping.store(false, Ordering::Relaxed);
+        self.start_threads(listener)
+    }
+
+    /// Closes every connection. Once this returns, nothing that was asked on one of them will be answered.
+    pub fn cut_connections(&self) {
+        let (done, all_done) = channel();
+        for letter_box in &self.host.boxes {
+            letter_box.post(Letter::HangUp(done.clone()));
+        }
+        drop(done);
+        let threads = if self.host.stopping.load(Ordering::Relaxed) {
+            0
+        } else {
+            self.host.boxes.len()
+        };
+        for _ in 0..threads {
+            // A thread that has panicked says nothing any more.
+            let _ = all_done.recv_timeout(PATIENCE);
+        }
     }
 
     /// Where it listens.

@@ -200,6 +200,12 @@ impl Worker {
             match letter {
                 Letter::Newcomer(socket) => self.seat(socket),
                 Letter::Mail(id, mail) => self.own_mail.push((id, mail)),
+                Letter::HangUp(done) => {
+                    let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
+                    slots.into_iter().for_each(|slot| self.end(slot));
+                    // Who waits may have given up.
+                    let _ = done.send(());
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Each named fault costs a session of ours what it should, and never a wait without end.
 
-use crate::raw::EXPORT;
+use crate::raw::{url, EXPORT, UDP, VERSIONS};
 use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_nfs::{NfsTarget, Session};
@@ -62,16 +62,14 @@ async fn carried_out(session: &mut Session, call: &Call<'_>, read: &mut Vec<u8>)
 }
 
 /// What a session meets whose server commits a fault, and how often the server gave a reply again.
-fn met(name: &str, patience_ns: u64) -> (Result<Vec<u8>, Fault>, u64) {
+fn met(name: &str, version: &str, patience_ns: u64) -> (Result<Vec<u8>, Fault>, u64) {
     let options = Options {
         fault: Some(name.parse().expect("a fault")),
+        udp: true,
         ..Options::on_loopback(EXPORT)
     };
     let server = Server::start(&options).expect("it starts");
-    let url = format!(
-        "nfs://127.0.0.1:{port}{EXPORT}?mountport={port}",
-        port = server.port()
-    );
+    let url = url(server.port(), version);
     let target = NfsTarget::open(&url, vec![], dyno_nfs::Options::default(), None, None).expect("loopback");
     let executor = Executor::new().expect("an epoll instance");
     let dialer = Rc::new(Dialer::new(executor.clone(), target.address(), 0));
@@ -87,6 +85,24 @@ fn met(name: &str, patience_ns: u64) -> (Result<Vec<u8>, Fault>, u64) {
     (met, server.replies_given_again())
 }
 
+/// By NFSv4.1 the way to the export is one of look-ups, which are struck, too: the session does not even begin.
+fn by_version_4(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>, Fault> {
+    match name {
+        "close" | "early-close" => Err(Fault::ClosedEarly),
+        "denied" | "stale" => Err(Fault::SessionRefused),
+        _ => outcome.clone(),
+    }
+}
+
+/// Over UDP what is lost is sent again, what is no answer is passed over, and there is no connection to close.
+fn over_udp(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>, Fault> {
+    match name {
+        "dropped-reply=3" | "dropped-call=3" | "double-reply=1" | "oversized" => Ok(b"0123456789".to_vec()),
+        "early-close" | "garbage" | "wrong-number" => Err(Fault::ResponseTimeout),
+        _ => outcome.clone(),
+    }
+}
+
 #[test]
 fn every_fault_costs_what_it_should() {
     let content = || Ok(b"0123456789".to_vec());
@@ -94,6 +110,8 @@ fn every_fault_costs_what_it_should() {
         ("delay=5ms", content()),
         ("stall", Err(Fault::ResponseTimeout)),
         ("dropped-reply=3", Err(Fault::ResponseTimeout)),
+        ("dropped-call=3", Err(Fault::ResponseTimeout)),
+        ("double-reply=1", Err(Fault::MalformedMessage)),
         ("lost-reply=3", content()),
         ("restart=60000ms", content()),
         ("other-verifier=1", content()),
@@ -110,6 +128,10 @@ fn every_fault_costs_what_it_should() {
         ("short-read", content()),
         ("short-write", content()),
         ("wrong-content", Ok(b"1123456789".to_vec())),
+        ("no-recall", content()),
+        ("silent-recall", content()),
+        ("double-recall", content()),
+        ("unknown-recall", content()),
         ("lost-writes", Ok(vec![0; 10])),
     ];
     let kind = |name: &str| name.split('=').next().map(str::to_owned);
@@ -117,18 +139,32 @@ fn every_fault_costs_what_it_should() {
     let tried: Vec<_> = expected.iter().map(|(name, _)| kind(name)).collect();
     assert_eq!(tried, listed, "each of them");
     for (name, outcome) in expected {
-        let patience_ns = match outcome {
-            Err(Fault::ResponseTimeout) => SHORT_PATIENCE_NS,
-            _ => PATIENCE_NS,
-        };
-        assert_eq!(met(name, patience_ns).0, outcome, "{name}");
+        for version in [VERSIONS[0], VERSIONS[1], UDP] {
+            let outcome = match version {
+                "3" => outcome.clone(),
+                UDP => over_udp(name, &outcome),
+                _ => by_version_4(name, &outcome),
+            };
+            let patience_ns = match outcome {
+                Err(Fault::ResponseTimeout) => SHORT_PATIENCE_NS,
+                _ => PATIENCE_NS,
+            };
+            let met = met(name, version, patience_ns).0;
+            assert_eq!(met, outcome, "{name} by version {version}");
+        }
     }
 }
 
 #[test]
 fn a_creation_whose_reply_was_lost_is_answered_from_memory() {
     // LOOKUP, and then CREATE, which is carried out and not answered.
-    let (outcome, given_again) = met("lost-reply=2", PATIENCE_NS);
+    let (outcome, given_again) = met("lost-reply=2", "3", PATIENCE_NS);
+    assert_eq!((outcome, given_again), (Ok(b"0123456789".to_vec()), 1));
+}
+
+#[test]
+fn over_udp_a_creation_whose_reply_was_lost_is_answered_from_memory() {
+    let (outcome, given_again) = met("dropped-reply=2", UDP, PATIENCE_NS);
     assert_eq!((outcome, given_again), (Ok(b"0123456789".to_vec()), 1));
 }
 

@@ -3,8 +3,8 @@
 use crate::raw::{server, Raw, EXPORT};
 use dyno_files::Stability;
 use dyno_nfs::wire::{
-    mount, parse_mount, Body, Credential, FileHandle, How, Message, Node, Records, Request, SetAttributes,
-    NFS, RECORD_MARK_BYTES,
+    mount, parse_mount, Body, Credential, FileHandle, How, Message, Node, Payload, Records, Request,
+    SetAttributes, NFS, RECORD_MARK_BYTES,
 };
 use dyno_reference::nfs::{After, Dialogue, Options};
 
@@ -58,7 +58,7 @@ fn of_files(file: FileHandle) -> Vec<Request<'static>> {
         Request::Write {
             file,
             offset,
-            data: b"data",
+            data: Payload::Whole(b"data"),
             stability: Stability::Unstable,
         },
         Request::FsStat { root: file },

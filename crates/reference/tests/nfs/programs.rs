@@ -101,7 +101,8 @@ fn the_portmapper_tells_the_port_of_what_is_served_over_tcp() {
     assert_eq!(port(NFS, 6), Some(server.port()));
     assert_eq!(port(MOUNT, 6), Some(server.port()));
     assert_eq!(port(NFS, 17), None);
-    assert_eq!(port(Program(NFS.0, 4), 6), None);
+    assert_eq!(port(Program(NFS.0, 4), 6), Some(server.port()));
+    assert_eq!(port(Program(NFS.0, 2), 6), None);
 }
 
 #[test]
@@ -110,7 +111,8 @@ fn what_is_not_served_is_said_to_be_so_and_the_connection_goes_on() {
     let mut raw = Raw::connect(server.address());
     for (program, procedure, unaccepted) in [
         (Program(100_227, 3), 0, 1),
-        (Program(NFS.0, 4), 0, 2),
+        (Program(NFS.0, 2), 0, 2),
+        (Program(NFS.0, 5), 0, 2),
         (Program(MOUNT.0, 1), 0, 2),
         (Program(PORTMAPPER.0, 4), 0, 2),
         (NFS, 22, 3),

@@ -7,12 +7,53 @@ use dyno_nfs::wire::{
 use dyno_reference::nfs::{Options, Server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_RECORD_BYTES: usize = 2 << 20;
 pub const EXPORT: &str = "/export";
 pub const OK: u32 = 0;
+
+/// The versions that clients of ours speak.
+pub const VERSIONS: [&str; 2] = ["3", "4.1"];
+
+/// NFSv3 over UDP.
+pub const UDP: &str = "3 over UDP";
+
+/// The export as a client of ours names it.
+pub fn url(port: u16, version: &str) -> String {
+    let query = match version {
+        "3" => format!("mountport={port}"),
+        UDP => format!("mountport={port}&proto=udp"),
+        _ => format!("vers={version}"),
+    };
+    format!("nfs://127.0.0.1:{port}{EXPORT}?{query}")
+}
+
+/// What holds the files of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    Memory,
+    Directory,
+}
+
+/// Runs a test with a server of each kind; the directory is on a disk where this one is.
+pub fn for_each_backend(test: impl Fn(Raw, Backend)) {
+    let memory = server();
+    test(Raw::connect(memory.address()), Backend::Memory);
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let server = Server::start(&in_directory(place.path())).expect("it starts");
+    test(Raw::connect(server.address()), Backend::Directory);
+}
+
+/// A server over a directory.
+pub fn in_directory(place: &Path) -> Options {
+    Options {
+        directories: vec![place.to_owned()],
+        ..Options::on_loopback(EXPORT)
+    }
+}
 
 pub fn server() -> Server {
     Server::start(&Options::on_loopback(EXPORT)).expect("it starts")

@@ -1,11 +1,11 @@
 //! A server that starts anew: what it has lost, and what a client of ours makes of it.
 
-use crate::raw::{Raw, EXPORT, OK};
+use crate::raw::{url, Raw, EXPORT, OK, VERSIONS};
 use dyno_files::{
     Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
 };
 use dyno_measure::monotonic_ns;
-use dyno_nfs::wire::{parse_commit, parse_read, parse_write, FileHandle, Request};
+use dyno_nfs::wire::{parse_commit, parse_read, parse_write, FileHandle, Payload, Request};
 use dyno_nfs::NfsTarget;
 use dyno_reactor::{Dialer, Executor};
 use dyno_reference::nfs::{Flush, Options, Server};
@@ -31,7 +31,7 @@ fn write(raw: &mut Raw, file: FileHandle, data: &[u8], stability: Stability) -> 
     let reply = raw.ask(&Request::Write {
         file,
         offset,
-        data,
+        data: Payload::Whole(data),
         stability,
     });
     let most = u32::try_from(data.len()).expect("short");
@@ -149,11 +149,12 @@ async fn written<F: Files>(files: &mut F, executor: &Executor) -> Handle {
 
 #[test]
 fn a_client_of_ours_writes_again_what_a_restart_has_lost() {
+    VERSIONS.into_iter().for_each(written_again);
+}
+
+fn written_again(version: &str) {
     let server = server(Flush::Honour);
-    let url = format!(
-        "nfs://127.0.0.1:{port}{EXPORT}?mountport={port}",
-        port = server.port()
-    );
+    let url = url(server.port(), version);
     let target = NfsTarget::open(&url, vec![], dyno_nfs::Options::default(), None, None).expect("loopback");
     let (tell, told) = mpsc::channel();
     let (let_go, wait) = mpsc::channel::<()>();

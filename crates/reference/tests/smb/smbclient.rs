@@ -148,6 +148,82 @@ fn only_the_dialects_that_were_asked_for_are_spoken() {
 }
 
 #[test]
+fn the_shares_are_listed() {
+    if !is_installed() {
+        return;
+    }
+    let shares = ["volume1", "second"].map(str::to_owned).to_vec();
+    let server = Server::start(&Options { shares, ..options() }).expect("it starts");
+    let output = Command::new("smbclient")
+        .args(["--list=127.0.0.1", "--port", &server.port().to_string()])
+        .args(["-U", &format!("{USER}%{PASSWORD}"), "--configfile=/dev/null"])
+        .output()
+        .expect("smbclient starts");
+    let said = text(&output);
+    let rows: Vec<Vec<&str>> = said
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    for row in [["volume1", "Disk"], ["second", "Disk"], ["IPC$", "IPC"]] {
+        assert!(rows.contains(&row.to_vec()), "{row:?}: {said}");
+    }
+}
+
+#[test]
+fn who_does_not_know_yet_whether_smb_2_is_spoken_asks_by_smb_1() {
+    if !is_installed() {
+        return;
+    }
+    for newest in [Dialect::Smb202, Dialect::Smb311] {
+        let options = Options {
+            max_dialect: newest,
+            ..options()
+        };
+        // With SMB 1 among its versions, smbclient begins with a NEGOTIATE of that.
+        check(
+            &format!("from-smb-1-{newest:?}"),
+            &options,
+            &["--option=client min protocol=NT1"],
+        );
+    }
+    let new_only = Options {
+        min_dialect: Dialect::Smb210,
+        max_dialect: Dialect::Smb210,
+        ..options()
+    };
+    check("to-smb-2.1", &new_only, &["--option=client min protocol=NT1"]);
+}
+
+#[test]
+fn the_server_copies_by_itself() {
+    if !is_installed() {
+        return;
+    }
+    let server = Server::start(&options()).expect("it starts");
+    let place = directory("scopy");
+    // More than one request copies at most, and no multiple of what a range may have.
+    let content: Vec<u8> = (0..17_500_000_u32).map(|index| (index / 7) as u8).collect();
+    fs::write(place.join("sent"), &content).expect("a file");
+    let sent = format!("lcd {}; put sent", place.display());
+    let user = format!("{USER}%{PASSWORD}");
+    assert!(run(&server, &user, &[], &sent).status.success());
+    let written = requests(&server, "WRITE");
+    let commands = format!("lcd {}; scopy sent copy; get copy", place.display());
+    let said = text(&run(&server, &user, &[], &commands));
+    assert!(!said.contains("NT_STATUS"), "{said}");
+    assert_eq!(fs::read(place.join("copy")).expect("it was written"), content);
+    assert_eq!(requests(&server, "WRITE"), written);
+    assert!(requests(&server, "IOCTL") > 2);
+    fs::remove_dir_all(&place).expect("it is ours");
+}
+
+fn requests(server: &Server, command: &str) -> u64 {
+    let all = server.requests();
+    let found = all.iter().find(|(name, _)| *name == command);
+    found.expect("every command is counted").1
+}
+
+#[test]
 fn a_guest_is_let_in_where_there_is_no_user() {
     if !is_installed() {
         return;

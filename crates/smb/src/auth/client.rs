@@ -1,7 +1,8 @@
 //! The client's half of a log-on.
 
 use super::ntlm::{self, av, flags, Challenge, From, AUTHENTICATE_BYTES, MIC_AT, VERSION};
-use super::{spnego, AuthError};
+use super::spnego::{self, Mechanism};
+use super::AuthError;
 use std::fmt;
 
 /// Who logs on. With an empty user it is nobody: an anonymous session, which most servers refuse or don't sign. A guest
@@ -32,7 +33,7 @@ impl fmt::Debug for Logon {
 /// The token of the first SESSION_SETUP, the same for everybody.
 #[must_use]
 pub fn first_token() -> Vec<u8> {
-    spnego::write_init(Some(&negotiate()))
+    spnego::write_init(Mechanism::Ntlm, Some(&negotiate()))
 }
 
 /// NEGOTIATE (MS-NLMP 2.2.1.1): no names are given.
@@ -69,7 +70,7 @@ impl Logon {
         exported_key: [u8; 16],
         filetime: u64,
     ) -> Result<(Vec<u8>, [u8; 16]), AuthError> {
-        let response = spnego::parse_response(challenge_token)?;
+        let response = spnego::parse_response(challenge_token, Mechanism::Ntlm)?;
         if response.state == Some(spnego::State::Rejected) {
             return Err(AuthError::Rejected);
         }
@@ -95,13 +96,18 @@ impl Logon {
             let mic = ntlm::hmac_md5(&session_key, &[&negotiate(), challenge_message, &message]);
             message[MIC_AT..AUTHENTICATE_BYTES].copy_from_slice(&mic);
         }
-        let list_mic = ntlm::list_mic(&session_key, agreed, From::Client, &spnego::mechanisms());
+        let list_mic = ntlm::list_mic(
+            &session_key,
+            agreed,
+            From::Client,
+            &spnego::mechanisms(Mechanism::Ntlm),
+        );
         let answer = spnego::Response {
             state: None,
             token: Some(&message),
             mic: (!anonymous).then_some(&list_mic),
         };
-        Ok((spnego::write_response(answer, false), session_key))
+        Ok((spnego::write_response(answer, None), session_key))
     }
 
     /// NTLMv2's responses (MS-NLMP 3.3.2) and the key that comes of them.
@@ -211,7 +217,7 @@ mod tests {
             token: Some(challenge),
             mic: None,
         };
-        spnego::write_response(response, true)
+        spnego::write_response(response, Some(Mechanism::Ntlm))
     }
 
     fn second(challenge: &[u8]) -> Result<(Vec<u8>, [u8; 16]), AuthError> {
@@ -222,7 +228,7 @@ mod tests {
     fn the_published_challenge_gets_the_published_responses() {
         let (token, session_key) = second(&bytes(CHALLENGE)).expect("a good challenge");
         assert_eq!(session_key, [0x55; 16]);
-        let message = spnego::parse_response(&token)
+        let message = spnego::parse_response(&token, Mechanism::Ntlm)
             .expect("well formed")
             .token
             .expect("there is one");
@@ -247,11 +253,11 @@ mod tests {
             .token
             .expect("there is one");
         let (second, third) = (message(1, 8), message(2, 24));
-        let challenge = spnego::parse_response(&second)
+        let challenge = spnego::parse_response(&second, Mechanism::Ntlm)
             .expect("well formed")
             .token
             .expect("there is one");
-        let authenticate = spnego::parse_response(&third)
+        let authenticate = spnego::parse_response(&third, Mechanism::Ntlm)
             .expect("well formed")
             .token
             .expect("there is one");
@@ -268,7 +274,7 @@ mod tests {
         challenge.extend(bytes("0700 0800 1122334455667788 00000000"));
         challenge[40..44].copy_from_slice(&[48, 0, 48, 0]);
         let (token, _) = second(&challenge).expect("a good challenge");
-        let message = spnego::parse_response(&token)
+        let message = spnego::parse_response(&token, Mechanism::Ntlm)
             .expect("well formed")
             .token
             .expect("there is one");
@@ -304,7 +310,7 @@ mod tests {
             state: Some(spnego::State::Rejected),
             ..Default::default()
         };
-        let token = spnego::write_response(rejected, false);
+        let token = spnego::write_response(rejected, None);
         assert_eq!(
             logon().second_token(&token, [0; 8], [0; 16], 0),
             Err(AuthError::Rejected)

@@ -1,28 +1,43 @@
-//! Who the client says that it is: NTLMv2 (MS-NLMP) inside SPNEGO (RFC 4178), as SESSION_SETUP carries it.
+//! Who the client says that it is: NTLMv2 (MS-NLMP) or Kerberos (RFC 4120) inside SPNEGO (RFC 4178), as SESSION_SETUP
+//! carries it.
 //!
-//! Pure: bytes in, bytes out; randomness and time are arguments. A log-on is two tokens of ours and one of the server:
+//! Pure: bytes in, bytes out; randomness and time are arguments. A log-on by NTLM is two tokens of ours and one of the
+//! server, and one by Kerberos a token of each:
 //!
 //! ```text
 //! client: first_token()                     -> SESSION_SETUP request
 //!         second_token(token of response)   -> SESSION_SETUP request, session key
 //! server: Acceptor::challenge(first token)  -> SESSION_SETUP response, Challenged
 //!         Challenged::identify(second)      -> who it is, with which session key; last_token() goes back
+//!
+//! client: ServiceTicket::of_cache(cache)    -> from MIT's tools
+//!         ticket.request(fresh).token()     -> SESSION_SETUP request
+//!         request.session_key(token of response)  -> session key, once the server has proven that it read the ticket
 //! ```
 //!
-//! The server's half is there for a reference server and for tests. One mechanism is offered, so there is nothing that a
+//! The server's half of NTLM is there for a reference server and for tests. One mechanism is offered, so there is nothing that a
 //! third party could have downgraded, and the server's `mechListMIC` is not held against anything; ours is sent, as
-//! Windows clients do. Not for: Kerberos, NTLMv1, LM, channel bindings, names of services (a server with
+//! Windows clients do. Not for: asking a KDC, NTLMv1, LM, channel bindings, names of services (a server with
 //! `SmbServerNameHardeningLevel` above 0 refuses such a client).
 
 mod client;
+mod der;
+mod kerberos;
 mod ntlm;
 mod server;
 mod spnego;
+mod ticket;
 
 pub use client::{first_token, Logon};
+pub use kerberos::{Fresh, Request};
+pub(crate) use kerberos::{
+    EXPIRED, KERBEROS_ERRORS, MODIFIED, NOT_US, NOT_YET_VALID, NO_KEY, OLD_KEY, REPEATED, SKEW,
+};
 pub use server::{last_token, offer_token, Acceptor, Challenged, Identity};
+pub use ticket::{ServiceTicket, TicketError};
 
-use dyno_measure::{Failure, Fault};
+use crate::Refusal;
+use dyno_measure::{Failure, Fault, ProtocolStatus};
 
 /// Why a log-on went no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +46,7 @@ pub enum AuthError {
     #[error("an authentication token is malformed")]
     Malformed,
     /// The other side speaks another mechanism, or an NTLM without what NTLMv2 needs.
-    #[error("the other side does not do NTLMv2 with 128-bit keys")]
+    #[error("the other side does not do NTLMv2 with 128-bit keys, or not the Kerberos that was offered")]
     Unsupported,
     /// The server ended the negotiation.
     #[error("the log-on was rejected")]
@@ -45,12 +60,31 @@ pub enum AuthError {
     /// The messages were changed on their way.
     #[error("the messages of the log-on do not fit its integrity code")]
     Tampered,
+    /// The ticket ended before the log-on.
+    #[error("the ticket has expired")]
+    TicketExpired,
+    /// The server answered with this error of Kerberos.
+    #[error("the server answered with Kerberos error {0}")]
+    Kerberos(u32),
+    /// The server did not show that it can read the ticket.
+    #[error("the server did not prove that the ticket is for it")]
+    Unproven,
+    /// The system gave no randomness for a cipher.
+    #[error("a message could not be encrypted")]
+    NotEncrypted,
 }
 
 impl From<AuthError> for Failure {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Malformed => Fault::MalformedMessage.into(),
+            AuthError::TicketExpired => Refusal::TicketExpired.failure(0),
+            AuthError::Unproven => Refusal::Unproven.failure(0),
+            AuthError::Kerberos(code) => Refusal::Ticket.because(ProtocolStatus {
+                code,
+                table: &KERBEROS_ERRORS,
+            }),
+            AuthError::NotEncrypted => Fault::OtherIo.into(),
             _ => Fault::SessionRefused.into(),
         }
     }

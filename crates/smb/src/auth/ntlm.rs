@@ -48,6 +48,8 @@ pub(super) mod av {
     pub const END: u16 = 0;
     pub const COMPUTER_NAME: u16 = 1;
     pub const DOMAIN_NAME: u16 = 2;
+    pub const DNS_COMPUTER_NAME: u16 = 3;
+    pub const DNS_DOMAIN_NAME: u16 = 4;
     pub const FLAGS: u16 = 6;
     pub const TIMESTAMP: u16 = 7;
     /// Value of `FLAGS`: there is an integrity code.
@@ -246,6 +248,7 @@ pub(super) fn list_mic(session_key: &[u8; 16], flags: u32, from: From, mechanism
 
 #[cfg(test)]
 mod tests {
+    use super::super::spnego::{self, Mechanism};
     use super::*;
     use crate::crypto::vectors::{array, bytes, BLOG_SESSION_KEY, BLOG_SESSION_SETUPS, BLOG_SIGNED_RESPONSE};
 
@@ -262,9 +265,9 @@ mod tests {
     fn the_published_conversation_has_the_codes_that_we_make() {
         let session_key = array(BLOG_SESSION_KEY);
         let last = bytes(BLOG_SESSION_SETUPS[2].0);
-        let response = super::super::spnego::parse_response(&last[64 + 24..]).expect("well formed");
+        let response = spnego::parse_response(&last[64 + 24..], Mechanism::Ntlm).expect("well formed");
         let flags = u32::from_le_bytes(at(response.token.expect("there is one"), 60).expect("long enough"));
-        let list = super::super::spnego::mechanisms();
+        let list = spnego::mechanisms(Mechanism::Ntlm);
         let mic = list_mic(&session_key, flags, From::Client, &list);
         assert_eq!(response.mic, Some(&mic[..]));
         let mic = list_mic(&session_key, flags, From::Server, &list);

@@ -1,7 +1,8 @@
 //! The server's half of a log-on, for one that knows its users' passwords.
 
 use super::ntlm::{self, av, flags, From, AUTHENTICATE_BYTES, MIC_AT, VERSION};
-use super::{spnego, AuthError};
+use super::spnego::{self, Mechanism};
+use super::AuthError;
 
 /// A server that asks who is there.
 #[derive(Debug, Clone)]
@@ -45,7 +46,7 @@ impl std::fmt::Debug for Identity {
 /// The token of a NEGOTIATE response: NTLM is spoken here.
 #[must_use]
 pub fn offer_token() -> Vec<u8> {
-    spnego::write_init(None)
+    spnego::write_init(Mechanism::Ntlm, None)
 }
 
 /// The token of the last response to somebody who is let in without a proof: a guest, or nobody.
@@ -60,7 +61,7 @@ fn completed(mic: Option<&[u8]>) -> Vec<u8> {
         token: None,
         mic,
     };
-    spnego::write_response(response, false)
+    spnego::write_response(response, None)
 }
 
 impl Acceptor {
@@ -90,6 +91,10 @@ impl Acceptor {
         let mut target_info = Vec::new();
         ntlm::put_pair(&mut target_info, av::DOMAIN_NAME, &name)?;
         ntlm::put_pair(&mut target_info, av::COMPUTER_NAME, &name)?;
+        // A server without a domain is its own, and Windows gives these names, too; some clients insist on them.
+        let host = ntlm::utf16(&self.name.to_lowercase());
+        ntlm::put_pair(&mut target_info, av::DNS_DOMAIN_NAME, &host)?;
+        ntlm::put_pair(&mut target_info, av::DNS_COMPUTER_NAME, &host)?;
         ntlm::put_pair(&mut target_info, av::TIMESTAMP, &filetime.to_le_bytes())?;
         ntlm::put_pair(&mut target_info, av::END, &[])?;
 
@@ -105,7 +110,7 @@ impl Acceptor {
             token: Some(&challenge),
             mic: None,
         };
-        let token = spnego::write_response(response, true);
+        let token = spnego::write_response(response, Some(Mechanism::Ntlm));
         let challenged = Challenged {
             negotiate: negotiate.to_vec(),
             mechanisms: init.mechanisms.to_vec(),
@@ -123,7 +128,7 @@ impl Challenged {
     /// Why it is not that user: what is wrong with the token, [`AuthError::UnknownUser`], [`AuthError::WrongPassword`] or
     /// [`AuthError::Tampered`].
     pub fn identify(&self, second_token: &[u8], user: &str, password: &str) -> Result<Identity, AuthError> {
-        let response = spnego::parse_response(second_token)?;
+        let response = spnego::parse_response(second_token, Mechanism::Ntlm)?;
         let message = response.token.ok_or(AuthError::Malformed)?;
         ntlm::check_kind(message, 3)?;
         let given_flags = u32::from_le_bytes(ntlm::at(message, 60)?);
@@ -229,6 +234,17 @@ mod tests {
     }
 
     #[test]
+    fn the_challenge_has_the_names_of_the_host_in_the_domain_name_system() {
+        let (token, _) = challenge();
+        let response = spnego::parse_response(&token, Mechanism::Ntlm).expect("well formed");
+        let parsed = ntlm::Challenge::parse(response.token.expect("a token")).expect("a challenge");
+        let pairs = ntlm::pairs(parsed.target_info).expect("well formed");
+        for kind in [av::DNS_COMPUTER_NAME, av::DNS_DOMAIN_NAME] {
+            assert!(pairs.contains(&(kind, &ntlm::utf16("reference")[..])), "{kind}");
+        }
+    }
+
+    #[test]
     fn both_sides_come_to_the_same_key() {
         let (second, key, challenged) = answer(&logon("Bench", "päss"));
         let Ok(Identity::User {
@@ -239,7 +255,7 @@ mod tests {
             panic!("the user is known");
         };
         assert_eq!(session_key, key);
-        let last = spnego::parse_response(&last_token).expect("well formed");
+        let last = spnego::parse_response(&last_token, Mechanism::Ntlm).expect("well formed");
         assert_eq!(last.state, Some(spnego::State::Completed));
         assert!(last.mic.is_some());
     }

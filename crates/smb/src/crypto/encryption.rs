@@ -131,10 +131,11 @@ impl Aead {
     }
 }
 
-/// Encrypts what one side of a session sends. Counts its nonces, so that none is used twice under its key: it is not
-/// `Clone`, and a key gets one sealer.
+/// Encrypts what one side of a session sends over one connection. Counts its nonces, so that none is used twice under its
+/// key: it is not `Clone`, and each of a session's connections, which have one key, gets a sealer with a number of its own.
 pub struct Sealer {
     aead: Aead,
+    channel: u16,
     sealed: u64,
 }
 
@@ -142,8 +143,15 @@ impl Sealer {
     /// With the key of the direction in which it sends.
     #[must_use]
     pub fn new(cipher: Cipher, key: &CipherKey) -> Self {
+        Self::of_channel(cipher, key, 0)
+    }
+
+    /// The same of another connection of the session, whose number no other has had.
+    #[must_use]
+    pub fn of_channel(cipher: Cipher, key: &CipherKey, channel: u16) -> Self {
         Self {
             aead: Aead::new(cipher, key),
+            channel,
             sealed: 0,
         }
     }
@@ -156,6 +164,7 @@ impl Sealer {
         self.sealed = self.sealed.checked_add(1).ok_or(Unsealed)?;
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&self.sealed.to_le_bytes());
+        nonce[8..10].copy_from_slice(&self.channel.to_le_bytes());
         self.seal_with(&nonce, session_id, frame)
     }
 
@@ -259,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_published_frames_of_3_0_come_out() {
-        let session_key = array("B4546771B515F766A86735532DD6C4F0");
+        let session_key: [u8; 16] = array("B4546771B515F766A86735532DD6C4F0");
         let keys = Keys::derive(Dialect::Smb300, Some(Cipher::Aes128Ccm), &session_key, &[0; 64]);
         let mut sealed = frame(&bytes(CCM_PLAIN));
         let sealer = Sealer::new(Cipher::Aes128Ccm, &keys.client_to_server);
@@ -302,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_published_frames_of_3_1_1_come_out() {
-        let session_key = array("419FDDF34C1E001909D362AE7FB6AF79");
+        let session_key: [u8; 16] = array("419FDDF34C1E001909D362AE7FB6AF79");
         let cipher = Cipher::Aes128Gcm;
         let keys = Keys::derive(Dialect::Smb311, Some(cipher), &session_key, &array(GCM_PREAUTH));
         assert_eq!(
@@ -389,14 +398,15 @@ mod tests {
     #[test]
     fn no_nonce_comes_twice() {
         let cipher = Cipher::Aes128Gcm;
-        let mut sealer = Sealer::new(cipher, &keys(cipher).client_to_server);
-        let nonces: std::collections::HashSet<Vec<u8>> = (0..1000)
-            .map(|_| {
+        let mut nonces = std::collections::HashSet::new();
+        for channel in [0, 1, u16::MAX] {
+            let mut sealer = Sealer::of_channel(cipher, &keys(cipher).client_to_server, channel);
+            for _ in 0..1000 {
                 let mut sealed = frame(&[0; 4]);
                 sealer.seal(SESSION, &mut sealed).expect("it has room");
-                sealed[NONCE_AT..NONCE_AT + 11].to_vec()
-            })
-            .collect();
-        assert_eq!(nonces.len(), 1000);
+                nonces.insert(sealed[NONCE_AT..NONCE_AT + 11].to_vec());
+            }
+        }
+        assert_eq!(nonces.len(), 3000);
     }
 }

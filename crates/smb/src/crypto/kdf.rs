@@ -45,43 +45,56 @@ impl fmt::Debug for Keys {
 
 impl Keys {
     /// Of a session whose authentication gave `session_key`. `preauth` is the session's value ([`super::Preauth`]) and
-    /// counts from SMB 3.1.1 on.
+    /// counts from SMB 3.1.1 on. Of a longer key than 16 bytes, which Kerberos may give, ciphers of 256 bits use all.
     #[must_use]
-    pub fn derive(
-        dialect: Dialect,
-        cipher: Option<Cipher>,
-        session_key: &[u8; 16],
-        preauth: &[u8; 64],
-    ) -> Self {
-        let length = match cipher {
-            Some(Cipher::Aes256Ccm | Cipher::Aes256Gcm) => 32,
-            _ => 16,
+    pub fn derive(dialect: Dialect, cipher: Option<Cipher>, session_key: &[u8], preauth: &[u8; 64]) -> Self {
+        let mut short_key = [0; 16];
+        let common = session_key.len().min(short_key.len());
+        short_key[..common].copy_from_slice(&session_key[..common]);
+        let (length, cipher_key) = match cipher {
+            Some(Cipher::Aes256Ccm | Cipher::Aes256Gcm) => (32, session_key),
+            _ => (16, &short_key[..]),
         };
         let newest = dialect >= Dialect::Smb311;
         // The labels and contexts end with the zero of a C string, which is part of them.
-        let key = |length, label: (&[u8], &[u8]), context: &[u8]| {
+        let key = |from: &[u8], length, label: (&[u8], &[u8]), context: &[u8]| {
             let (label, context) = if newest {
                 (label.1, &preauth[..])
             } else {
                 (label.0, context)
             };
-            derive(session_key, label, context, length)
+            derive(from, label, context, length)
         };
-        let signing = key(16, (b"SMB2AESCMAC\0", b"SMBSigningKey\0"), b"SmbSign\0");
+        let signing = key(
+            &short_key,
+            16,
+            (b"SMB2AESCMAC\0", b"SMBSigningKey\0"),
+            b"SmbSign\0",
+        );
         Self {
             signing: if dialect < Dialect::Smb300 {
-                *session_key
+                short_key
             } else {
-                *signing.bytes.first_chunk().unwrap_or(session_key)
+                *signing.bytes.first_chunk().unwrap_or(&short_key)
             },
-            client_to_server: key(length, (b"SMB2AESCCM\0", b"SMBC2SCipherKey\0"), b"ServerIn \0"),
-            server_to_client: key(length, (b"SMB2AESCCM\0", b"SMBS2CCipherKey\0"), b"ServerOut\0"),
+            client_to_server: key(
+                cipher_key,
+                length,
+                (b"SMB2AESCCM\0", b"SMBC2SCipherKey\0"),
+                b"ServerIn \0",
+            ),
+            server_to_client: key(
+                cipher_key,
+                length,
+                (b"SMB2AESCCM\0", b"SMBS2CCipherKey\0"),
+                b"ServerOut\0",
+            ),
         }
     }
 }
 
 /// One round of SP 800-108's counter mode with HMAC-SHA256: its 256 bits are all that SMB asks for.
-fn derive(key: &[u8; 16], label: &[u8], context: &[u8], length: usize) -> CipherKey {
+fn derive(key: &[u8], label: &[u8], context: &[u8], length: usize) -> CipherKey {
     let bits = u32::try_from(length * 8).unwrap_or(0);
     let mut round = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     round.update(&1u32.to_be_bytes());
@@ -103,7 +116,7 @@ mod tests {
         Keys::derive(
             dialect,
             Some(Cipher::Aes128Ccm),
-            &array(session_key),
+            &array::<16>(session_key),
             &array(BLOG_PREAUTH),
         )
     }

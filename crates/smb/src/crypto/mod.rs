@@ -10,7 +10,7 @@
 //!   message of a compound (its padding included), `verify(&message)` holds it against what came.
 //! * [`Sealer`] and [`Opener`]: `new(cipher, key)`; a frame is [`TRANSFORM_BYTES`] of room followed by the plain
 //!   messages; `seal(session_id, &mut frame)` encrypts in place, `open(session_id, &mut frame)` gives the plain
-//!   messages inside it. Each sealer counts its nonces: one sealer per key, and it is not `Clone`.
+//!   messages inside it. Each sealer counts its nonces: one sealer per key and connection, and it is not `Clone`.
 //!
 //! Not for: what must be signed or encrypted, and when; the session knows that.
 

@@ -2,14 +2,15 @@
 //! ends the session because it can't be right.
 
 use super::calls::{Kind, LISTING_BYTES};
-use super::conversation::{Conversation, Incoming, Owner, Running};
+use super::conversation::{Conversation, Incoming, Outstanding, Owner, Running};
+use super::durable::Durability;
 use super::handles::{caching_of_level, caching_of_state, Handles, OpenFile};
 use super::inbox::Inbox;
 use crate::status;
 use crate::wire::{
-    flags, in_response_to, oplock, parse_break, parse_create, parse_data, parse_entries, parse_error,
-    parse_file_info, parse_space_info, parse_structure, parse_write, BreakNotice, Command, Created, Field,
-    Header, Link, Malformed, Parsed, HEADER_BYTES,
+    flags, in_response_to, oplock, parse_break, parse_create, parse_data, parse_durable, parse_entries,
+    parse_error, parse_file_info, parse_space_info, parse_structure, parse_write, BreakNotice, Command,
+    Created, Field, Header, Link, Malformed, Parsed, HEADER_BYTES,
 };
 use dyno_files::{Break, Caching, Grant, Info, LeaseKey, Reply, SpaceInfo};
 use dyno_measure::Failure;
@@ -24,8 +25,8 @@ impl Conversation {
     /// # Errors
     /// Where the session can't go on.
     pub fn receive(&mut self, inbox: &mut Inbox) -> Result<Option<Incoming>, Failure> {
-        if let Some((id, failure)) = self.ended_at_once.pop_front() {
-            return Ok(Some(Incoming::Ended(id, Err(failure), 0..0)));
+        if let Some((id, result)) = self.ended_at_once.pop_front() {
+            return Ok(Some(Incoming::Ended(id, result, 0..0)));
         }
         loop {
             match inbox.next_part()? {
@@ -51,7 +52,7 @@ impl Conversation {
         if header.answers_nothing() {
             return Ok(self.break_came(header, part)?.map(Incoming::Break));
         }
-        let is_it = |request: &super::conversation::Outstanding| request.message_id == header.message_id;
+        let is_it = |request: &Outstanding| request.message_id == header.message_id;
         let position = self.outstanding.iter().position(is_it);
         let position = position.ok_or(Malformed::at(Field::MessageId, 24))?;
         if self.outstanding[position].command as u16 != header.command {
@@ -74,8 +75,24 @@ impl Conversation {
                 Ok(Some(Incoming::Answer(header.status, link, range)))
             }
             Owner::Acknowledgement => check_session(header.status).map(|()| None),
-            Owner::Call(index) => self.call_went_on(index, request.command, header.status, part, range.start),
+            Owner::Call(index) => {
+                if header.status == status::FILE_NOT_AVAILABLE && self.is_outrun(index, &request) {
+                    let outrun = self.finish(index);
+                    let again = outrun.and_then(|call| Some(Incoming::Outrun(call.id, call.again?)));
+                    return Ok(again);
+                }
+                self.call_went_on(index, request.command, header.status, part, range.start)
+            }
         }
+    }
+
+    /// Whether the server may have refused the request because of the order in which connections brought it (MS-SMB2
+    /// 3.3.5.2.10), and it can be sent again: it came after one of a later connection, or it is sent again and the server
+    /// is not through yet with what came over an earlier one.
+    fn is_outrun(&self, index: usize, request: &Outstanding) -> bool {
+        let running = self.running.get(index).and_then(Option::as_ref);
+        let is_older = request.channel_sequence != self.durability.channel_sequence;
+        running.is_some_and(|call| call.again.is_some() && (is_older || call.repeated))
     }
 
     /// The request at `position` goes on. Interim responses are not signed (MS-SMB2 3.2.5.1.3).
@@ -151,7 +168,7 @@ impl Conversation {
                 acknowledge,
             } => {
                 let key = LeaseKey(key);
-                Ok(self.knows_lease(key).then_some(Break {
+                Ok(self.handles.has_lease(key).then_some(Break {
                     grant: Grant::Lease(key),
                     to: caching_of_state(state),
                     acknowledge,
@@ -178,7 +195,8 @@ impl Conversation {
         if running.failed.is_some() && status::is_error(status) {
             self.counts.refused += 1;
         }
-        running.take_part(&mut self.handles, command, status, part, start)?;
+        let books = &mut (&mut self.handles, &mut self.durability);
+        running.take_part(books, command, status, part, start)?;
         if self.next_part(index) {
             return Ok(None);
         }
@@ -195,12 +213,12 @@ impl Conversation {
             // By MS-SMB2 the first request's pattern holds; Samba looks at each one's.
             let pattern = std::mem::take(&mut self.patterns[index]);
             self.follow_up(index, |message| {
-                message.query_directory(file, &pattern, LISTING_BYTES)
+                message.query_directory(file, &pattern, LISTING_BYTES, false)
             });
             self.patterns[index] = pattern;
             return Ok(None);
         }
-        if let Some(file) = running.file.take() {
+        if let (Some(file), false) = (running.file.take(), running.kind.keeps_file()) {
             running.parts_left = 1;
             self.follow_up(index, |message| message.close(file));
             return Ok(None);
@@ -216,11 +234,14 @@ fn check_session(status: u32) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Where a call's answers are noted.
+type Books<'a> = (&'a mut Handles, &'a mut Durability);
+
 impl Running {
     /// Takes in the response to one of the call's requests, which begins at `start` of the inbox.
     fn take_part(
         &mut self,
-        handles: &mut Handles,
+        books: &mut Books<'_>,
         command: Command,
         status: u32,
         part: &[u8],
@@ -231,12 +252,12 @@ impl Running {
         }
         if let (Command::Close, Kind::Close(handle)) = (command, self.kind) {
             // Whatever the server says: there is nothing more to be done with it.
-            handles.remove(handle);
+            books.0.remove(handle);
         }
         match (command, status) {
             (Command::QueryDirectory, status::NO_MORE_FILES | status::NO_SUCH_FILE) => self.more = false,
             (Command::Read, status::END_OF_FILE) => self.reply = Reply::Read { bytes: 0 },
-            (_, status::SUCCESS) => self.take_success(handles, command, part, start)?,
+            (_, status::SUCCESS) => self.take_success(books, command, part, start)?,
             _ => {
                 self.failed.get_or_insert(status);
             }
@@ -246,13 +267,13 @@ impl Running {
 
     fn take_success(
         &mut self,
-        handles: &mut Handles,
+        books: &mut Books<'_>,
         command: Command,
         part: &[u8],
         start: usize,
     ) -> Parsed<()> {
         match command {
-            Command::Create => self.take_create(handles, part)?,
+            Command::Create => self.take_create(books, part)?,
             Command::Close => {
                 parse_structure(part, 60)?;
                 self.file = None;
@@ -303,10 +324,17 @@ impl Running {
         Ok(())
     }
 
-    fn take_create(&mut self, handles: &mut Handles, part: &[u8]) -> Parsed<()> {
-        let Kind::Open { lease, .. } = self.kind else {
-            self.file = Some(parse_create(part, None)?.file);
-            return Ok(());
+    fn take_create(&mut self, (handles, durability): &mut Books<'_>, part: &[u8]) -> Parsed<()> {
+        let lease = match self.kind {
+            Kind::Open { lease, .. } => lease,
+            Kind::Change(lease) => {
+                self.file = Some(parse_create(part, lease.map(|key| key.0))?.file);
+                return Ok(());
+            }
+            _ => {
+                self.file = Some(parse_create(part, None)?.file);
+                return Ok(());
+            }
         };
         let created = parse_create(part, lease.map(|key| key.0))?;
         let is_lease = created.oplock == oplock::LEASE;
@@ -316,11 +344,18 @@ impl Running {
         } else {
             level
         };
+        let durable = match self.durable.take() {
+            Some(asked) => durability.answered(asked, parse_durable(part)?, granted),
+            None => None,
+        };
         let handle = handles.insert(OpenFile {
             file: created.file,
             oplock: level,
             lease: lease.filter(|_| is_lease),
+            directory: self.directory.take().filter(|_| is_lease),
             closing: false,
+            durable,
+            reopened: false,
         });
         self.reply = Reply::Opened {
             handle,
@@ -333,6 +368,10 @@ impl Running {
 
     fn end(self) -> Incoming {
         let result = match self.failed {
+            // The server has closed it before it lost its answer.
+            Some(status::FILE_CLOSED) if self.repeated && matches!(self.kind, Kind::Close(_)) => {
+                Ok(Reply::Done)
+            }
             Some(status) if self.kind.may_be_absent() && status::is_not_there(status) => Ok(Reply::NotThere),
             Some(status) => Err(status::failure(status)),
             None => Ok(self.reply),

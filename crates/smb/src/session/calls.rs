@@ -11,6 +11,7 @@
 //! | `QueryHandle`, `QueryTimes` | QUERY_INFO | FileNetworkOpenInformation |
 //! | `SetEnd` | SET_INFO | FileEndOfFileInformation |
 //! | `SetTimes` | SET_INFO | FileBasicInformation, the time of the last write |
+//! | `Find` in a directory that is open under a lease | QUERY_DIRECTORY + QUERY_DIRECTORY, then QUERY_DIRECTORY until there is no more | through that handle |
 //! | `QueryPath` | CREATE + QUERY_INFO + CLOSE | one compound |
 //! | `QuerySpace` | CREATE + QUERY_INFO + CLOSE | one compound: FileFsFullSizeInformation |
 //! | `Find` | CREATE + QUERY_DIRECTORY + QUERY_DIRECTORY, then QUERY_DIRECTORY until there is no more, then CLOSE | a compound, then one by one; 64 KiB each |
@@ -22,13 +23,17 @@
 //! what the call comes to. Where the CREATE succeeded and the compound's CLOSE did not (a server fails every part after
 //! a failed one), a CLOSE of its own follows. `Find` is two round trips at least, because a listing may always be longer
 //! than what came: that is how Windows clients do it too.
+//!
+//! What changes a directory that this session has a lease of names that lease (ParentLeaseKey, MS-SMB2 2.2.13.2.10), so
+//! that the server does not take it away.
 
+use super::durable::{Durability, Durable};
 use super::handles::{level_of, possible, state_of, Handles};
 use super::options::NegotiatedSession;
 use crate::wire::{
     access, create_options, filetime_now, oplock, CreateRequest, Dialect, FileId, LeaseRequest, Message,
 };
-use dyno_files::{Access, Ask, Call, Disposition, Handle, LeaseKey, Open, Stability};
+use dyno_files::{Access, Ask, Caching, Call, Disposition, Handle, LeaseKey, Open, Stability};
 use dyno_measure::{Failure, Fault};
 
 /// Bytes of a listing that are asked for at once: what one credit pays for.
@@ -38,6 +43,10 @@ const DISPOSITION_OPEN: u32 = 1;
 const DISPOSITION_CREATE: u32 = 2;
 /// The longest name that fits a 16-bit length in bytes, in UTF-16 units; no server takes as much.
 const MAX_PATH_UNITS: usize = 16_384;
+
+/// Set in the keys of opens that have one only to name the lease of their directory. Those of callers count from 1, and those
+/// of durable handles have the bit above it.
+const NAMING_LEASE: u128 = 1 << 126;
 
 /// What a call that was sent is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,16 +64,21 @@ pub enum Kind {
     Read(u32),
     /// WRITE of so many bytes.
     Write(u32),
-    /// One request that brings nothing back, or a compound whose parts all only have to succeed.
+    /// One request that brings nothing back.
     Plain,
+    /// A compound whose parts all only have to succeed; the key that its CREATE has, to name the lease of its directory.
+    Change(Option<LeaseKey>),
     /// QUERY_INFO for sizes and attributes of an open file.
     HandleInfo,
     /// The same by path.
     PathInfo,
     /// QUERY_INFO for space.
     Space,
-    /// A listing.
-    Find,
+    /// A listing; through the handle of a leased directory, which stays open.
+    Find {
+        /// That handle.
+        leased: Option<FileId>,
+    },
 }
 
 impl Kind {
@@ -77,8 +91,14 @@ impl Kind {
                 may_be_absent: true,
                 ..
             } | Self::PathInfo
-                | Self::Find
+                | Self::Find { .. }
         )
+    }
+
+    /// Whether the file that its requests are about stays open.
+    #[must_use]
+    pub fn keeps_file(self) -> bool {
+        matches!(self, Self::Find { leased: Some(_) })
     }
 }
 
@@ -92,6 +112,12 @@ pub struct Writer<'a> {
     pub agreed: &'a NegotiatedSession,
     /// Before all paths.
     pub base: &'a str,
+    /// What is asked for so that a handle outlives its connection.
+    pub durability: &'a mut Durability,
+    /// Numbers the opens that have a lease key only to name the lease of their directory.
+    pub next_own_lease: &'a mut u128,
+    /// Of an open that was written: what it takes to open the file again, if the server keeps it.
+    pub durable: Option<Box<Durable>>,
 }
 
 impl Writer<'_> {
@@ -176,27 +202,26 @@ impl Writer<'_> {
             }
             Call::Find { directory, pattern } => {
                 check_name(pattern)?;
-                self.open_path(
-                    directory,
-                    access::LIST,
-                    DISPOSITION_OPEN,
-                    create_options::DIRECTORY,
-                )?;
-                self.message.query_directory(SAME, pattern, LISTING_BYTES);
-                self.message.query_directory(SAME, pattern, LISTING_BYTES);
-                return Ok(Kind::Find);
+                let leased = self.handles.leased_directory(directory).map(|(file, _)| file);
+                if leased.is_none() {
+                    let options = create_options::DIRECTORY;
+                    self.open_path(directory, access::LIST, DISPOSITION_OPEN, options)?;
+                }
+                let (file, anew) = (leased.unwrap_or(SAME), leased.is_some());
+                self.message.query_directory(file, pattern, LISTING_BYTES, anew);
+                self.message.query_directory(SAME, pattern, LISTING_BYTES, false);
+                return Ok(Kind::Find { leased });
             }
             Call::Rename { from, to } => {
                 check_name(to)?;
-                self.open_path(from, access::DELETE, DISPOSITION_OPEN, 0)?;
+                let kind = self.open_to_change(from, access::DELETE, DISPOSITION_OPEN, 0)?;
                 self.message.rename(SAME, self.base, to);
-                Kind::Plain
+                kind
             }
             Call::Delete { path } => self.delete(path, create_options::NO_DIRECTORY)?,
             Call::RemoveDirectory { path } => self.delete(path, create_options::DIRECTORY)?,
             Call::MakeDirectory { path } => {
-                self.open_path(path, access::LIST, DISPOSITION_CREATE, create_options::DIRECTORY)?;
-                Kind::Plain
+                self.open_to_change(path, access::LIST, DISPOSITION_CREATE, create_options::DIRECTORY)?
             }
             _ => return Err(Fault::OtherIo.into()),
         };
@@ -205,16 +230,24 @@ impl Writer<'_> {
     }
 
     fn delete(&mut self, path: &str, options: u32) -> Result<Kind, Failure> {
-        self.open_path(path, access::DELETE, DISPOSITION_OPEN, options)?;
+        let kind = self.open_to_change(path, access::DELETE, DISPOSITION_OPEN, options)?;
         self.message.set_disposition(FileId::OF_THE_REQUEST_BEFORE);
-        Ok(Kind::Plain)
+        Ok(kind)
     }
 
     fn open(&mut self, open: &Open<'_>) -> Result<Kind, Failure> {
         check_name(open.path)?;
         let ask = possible(open.ask, self.agreed.leases);
+        let ask = match ask {
+            Ask::Nothing => ask,
+            _ if open.directory && !self.agreed.directory_leases => Ask::Nothing,
+            _ => ask,
+        };
+        let (ask, keeps) = self.durability.ask(open, ask, self.agreed.leases);
+        let parent = self.lease_of_parent(open.path).filter(|_| may_change(open));
         let lease = match ask {
             Ask::Lease(key, caching) => Some((key, caching)),
+            Ask::Nothing if parent.is_some() => Some((self.own_lease(), Caching::NONE)),
             _ => None,
         };
         let mut wanted = match open.access {
@@ -233,7 +266,7 @@ impl Writer<'_> {
             wanted |= access::DELETE;
             options |= create_options::DELETE_ON_CLOSE;
         }
-        self.message.create(&CreateRequest {
+        let mut request = CreateRequest {
             oplock: match ask {
                 Ask::Oplock(caching) => level_of(caching),
                 _ => oplock::NONE,
@@ -242,6 +275,7 @@ impl Writer<'_> {
                 key: key.0,
                 state: state_of(caching),
                 second_form: self.agreed.dialect >= Dialect::Smb300,
+                parent,
             }),
             ..request(
                 self.base,
@@ -250,7 +284,9 @@ impl Writer<'_> {
                 disposition_code(open.disposition),
                 options,
             )
-        });
+        };
+        self.durable = keeps.then(|| self.durability.keep(&mut request, self.agreed));
+        self.message.create(&request);
         Ok(Kind::Open {
             lease: lease.map(|(key, _)| key),
             may_be_absent: matches!(open.disposition, Disposition::Open | Disposition::Overwrite),
@@ -280,6 +316,44 @@ impl Writer<'_> {
         }
     }
 
+    /// Opens a path so as to change it; names the lease of its directory where we have it.
+    fn open_to_change(
+        &mut self,
+        path: &str,
+        access: u32,
+        disposition: u32,
+        options: u32,
+    ) -> Result<Kind, Failure> {
+        let Some(parent) = self.lease_of_parent(path) else {
+            self.open_path(path, access, disposition, options)?;
+            return Ok(Kind::Change(None));
+        };
+        check_name(path)?;
+        let key = self.own_lease();
+        self.message.create(&CreateRequest {
+            lease: Some(LeaseRequest {
+                key: key.0,
+                state: state_of(Caching::NONE),
+                second_form: true,
+                parent: Some(parent),
+            }),
+            ..request(self.base, path, access, disposition, options)
+        });
+        Ok(Kind::Change(Some(key)))
+    }
+
+    /// The key of the lease that we have on the directory that a path lies in.
+    fn lease_of_parent(&self, path: &str) -> Option<u128> {
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        self.handles.leased_directory(directory).map(|(_, key)| key.0)
+    }
+
+    /// A key for an open that wants no lease itself.
+    fn own_lease(&mut self) -> LeaseKey {
+        *self.next_own_lease += 1;
+        LeaseKey(NAMING_LEASE | *self.next_own_lease)
+    }
+
     fn open_path(&mut self, path: &str, access: u32, disposition: u32, options: u32) -> Result<(), Failure> {
         check_name(path)?;
         self.message
@@ -303,6 +377,7 @@ fn request<'a>(
         options,
         oplock: oplock::NONE,
         lease: None,
+        durable: None,
     }
 }
 
@@ -314,6 +389,12 @@ fn disposition_code(disposition: Disposition) -> u32 {
         Disposition::Overwrite => 4,
         Disposition::OverwriteIf => 5,
     }
+}
+
+/// Whether something in the directory may be different after it, or after what is done through it.
+fn may_change(open: &Open<'_>) -> bool {
+    let only_looks = matches!(open.access, Access::Attributes | Access::Read);
+    !only_looks || open.disposition != Disposition::Open || open.delete_on_close
 }
 
 /// A name that is too long for the wire is our own fault, and no server's.

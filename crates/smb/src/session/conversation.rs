@@ -1,12 +1,18 @@
 //! What client and server have said to each other on one connection, and what is still owed: credits, requests that
 //! are outstanding, calls that run, files that are open. Knows bytes and no sockets: `session/mod.rs` carries them.
 
+mod shared;
+
+pub use shared::LeftBehind;
+
 use super::calls::{Kind, Writer};
+use super::durable::{Again, Durability, Durable};
 use super::handles::{level_of, state_of, Handles, OpenFile};
 use super::options::NegotiatedSession;
 use super::protection::Protection;
+use crate::crypto::Signer;
 use crate::wire::{Command, Dialect, FileId, Link, Message, MAX_PARTS};
-use dyno_files::{Break, Caching, Call, CallId, Grant, LeaseKey, Reply};
+use dyno_files::{Break, Caching, Call, CallId, Grant, Reply};
 use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,6 +30,8 @@ pub enum Incoming {
     Break(Break),
     /// The response to a request of the session's own: its status, its session and tree, and where it lies whole.
     Answer(u32, Link, Range<usize>),
+    /// The server has not carried the call out, because of what came, or is to come, over another connection.
+    Outrun(CallId, Again),
 }
 
 /// For whom a request was sent.
@@ -45,6 +53,8 @@ pub(super) struct Outstanding {
     pub owner: Owner,
     pub interims: u32,
     pub async_id: u64,
+    /// Of the client's connections, as it was sent.
+    pub channel_sequence: u16,
     credits_asked: u32,
     max_response: u32,
 }
@@ -61,6 +71,14 @@ pub(super) struct Running {
     pub failed: Option<u32>,
     /// What a compound opened and has not closed yet.
     pub file: Option<FileId>,
+    /// It was sent before on a connection that was lost.
+    pub repeated: bool,
+    /// Of an open that the server is asked to keep.
+    pub durable: Option<Box<Durable>>,
+    /// Of the open of a directory under a lease: its path.
+    pub directory: Option<Box<str>>,
+    /// What is sent once more where the connection is lost.
+    pub again: Option<Again>,
     /// The listing goes on.
     pub more: bool,
     pub reply: Reply,
@@ -77,6 +95,17 @@ pub struct Counts {
     pub refused: u64,
     /// That came.
     pub breaks: u64,
+}
+
+impl Counts {
+    /// Adds those of another connection.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, count) in self.requests.iter_mut().zip(other.requests) {
+            *sum += count;
+        }
+        self.refused += other.refused;
+        self.breaks += other.breaks;
+    }
 }
 
 /// The state of one connection.
@@ -103,9 +132,14 @@ pub struct Conversation {
     /// Messages that wait for credits, in their order.
     waiting: VecDeque<(Message, Owner)>,
     spare: Vec<Message>,
-    pub(super) ended_at_once: VecDeque<(CallId, Failure)>,
+    pub(super) ended_at_once: VecDeque<(CallId, Result<Reply, Failure>)>,
     next_call: u64,
     pub(super) counts: Counts,
+    pub(super) durability: Durability,
+    /// Numbers the opens that have a lease key only to name the lease of their directory.
+    next_own_lease: u128,
+    /// The session has had other connections: what it has open did not go with the one that was lost.
+    pub(super) outlives_connections: bool,
 }
 
 impl Conversation {
@@ -132,6 +166,9 @@ impl Conversation {
             ended_at_once: VecDeque::new(),
             next_call: 0,
             counts: Counts::default(),
+            durability: Durability::default(),
+            next_own_lease: 0,
+            outlives_connections: false,
         }
     }
 
@@ -142,6 +179,8 @@ impl Conversation {
             message: std::mem::take(&mut self.message),
             next_call: self.next_call,
             counts: std::mem::take(&mut self.counts),
+            durability: std::mem::take(&mut self.durability),
+            next_own_lease: self.next_own_lease,
             ..Self::new("")
         };
         *self = fresh;
@@ -203,6 +242,12 @@ impl Conversation {
         !self.waiting.is_empty() && self.is_quiet() && !self.may_depart()
     }
 
+    /// Requests that were begun and are not answered yet.
+    #[must_use]
+    pub fn load(&self) -> usize {
+        self.outstanding.len() + self.waiting.len()
+    }
+
     /// Begins `call`. True where its message is to be sent now, followed by the data of a write; else it waits for
     /// credits, or has ended already.
     ///
@@ -213,25 +258,40 @@ impl Conversation {
         self.next_call += 1;
         let agreed = self.agreed.ok_or(Fault::SessionLost)?;
         self.message.begin(self.link, self.protection.room());
-        let written = Writer {
+        let mut writer = Writer {
             message: &mut self.message,
             handles: &mut self.handles,
             agreed: &agreed,
             base: &self.base,
-        }
-        .write(call);
-        let kind = match written {
+            durability: &mut self.durability,
+            next_own_lease: &mut self.next_own_lease,
+            durable: None,
+        };
+        let kind = match writer.write(call) {
             Ok(kind) => kind,
             Err(failure) => {
-                self.ended_at_once.push_back((id, failure));
+                self.ended_at_once.push_back((id, Err(failure)));
                 return Ok((id, false));
             }
         };
+        let durable = writer.durable;
         let tail = match call {
             Call::Write { data, .. } => data,
             _ => &[][..],
         };
-        let index = self.run(id, kind);
+        let again = if self.durability.keeps_calls {
+            Again::of(call)
+        } else {
+            None
+        };
+        let index = self.run(id, kind, durable, again);
+        if let (Call::Open(open), Some(running)) = (call, self.running[index].as_mut()) {
+            let is_leased = open.directory && matches!(kind, Kind::Open { lease: Some(_), .. });
+            running.directory = is_leased.then(|| open.path.into());
+        }
+        if let Kind::Open { lease: Some(key), .. } = kind {
+            self.handles.lease_asked(key);
+        }
         if let Call::Find { pattern, .. } = call {
             self.patterns[index].clear();
             self.patterns[index].push_str(pattern);
@@ -251,6 +311,13 @@ impl Conversation {
         }
         self.message.end();
         self.depart(Owner::Session, always_sign)
+    }
+
+    /// Signs the request of the session's own that is to be sent now with a key that is not this connection's.
+    pub(super) fn sign_own(&mut self, signer: &Signer) {
+        if let Some(part) = self.message.part_mut(0) {
+            signer.sign(part);
+        }
     }
 
     /// Writes the answer to a break. True where it is to be sent now; else it waits for credits, or what it concerns
@@ -273,8 +340,9 @@ impl Conversation {
                 }
                 _ => return Ok(false),
             },
-            Grant::Lease(key) if self.knows_lease(key) => {
-                self.message.acknowledge_lease(key.0, state_of(left))
+            Grant::Lease(key) if self.handles.has_lease(key) => {
+                self.handles.note_lease(key, left);
+                self.message.acknowledge_lease(key.0, state_of(left));
             }
             Grant::Lease(_) => return Ok(false),
         }
@@ -287,13 +355,6 @@ impl Conversation {
         }
         self.message.end();
         self.depart(Owner::Acknowledgement, false).map(|()| true)
-    }
-
-    /// Whether a lease is ours: breaks may come while the first open under it is still under way.
-    pub(super) fn knows_lease(&self, key: LeaseKey) -> bool {
-        let is_asked =
-            |call: &Running| matches!(call.kind, Kind::Open { lease: Some(lease), .. } if lease == key);
-        self.handles.has_lease(key) || self.running.iter().flatten().any(is_asked)
     }
 
     /// Queues further requests of a running call.
@@ -382,6 +443,9 @@ impl Conversation {
     fn depart(&mut self, owner: Owner, always_sign: bool) -> Result<(), Failure> {
         // Before SMB 2.1 every request costs one credit, and the field is reserved.
         let has_charges = self.agreed.is_some_and(|agreed| agreed.dialect > Dialect::Smb202);
+        let has_sequence = self
+            .agreed
+            .is_some_and(|agreed| agreed.dialect >= Dialect::Smb300);
         for index in 0..MAX_PARTS {
             let Some(part) = self.message.part_at(index) else {
                 break;
@@ -394,6 +458,10 @@ impl Conversation {
             let asked_field = u16::try_from(credits_asked).unwrap_or(u16::MAX);
             self.message
                 .stamp(index, self.next_message_id, field, asked_field);
+            if has_sequence {
+                self.message
+                    .set_channel_sequence(index, self.durability.channel_sequence);
+            }
             self.counts.requests[part.command as usize] += 1;
             self.credits_asked += credits_asked;
             self.expected_bytes += part.max_response as usize;
@@ -403,6 +471,7 @@ impl Conversation {
                 owner,
                 interims: 0,
                 async_id: 0,
+                channel_sequence: self.durability.channel_sequence,
                 credits_asked,
                 max_response: part.max_response,
             });
@@ -425,17 +494,24 @@ impl Conversation {
         request
     }
 
-    fn run(&mut self, id: CallId, kind: Kind) -> usize {
+    fn run(&mut self, id: CallId, kind: Kind, durable: Option<Box<Durable>>, again: Option<Again>) -> usize {
         let running = Running {
             id,
             kind,
             parts_left: self.message.parts().count(),
             later: VecDeque::new(),
             failed: None,
-            file: None,
+            file: match kind {
+                Kind::Find { leased } => leased,
+                _ => None,
+            },
+            directory: None,
+            repeated: false,
+            durable,
+            again,
             more: false,
             reply: match kind {
-                Kind::Find => Reply::Found { entries: 0 },
+                Kind::Find { .. } => Reply::Found { entries: 0 },
                 _ => Reply::Done,
             },
             data: 0..0,
@@ -456,8 +532,11 @@ impl Conversation {
     /// Takes a call that has ended out of the table.
     pub(super) fn finish(&mut self, index: usize) -> Option<Running> {
         let running = self.running.get_mut(index)?.take();
-        if running.is_some() {
+        if let Some(running) = &running {
             self.free.push(index);
+            if let Kind::Open { lease: Some(key), .. } = running.kind {
+                self.handles.lease_answered(key);
+            }
         }
         running
     }

@@ -1,10 +1,11 @@
 //! The files that a session has open.
 
+use super::durable::Durable;
 use crate::wire::{oplock, FileId};
-use dyno_files::{Ask, Caching, Handle, LeaseKey};
+use dyno_files::{Ask, Caching, Grant, Handle, LeaseKey};
 
 /// An open file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
     /// The server's name for it.
     pub file: FileId,
@@ -12,8 +13,14 @@ pub struct OpenFile {
     pub oplock: Caching,
     /// The lease that it was opened under, where one was granted.
     pub lease: Option<LeaseKey>,
+    /// Its path, where it is a directory that is leased.
+    pub directory: Option<Box<str>>,
     /// Its CLOSE has been sent: breaks don't concern it any more.
     pub closing: bool,
+    /// The server keeps it where the connection is lost; this opens it again.
+    pub durable: Option<Box<Durable>>,
+    /// It was opened again on this connection, which took the place of a lost one.
+    pub reopened: bool,
 }
 
 /// All of them by number.
@@ -21,17 +28,39 @@ pub struct OpenFile {
 pub struct Handles {
     files: Vec<Option<OpenFile>>,
     free: Vec<u32>,
+    /// Those of leased directories.
+    directories: Vec<Handle>,
+    /// Leases of opens that are not answered yet: breaks of them may come before.
+    asked: Vec<LeaseKey>,
 }
 
 impl Handles {
     /// Gives `file` a number.
     pub fn insert(&mut self, file: OpenFile) -> Handle {
-        if let Some(number) = self.free.pop() {
-            self.files[number as usize] = Some(file);
-            return Handle(number);
+        let is_leased_directory = file.directory.is_some();
+        let handle = match self.free.pop() {
+            Some(number) => {
+                self.files[number as usize] = Some(file);
+                Handle(number)
+            }
+            None => {
+                self.files.push(Some(file));
+                Handle(u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX))
+            }
+        };
+        if is_leased_directory {
+            self.directories.push(handle);
         }
-        self.files.push(Some(file));
-        Handle(u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX))
+        handle
+    }
+
+    /// The directory of that path and its lease, where it is open under one.
+    #[must_use]
+    pub fn leased_directory(&self, path: &str) -> Option<(FileId, LeaseKey)> {
+        let open = |handle: &Handle| self.files.get(handle.0 as usize)?.as_ref();
+        let mut found = self.directories.iter().filter_map(open);
+        let open = found.find(|open| !open.closing && open.directory.as_deref() == Some(path))?;
+        Some((open.file, open.lease?))
     }
 
     /// The file of that number.
@@ -44,6 +73,37 @@ impl Handles {
         if let Some(slot) = self.files.get_mut(handle.0 as usize) {
             if slot.take().is_some() {
                 self.free.push(handle.0);
+                self.directories.retain(|directory| *directory != handle);
+            }
+        }
+    }
+
+    /// Those that the server keeps where the connection is lost.
+    pub fn durable(&self) -> impl Iterator<Item = Handle> + '_ {
+        let kept = |slot: &Option<OpenFile>| slot.as_ref().is_some_and(|open| open.durable.is_some());
+        (0..)
+            .map(Handle)
+            .zip(&self.files)
+            .filter(move |(_, slot)| kept(slot))
+            .map(|(handle, _)| handle)
+    }
+
+    /// On another connection: those that were not opened again are gone. Their numbers stay taken: whoever has one is told
+    /// with its next call.
+    pub fn drop_not_reopened(&mut self) {
+        for open in self.files.iter_mut().flatten() {
+            if !std::mem::take(&mut open.reopened) {
+                (open.closing, open.durable) = (true, None);
+            }
+        }
+    }
+
+    /// What may be cached under a lease has changed.
+    pub fn note_lease(&mut self, key: LeaseKey, left: Caching) {
+        let under = |open: &&mut OpenFile| open.lease == Some(key);
+        for open in self.files.iter_mut().flatten().filter(under) {
+            if let Some(durable) = &mut open.durable {
+                durable.granted = left;
             }
         }
     }
@@ -54,10 +114,46 @@ impl Handles {
         self.find(|open| open.file == file)
     }
 
-    /// Whether a file that is not being closed was opened under `key`.
+    /// Whether a file that is not being closed was opened under `key`, or is being opened.
     #[must_use]
     pub fn has_lease(&self, key: LeaseKey) -> bool {
-        self.find(|open| open.lease == Some(key)).is_some()
+        self.asked.contains(&key) || self.find(|open| open.lease == Some(key)).is_some()
+    }
+
+    /// A file is being opened under `key`.
+    pub fn lease_asked(&mut self, key: LeaseKey) {
+        self.asked.push(key);
+    }
+
+    /// The server has answered that.
+    pub fn lease_answered(&mut self, key: LeaseKey) {
+        if let Some(place) = self.asked.iter().position(|asked| *asked == key) {
+            self.asked.swap_remove(place);
+        }
+    }
+
+    /// No open is under way any more.
+    pub fn no_leases_asked(&mut self) {
+        self.asked.clear();
+    }
+
+    /// All that may be cached, each lease once.
+    pub fn grants(&self) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        for (number, open) in (0..).zip(&self.files) {
+            let Some(open) = open.as_ref().filter(|open| !open.closing) else {
+                continue;
+            };
+            let grant = match open.lease {
+                Some(key) => Grant::Lease(key),
+                None if open.oplock != Caching::NONE => Grant::Handle(Handle(number)),
+                None => continue,
+            };
+            if !grants.contains(&grant) {
+                grants.push(grant);
+            }
+        }
+        grants
     }
 
     fn find(&self, is_it: impl Fn(&OpenFile) -> bool) -> Option<Handle> {
@@ -129,7 +225,10 @@ mod tests {
             file: FileId([file; 16]),
             oplock: Caching::NONE,
             lease,
+            directory: None,
             closing: false,
+            durable: None,
+            reopened: false,
         }
     }
 

@@ -1,11 +1,11 @@
 //! One client's session with an SMB server: a connection, a log-on and one share, used as a [`FileClient`].
 //!
-//! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it, and `validate.rs` proves
+//! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it, `log_on.rs` proves the user, and `validate.rs` proves
 //! how it was negotiated; `calls.rs` writes file calls as requests (with the table of which); `conversation.rs` keeps
-//! credits and what is outstanding; `answers.rs` reads what comes back; `protection.rs` signs and encrypts; `inbox.rs`
+//! credits and what is outstanding; `channels.rs` has further connections; `answers.rs` reads what comes back; `protection.rs` signs and encrypts; `inbox.rs`
 //! cuts the stream into messages; this file carries bytes between them and the socket.
 //!
-//! A session that is lost takes everything with it: handles, calls that run, what was kept. Whoever uses it learns so
+//! A session that is lost takes everything with it, unless its handles are durable (`durable.rs`, `recovery.rs`): handles, calls that run, what was kept. Whoever uses it learns so
 //! from the method that failed, and may `connect` again; when, and how often, is that caller's affair. A session that
 //! idles gives its buffers back.
 //!
@@ -15,20 +15,28 @@
 
 mod answers;
 mod calls;
+mod channels;
 mod conversation;
+mod durable;
 mod handles;
 mod inbox;
+mod log_on;
 mod options;
 mod protection;
+mod recovery;
 mod setup;
 mod validate;
 
 pub use conversation::{Conversation, Counts, Incoming};
 pub use inbox::Inbox;
-pub use options::{Encryption, NegotiatedSession, Options, Signing};
+pub use options::{Authentication, Encryption, NegotiatedSession, Options, Signing};
 
+use crate::crypto::Keys;
 use crate::wire::{Command, Link};
-use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Grant, Piggyback, Reply, Traffic};
+use channels::{add_bytes, Binding};
+use dyno_files::{
+    Break, Caching, Call, CallId, Event, FileClient, Grant, KeptHandles, Piggyback, Reply, Traffic,
+};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor, Socket};
 use std::collections::VecDeque;
@@ -78,6 +86,12 @@ pub struct Session {
     kept: VecDeque<EndedCall>,
     /// What was read by the call of `kept` that was told last.
     kept_data: Vec<u8>,
+    /// Breaks that came, or were found out about, while handles were opened again.
+    breaks_to_tell: VecDeque<Break>,
+    /// When it was last tried to connect.
+    dialed_ns: u64,
+    /// The session that the next one takes the place of; 0: none.
+    previous_session_id: u64,
     traffic: Traffic,
     /// The socket may have more than the last call took.
     more_is_there: bool,
@@ -86,6 +100,16 @@ pub struct Session {
     looked_ns: u64,
     /// How long breaks alone have been waited for, since the last call, or will have been.
     idle_ns: u64,
+    /// Further connections of the session (`channels.rs`).
+    others: Vec<Session>,
+    /// The one of them over which came what was told last, from 1 on; 0: the first connection.
+    told_by: usize,
+    /// Calls that were shared out among them.
+    turn: usize,
+    /// What further connections of this session are made from.
+    keys: Option<Keys>,
+    /// This is to become another connection of a session.
+    binding: Option<Binding>,
 }
 
 impl Session {
@@ -98,6 +122,11 @@ impl Session {
         client: u32,
         share: &str,
     ) -> Self {
+        let mut conversation = Conversation::new(&options.base_path);
+        conversation.durability.wanted = options.durable_handles;
+        conversation.durability.keeps_calls = options.durable_handles || options.channels > 1;
+        conversation.durability.client_guid =
+            u128::from_le_bytes(setup::client_guid(options.guid_seed, client));
         Self {
             executor,
             dialer,
@@ -105,15 +134,23 @@ impl Session {
             share: share.to_owned(),
             socket: None,
             inbox: Inbox::new(MAX_SETUP_MESSAGE_BYTES),
-            conversation: Conversation::new(&options.base_path),
+            conversation,
             options,
             kept: VecDeque::new(),
             kept_data: Vec::new(),
+            breaks_to_tell: VecDeque::new(),
+            dialed_ns: 0,
+            previous_session_id: 0,
             traffic: Traffic::default(),
             more_is_there: false,
             receives: 0,
             looked_ns: 0,
             idle_ns: 0,
+            others: Vec::new(),
+            told_by: 0,
+            turn: 0,
+            keys: None,
+            binding: None,
         }
     }
 
@@ -126,23 +163,33 @@ impl Session {
     /// What its buffers take of memory: as much as its largest message, or nothing once it idles.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.inbox.held_bytes() + self.conversation.held_bytes() + self.kept_data.capacity()
+        let others: usize = self.others.iter().map(Self::held_bytes).sum();
+        self.inbox.held_bytes() + self.conversation.held_bytes() + self.kept_data.capacity() + others
     }
 
     /// What failed on the connection has ended it.
     fn lose<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
         if result.is_err() {
+            let gone = self.conversation.handles.durable().count() as u64;
+            self.conversation.durability.counts.lost += gone;
             self.drop_connection();
         }
         result
     }
 
     fn drop_connection(&mut self) {
+        self.close_connection();
+        self.kept.clear();
+        self.breaks_to_tell.clear();
+    }
+
+    /// Closes it; what has been kept for the caller stays.
+    fn close_connection(&mut self) {
+        self.drop_channels();
         self.socket = None;
         self.conversation.reset();
         self.inbox.clear();
         self.inbox.set_max_message_bytes(MAX_SETUP_MESSAGE_BYTES);
-        self.kept.clear();
         self.more_is_there = false;
     }
 
@@ -250,6 +297,14 @@ impl Session {
     /// Many sessions that do nothing must be small, whatever each has once read or written.
     fn release_if_idle(&mut self) {
         if self.idle_ns >= IDLE_NS && self.conversation.is_quiet() && self.kept.is_empty() {
+            for channel in self
+                .others
+                .iter_mut()
+                .filter(|other| other.conversation.is_quiet())
+            {
+                channel.inbox.release();
+                channel.conversation.release();
+            }
             self.inbox.release();
             self.conversation.release();
             self.kept_data = Vec::new();
@@ -265,11 +320,8 @@ impl Session {
             self.send_waiting().await?;
             match self.conversation.receive(&mut self.inbox)? {
                 Some(Incoming::Break(broken)) => return Ok(Some(broken)),
-                Some(Incoming::Ended(id, result, data)) => self.kept.push_back(EndedCall {
-                    id,
-                    result,
-                    data: self.inbox.bytes()[data].to_vec(),
-                }),
+                Some(Incoming::Ended(id, result, data)) => self.keep_ended(id, result, data),
+                Some(Incoming::Outrun(id, again)) => self.send_outrun(id, again),
                 Some(Incoming::Answer(..)) => {}
                 None if monotonic_ns() >= due_ns => {
                     if self.look(monotonic_ns()).await? {
@@ -297,15 +349,70 @@ impl Session {
             return Err(Fault::SessionLost.into());
         }
         self.idle_ns = 0;
+        if let Some(place) = self.channel_for(call) {
+            return self.begin_on(place, call).await;
+        }
         let (id, now) = self.conversation.begin(call)?;
         if now {
-            let tail = match call {
-                Call::Write { data, .. } if !self.conversation.protection.needs_whole_messages() => data,
-                _ => &[][..],
-            };
-            self.send(tail).await?;
+            if let Err(failure) = self.send_call(call).await {
+                self.recover_from(failure).await?;
+            }
         }
         Ok(id)
+    }
+
+    async fn send_call(&mut self, call: &Call<'_>) -> Result<(), Failure> {
+        let tail = match call {
+            Call::Write { data, .. } if !self.conversation.protection.needs_whole_messages() => data,
+            _ => &[][..],
+        };
+        self.send(tail).await
+    }
+
+    /// Goes on with another connection where the first failed so: one that the session has, or a new one, where handles
+    /// outlive it.
+    async fn recover_from(&mut self, failure: Failure) -> Result<(), Failure> {
+        if !self.others.is_empty() {
+            self.give_up(0, failure)
+        } else if self.recovers(&failure) {
+            self.recover().await
+        } else {
+            Err(failure)
+        }
+    }
+
+    /// What `next_break` tells, over as many connections as it takes.
+    async fn next_break_recovering(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
+        loop {
+            if let Some(broken) = self.breaks_to_tell.pop_front() {
+                return Ok(Some(broken));
+            }
+            let told = match self.others.is_empty() {
+                true => self.next_break(due_ns).await,
+                false => self.next_break_of_all(due_ns).await,
+            };
+            match told {
+                Err(failure) => self.recover_from(failure).await?,
+                told => return told,
+            }
+        }
+    }
+
+    /// The same of all that is told.
+    async fn next_incoming_recovering(&mut self) -> Result<Incoming, Failure> {
+        loop {
+            if let Some(broken) = self.breaks_to_tell.pop_front() {
+                return Ok(Incoming::Break(broken));
+            }
+            let told = match self.others.is_empty() {
+                true => self.next_incoming().await,
+                false => self.next_of_all().await,
+            };
+            match told {
+                Err(failure) => self.recover_from(failure).await?,
+                told => return told,
+            }
+        }
     }
 
     async fn answer_break(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
@@ -379,11 +486,11 @@ impl FileClient for Session {
             });
         }
         loop {
-            let result = self.next_incoming().await;
+            let result = self.next_incoming_recovering().await;
             match self.lose(result)? {
                 Incoming::Break(broken) => return Ok(Event::Break(broken)),
                 Incoming::Ended(id, result, data) => {
-                    let data = &self.inbox.bytes()[data];
+                    let data = &self.channel(self.told_by).inbox.bytes()[data];
                     return Ok(Event::Ended {
                         id,
                         result,
@@ -391,6 +498,7 @@ impl FileClient for Session {
                         piggyback: Piggyback::default(),
                     });
                 }
+                Incoming::Outrun(id, again) => self.send_outrun(id, again),
                 Incoming::Answer(..) => {}
             }
         }
@@ -401,18 +509,41 @@ impl FileClient for Session {
         if self.socket.is_none() {
             return Err(Fault::SessionLost.into());
         }
-        let result = self.next_break(due_ns).await;
+        let result = self.next_break_recovering(due_ns).await;
         self.lose(result)
     }
 
     async fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
-        let result = self.answer_break(grant, left).await;
+        let result = loop {
+            let Err(failure) = self.answer_break(grant, left).await else {
+                break Ok(());
+            };
+            let had_others = !self.others.is_empty();
+            if let Err(failure) = self.recover_from(failure).await {
+                break Err(failure);
+            }
+            if !had_others {
+                // Whoever reopens the file is told anew what may be cached.
+                break Ok(());
+            }
+        };
         self.lose(result)
     }
 
     /// What it loses of writes, it loses together with the session.
     fn loses_unstable_writes(&self) -> bool {
         false
+    }
+
+    fn leases_directories(&self) -> bool {
+        self.agreed().is_some_and(|agreed| agreed.directory_leases)
+    }
+
+    fn cut(&mut self) {
+        if let Some(socket) = &self.socket {
+            // Where it fails there is no connection any more, which is what is wanted.
+            let _ = socket.end_sending();
+        }
     }
 
     /// Sets a deadline of its own, of two seconds.
@@ -427,16 +558,25 @@ impl FileClient for Session {
     }
 
     fn traffic(&self) -> Traffic {
-        Traffic {
-            requests: self.conversation.counts().requests.iter().sum(),
-            refused: self.conversation.counts().refused,
-            breaks: self.conversation.counts().breaks,
+        let counts = self.counts();
+        let mut traffic = Traffic {
+            requests: counts.requests.iter().sum(),
+            refused: counts.refused,
+            breaks: counts.breaks,
             ..self.traffic
+        };
+        for other in &self.others {
+            add_bytes(&mut traffic, &other.traffic);
         }
+        traffic
+    }
+
+    fn kept_handles(&self) -> KeptHandles {
+        self.conversation.durability.counts
     }
 
     fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
-        let requests = &self.conversation.counts().requests;
+        let requests = self.counts().requests;
         Command::ALL
             .iter()
             .map(|command| (command.name(), requests[*command as usize]))

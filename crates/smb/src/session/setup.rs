@@ -1,13 +1,11 @@
-//! How a session is made, NEGOTIATE, SESSION_SETUP twice and TREE_CONNECT, and ended (MS-SMB2 3.2.4.2).
+//! How a session is made, NEGOTIATE, SESSION_SETUP (`log_on.rs`) and TREE_CONNECT, and ended (MS-SMB2 3.2.4.2).
 
-use super::options::{Encryption, NegotiatedSession, Options, Signing};
+use super::options::{Authentication, Encryption, NegotiatedSession, Options, Signing};
 use super::{Session, AROUND_DATA_BYTES, MAX_COMPOUND_BYTES};
-use crate::auth::{first_token, Logon};
-use crate::crypto::{Keys, Opener, Preauth, Sealer, Signer, TRANSFORM_BYTES};
+use crate::crypto::{Preauth, TRANSFORM_BYTES};
 use crate::wire::{
-    capabilities, filetime_now, flags, in_response_to, parse_session_setup, parse_tree_connect, security,
-    write_negotiate, Cipher, Command, Dialect, Field, Header, Link, Malformed, NegotiateRequest,
-    NegotiateResponse, Parsed, SessionSetup, SigningAlgorithm, HEADER_BYTES,
+    capabilities, in_response_to, parse_tree_connect, security, write_negotiate, Cipher, Command, Dialect,
+    Field, Link, Malformed, NegotiateRequest, NegotiateResponse, SigningAlgorithm, HEADER_BYTES,
 };
 use crate::{status, Refusal};
 use dyno_measure::{Failure, Fault};
@@ -23,13 +21,13 @@ const LEAST_TRANSFER_BYTES: u32 = 4096;
 /// What NEGOTIATE came to.
 pub(super) struct Negotiated {
     pub(super) response: NegotiateResponse,
-    signing_algorithm: SigningAlgorithm,
-    sign_all: bool,
+    pub(super) signing_algorithm: SigningAlgorithm,
+    pub(super) sign_all: bool,
     /// The one that both sides have, where one was looked for.
-    cipher: Option<Cipher>,
+    pub(super) cipher: Option<Cipher>,
     /// Everything behind the log-on is to be encrypted, whatever the server asks for.
-    must_encrypt: bool,
-    preauth: Preauth,
+    pub(super) must_encrypt: bool,
+    pub(super) preauth: Preauth,
 }
 
 impl Session {
@@ -37,16 +35,25 @@ impl Session {
     pub(super) async fn establish(&mut self) -> Result<(), Failure> {
         let negotiated = self.negotiate().await?;
         let (session_id, guest) = self.log_on(&negotiated).await?;
+        self.check_channels(&negotiated, guest)?;
         let must_sign = negotiated.response.dialect == Dialect::Smb311 && !guest;
-        let link = self.connect_tree(session_id, must_sign).await?;
+        let (link, continuously_available) = self.connect_tree(session_id, must_sign).await?;
         self.conversation.link = link;
         self.validate_negotiation(&negotiated, guest).await?;
-        let agreed = self.limits(&negotiated, guest)?;
+        let agreed = NegotiatedSession {
+            continuously_available,
+            ..self.limits(&negotiated, guest)?
+        };
+        self.accept_long_messages(&agreed);
+        self.conversation.establish(link, agreed);
+        self.open_channels(&negotiated, link, agreed).await
+    }
+
+    /// From the end of the log-on on.
+    pub(super) fn accept_long_messages(&mut self, agreed: &NegotiatedSession) {
         let longest = MAX_COMPOUND_BYTES.max(agreed.max_read_bytes as usize);
         self.inbox
             .set_max_message_bytes(longest + AROUND_DATA_BYTES + TRANSFORM_BYTES);
-        self.conversation.establish(link, agreed);
-        Ok(())
     }
 
     /// Connects, asks for what the server offers, and ends the connection.
@@ -56,7 +63,7 @@ impl Session {
         negotiated.map(|negotiated| negotiated.response)
     }
 
-    async fn negotiate(&mut self) -> Result<Negotiated, Failure> {
+    pub(super) async fn negotiate(&mut self) -> Result<Negotiated, Failure> {
         let asked = Asked::of(&self.options, self.client);
         let request = NegotiateRequest {
             salt: random()?,
@@ -87,74 +94,8 @@ impl Session {
         choose(&self.options, response, preauth)
     }
 
-    /// Logs on; gives the session's number, and whether we are a guest or nobody.
-    async fn log_on(&mut self, negotiated: &Negotiated) -> Result<(u64, bool), Failure> {
-        let mode = security_mode(self.options.signing);
-        let mut preauth = negotiated.preauth;
-        self.conversation
-            .begin_own(false, |message| message.session_setup(mode, &first_token()))?;
-        preauth.update(self.conversation.message().plain());
-        let (status, link, range) = self.exchange().await?;
-        if status != status::MORE_PROCESSING_REQUIRED {
-            return Err(Refusal::LogOn.failure(status));
-        }
-        let part = &self.inbox.bytes()[range];
-        preauth.update(part);
-        let challenge = &part[in_setup(parse_session_setup(part))?.token];
-        let (token, session_key) =
-            logon(&self.options).second_token(challenge, random()?, random()?, filetime_now())?;
-
-        let session_id = link.session_id;
-        self.conversation.link = Link {
-            session_id,
-            tree_id: 0,
-        };
-        self.conversation
-            .begin_own(false, |message| message.session_setup(mode, &token))?;
-        preauth.update(self.conversation.message().plain());
-        let (status, link, range) = self.exchange().await?;
-        if status != status::SUCCESS {
-            return Err(Refusal::LogOn.failure(status));
-        }
-        let part = &self.inbox.bytes()[range];
-        let setup = in_setup(parse_session_setup(part))?;
-        if link.session_id != session_id {
-            return in_setup(Err(Malformed::at(Field::SessionId, 40)));
-        }
-        let guest = check_admission(&self.options, negotiated, &setup)?;
-        if !guest {
-            let keys = Keys::derive(
-                negotiated.response.dialect,
-                negotiated.cipher,
-                &session_key,
-                preauth.value(),
-            );
-            let signer = Signer::new(negotiated.signing_algorithm, &keys.signing);
-            check_last_signature(negotiated.response.dialect, &signer, part)?;
-            self.use_keys(negotiated, signer, &keys, setup.encrypt);
-        }
-        Ok((session_id, guest))
-    }
-
-    fn use_keys(
-        &mut self,
-        negotiated: &Negotiated,
-        signer: Signer,
-        keys: &Keys,
-        server_wants_encryption: bool,
-    ) {
-        let protection = &mut self.conversation.protection;
-        protection.sign(signer, negotiated.sign_all);
-        if let Some(cipher) = negotiated.cipher {
-            let sealer = Sealer::new(cipher, &keys.client_to_server);
-            protection.set_cipher(sealer, Opener::new(cipher, &keys.server_to_client));
-            if negotiated.must_encrypt || server_wants_encryption {
-                let _ = protection.encrypt();
-            }
-        }
-    }
-
-    async fn connect_tree(&mut self, session_id: u64, must_sign: bool) -> Result<Link, Failure> {
+    /// Gives the share's link, and whether its handles may outlive a restart of the server.
+    async fn connect_tree(&mut self, session_id: u64, must_sign: bool) -> Result<(Link, bool), Failure> {
         let (server, share) = (&self.options.server, &self.share);
         self.conversation
             .begin_own(must_sign, |message| message.tree_connect(server, share))?;
@@ -173,7 +114,7 @@ impl Session {
         if tree.encrypt && !self.conversation.protection.encrypt() {
             return Err(Refusal::ShareEncryption.failure(0));
         }
-        Ok(link)
+        Ok((link, tree.continuously_available))
     }
 
     fn limits(&self, negotiated: &Negotiated, guest: bool) -> Result<NegotiatedSession, Failure> {
@@ -199,11 +140,19 @@ impl Session {
             signing: signs.then_some(negotiated.signing_algorithm),
             cipher,
             guest,
+            authentication: (!guest).then_some(match self.options.ticket {
+                Some(_) => Authentication::Kerberos,
+                None => Authentication::Ntlm,
+            }),
             capabilities: response.capabilities,
             leases: response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LEASING != 0,
+            // The server keeps no handle of a directory over the loss of a connection, and with it no lease.
+            directory_leases: response.leases_directories() && !self.options.durable_handles,
+            continuously_available: false,
             max_transact_bytes: response.max_transact_bytes,
             max_read_bytes: response.max_read_bytes.min(most),
             max_write_bytes: response.max_write_bytes.min(most),
+            channels: self.options.channels,
         })
     }
 
@@ -247,10 +196,6 @@ impl Asked {
             signing_algorithms: &options.signing_algorithms,
         }
     }
-}
-
-fn in_setup<T>(parsed: Parsed<T>) -> Result<T, Failure> {
-    parsed.map_err(|wrong| in_response_to(wrong.into(), Command::SessionSetup as u16))
 }
 
 /// A server that answers the first message with something else doesn't know the protocol; one that ends the connection
@@ -304,32 +249,6 @@ fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> R
     })
 }
 
-/// Whether the session that we were let into is one that was asked for; and whether it is a guest's.
-fn check_admission(
-    options: &Options,
-    negotiated: &Negotiated,
-    setup: &SessionSetup,
-) -> Result<bool, Failure> {
-    let guest = setup.guest || setup.anonymous;
-    let needs_keys = options.signing == Signing::Required || negotiated.must_encrypt;
-    let why = match (guest, setup.encrypt && negotiated.cipher.is_none()) {
-        (true, _) if !options.guest => Refusal::Guest,
-        (true, _) if needs_keys => Refusal::GuestUnprotected,
-        (_, true) => Refusal::EncryptionWanted,
-        _ => return Ok(guest),
-    };
-    Err(why.failure(0))
-}
-
-/// From SMB 3.1.1 on, the last response of a log-on proves that nobody changed the negotiation (MS-SMB2 3.2.5.3.1).
-fn check_last_signature(dialect: Dialect, signer: &Signer, part: &[u8]) -> Result<(), Failure> {
-    let is_signed = Header::parse(part)?.has(flags::SIGNED);
-    if (is_signed || dialect == Dialect::Smb311) && !(is_signed && signer.verify(part)) {
-        return Err(Fault::WrongSignature.into());
-    }
-    Ok(())
-}
-
 fn dialects(options: &Options) -> Vec<Dialect> {
     let range = options.min_dialect..=options.max_dialect;
     Dialect::ALL
@@ -338,7 +257,7 @@ fn dialects(options: &Options) -> Vec<Dialect> {
         .collect()
 }
 
-fn security_mode(signing: Signing) -> u8 {
+pub(super) fn security_mode(signing: Signing) -> u8 {
     match signing {
         Signing::Off | Signing::WhenRequired => security::SIGNING_ENABLED,
         Signing::Required => security::SIGNING_REQUIRED,
@@ -350,33 +269,33 @@ fn capabilities_of(options: &Options) -> u32 {
         Encryption::Off => 0,
         Encryption::WhenRequired | Encryption::Required => capabilities::ENCRYPTION,
     };
-    capabilities::LEASING | capabilities::LARGE_MTU | encryption
+    let persistent = if options.durable_handles {
+        capabilities::PERSISTENT_HANDLES
+    } else {
+        0
+    };
+    let channels = if options.channels > 1 {
+        capabilities::MULTI_CHANNEL
+    } else {
+        0
+    };
+    capabilities::LEASING
+        | capabilities::LARGE_MTU
+        | capabilities::DIRECTORY_LEASING
+        | encryption
+        | persistent
+        | channels
 }
 
 /// Differs for every client: a server hands all connections with one GUID to one process.
-fn client_guid(seed: u64, client: u32) -> [u8; 16] {
+pub(super) fn client_guid(seed: u64, client: u32) -> [u8; 16] {
     let digest = Sha256::digest(format!("serverdyno client {seed} {client}"));
     let mut guid = [0; 16];
     guid.copy_from_slice(&digest[..16]);
     guid
 }
 
-fn logon(options: &Options) -> Logon {
-    if options.guest {
-        return Logon {
-            user: "guest".to_owned(),
-            ..Logon::default()
-        };
-    }
-    Logon {
-        user: options.user.clone(),
-        password: options.password.clone(),
-        domain: options.domain.clone(),
-        workstation: "SERVERDYNO".to_owned(),
-    }
-}
-
-fn random<const N: usize>() -> Result<[u8; N], Failure> {
+pub(super) fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
     // The kernel gives up to 256 bytes at once.
     getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(|_| Fault::OtherIo)?;

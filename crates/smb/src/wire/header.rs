@@ -20,6 +20,8 @@ pub mod flags {
     pub const RELATED: u32 = 0x0000_0004;
     /// It is signed.
     pub const SIGNED: u32 = 0x0000_0008;
+    /// It was sent before, on a connection that was lost.
+    pub const REPLAY: u32 = 0x2000_0000;
 }
 
 /// The header of a message that came, as far as it was read.

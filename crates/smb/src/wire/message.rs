@@ -176,6 +176,24 @@ impl Message {
         }
     }
 
+    /// Tells the part at `index` of which connection of the client it is (MS-SMB2 2.2.1.2, ChannelSequence): writes of
+    /// an earlier one that come late are refused.
+    pub fn set_channel_sequence(&mut self, index: usize, sequence: u16) {
+        if let Some(part) = self.parts[index] {
+            put(&mut self.bytes[part.start..], 8, sequence.to_le_bytes());
+        }
+    }
+
+    /// Says of every part that it was sent before, on a connection that was lost.
+    pub fn mark_replay(&mut self) {
+        for index in 0..self.count {
+            if let Some(flags_end) = self.part_mut(index).and_then(|part| part.get_mut(16..20)) {
+                let byte = &mut flags_end[3];
+                *byte |= (flags::REPLAY >> 24) as u8;
+            }
+        }
+    }
+
     /// The bytes of the part at `index`, its header and padding included.
     pub fn part_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let part = (*self.parts.get(index)?)?;

@@ -23,11 +23,11 @@ pub use negotiate::{
     capabilities, parse_negotiated_again, security, write_negotiate, Cipher, Dialect, NegotiateRequest,
     NegotiateResponse, NegotiatedAgain, SigningAlgorithm,
 };
-pub use request::{access, create_options, CreateRequest, LeaseRequest};
+pub use request::{access, create_options, CreateRequest, DurableRequest, LeaseRequest};
 pub use response::{
-    parse_break, parse_create, parse_data, parse_entries, parse_error, parse_file_info, parse_session_setup,
-    parse_space_info, parse_structure, parse_tree_connect, parse_write, BreakNotice, Created, SessionSetup,
-    TreeConnect,
+    parse_break, parse_create, parse_data, parse_durable, parse_entries, parse_error, parse_file_info,
+    parse_session_setup, parse_space_info, parse_structure, parse_tree_connect, parse_write, BreakNotice,
+    Created, SessionSetup, TreeConnect,
 };
 
 use std::time::{SystemTime, UNIX_EPOCH};

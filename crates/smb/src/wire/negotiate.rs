@@ -29,6 +29,12 @@ pub mod capabilities {
     pub const LEASING: u32 = 0x02;
     /// More than 64 KiB in one request.
     pub const LARGE_MTU: u32 = 0x04;
+    /// Several connections in one session.
+    pub const MULTI_CHANNEL: u32 = 0x08;
+    /// Handles that outlive the server's own restart.
+    pub const PERSISTENT_HANDLES: u32 = 0x10;
+    /// Leases of directories.
+    pub const DIRECTORY_LEASING: u32 = 0x20;
     /// Encryption, as SMB 3.0 and 3.0.2 announce it.
     pub const ENCRYPTION: u32 = 0x40;
 }
@@ -270,6 +276,12 @@ pub struct NegotiateResponse {
 }
 
 impl NegotiateResponse {
+    /// Whether it leases directories; no version before 3.0 has that.
+    #[must_use]
+    pub fn leases_directories(&self) -> bool {
+        self.dialect >= Dialect::Smb300 && self.capabilities & capabilities::DIRECTORY_LEASING != 0
+    }
+
     /// Reads one, from the message's header on.
     ///
     /// # Errors

@@ -34,6 +34,8 @@ pub mod create_options {
 }
 
 const WRITE_THROUGH: u32 = 1;
+/// In the contexts of SMB 3 for durable handles.
+const PERSISTENT: u32 = 2;
 const IMPERSONATION: u32 = 2;
 /// Read, write and delete by others are allowed beside us.
 const SHARE_ALL: u32 = 7;
@@ -55,9 +57,12 @@ const FILE_END_OF_FILE_INFORMATION: u8 = 20;
 const FILE_NETWORK_OPEN_INFORMATION: u8 = 34;
 const FILE_ID_BOTH_DIRECTORY_INFORMATION: u8 = 37;
 const FILE_FS_FULL_SIZE_INFORMATION: u8 = 7;
+const RESTART_SCANS: u8 = 1;
+/// Of a lease: the key of the directory's is there, too.
+const PARENT_LEASE_KEY_SET: u32 = 4;
 
 /// The lease that an open asks for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseRequest {
     /// Its name.
     pub key: u128,
@@ -65,6 +70,34 @@ pub struct LeaseRequest {
     pub state: u32,
     /// In the second form, of SMB 3.0 on: SMB 2.1 ignores it, and grants nothing.
     pub second_form: bool,
+    /// The key of the lease that we have on the directory: what we change there does not break it. Of the second form.
+    pub parent: Option<u128>,
+}
+
+/// What an open asks for, or was granted before, so that it outlives its connection (MS-SMB2 2.2.13.2.3, 2.2.13.2.4,
+/// 2.2.13.2.11, 2.2.13.2.12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DurableRequest {
+    /// DHnQ, of SMB 2: keep it.
+    First,
+    /// DHnC: that file again.
+    FirstAgain(FileId),
+    /// DH2Q, of SMB 3: keep it under this name; `persistent`: also over a restart of the server.
+    Second {
+        /// A name that no other open has.
+        create_guid: u128,
+        /// Also over a restart of the server.
+        persistent: bool,
+    },
+    /// DH2C: that file again.
+    SecondAgain {
+        /// As the server called it.
+        file: FileId,
+        /// As it was asked for.
+        create_guid: u128,
+        /// As it was granted.
+        persistent: bool,
+    },
 }
 
 /// An open.
@@ -84,6 +117,8 @@ pub struct CreateRequest<'a> {
     pub oplock: u8,
     /// Instead of an oplock.
     pub lease: Option<LeaseRequest>,
+    /// That it outlives its connection.
+    pub durable: Option<DurableRequest>,
 }
 
 /// Credits that a request costs whose data, sent or asked for, has `bytes`.
@@ -120,14 +155,17 @@ fn length_field(length: usize) -> [u8; 2] {
 }
 
 impl Message {
-    /// SESSION_SETUP with a token (MS-SMB2 2.2.5).
-    pub fn session_setup(&mut self, security_mode: u8, token: &[u8]) {
+    /// SESSION_SETUP with a token (MS-SMB2 2.2.5). `previous` is the session that this one takes the place of; 0: none.
+    /// `binds`: the connection is to become another channel of the session.
+    pub fn session_setup(&mut self, security_mode: u8, token: &[u8], previous: u64, binds: bool) {
         self.part(Command::SessionSetup, 1, CREDIT_BYTES);
         let mut fixed = [0; 24];
         put(&mut fixed, 0, 25u16.to_le_bytes());
+        fixed[2] = u8::from(binds);
         fixed[3] = security_mode;
         put(&mut fixed, 12, (HEADER_BYTES as u16 + 24).to_le_bytes());
         put(&mut fixed, 14, length_field(token.len()));
+        put(&mut fixed, 16, previous.to_le_bytes());
         self.body().extend_from_slice(&fixed);
         self.body().extend_from_slice(token);
     }
@@ -185,10 +223,20 @@ impl Message {
             body.extend_from_slice(&[0; 8]);
         }
         put(&mut body[body_start..], 46, length_field(length));
-        if let Some(lease) = &request.lease {
+        if request.lease.is_some() || request.durable.is_some() {
             pad_to_8(body, start);
             let contexts_start = body.len();
-            push_lease(body, lease);
+            if let Some(lease) = &request.lease {
+                push_lease(body, lease);
+            }
+            if let Some(durable) = request.durable {
+                if request.lease.is_some() {
+                    pad_to_8(body, contexts_start);
+                    let distance = u32::try_from(body.len() - contexts_start).unwrap_or(0);
+                    put(&mut body[contexts_start..], 0, distance.to_le_bytes());
+                }
+                push_durable(body, durable);
+            }
             let offset = u32::try_from(contexts_start - start).unwrap_or(0);
             let length = u32::try_from(body.len() - contexts_start).unwrap_or(0);
             put(&mut body[body_start..], 48, offset.to_le_bytes());
@@ -248,7 +296,7 @@ impl Message {
     }
 
     /// QUERY_DIRECTORY (2.2.33): names, sizes, times and attributes of what matches, `room` bytes of it at most.
-    pub fn query_directory(&mut self, file: FileId, pattern: &str, room: u32) {
+    pub fn query_directory(&mut self, file: FileId, pattern: &str, room: u32, restart: bool) {
         self.part(
             Command::QueryDirectory,
             charge(room),
@@ -257,6 +305,7 @@ impl Message {
         let start = self.body().len();
         self.structure_and_file::<32>(33, 8, file, |fixed| {
             fixed[2] = FILE_ID_BOTH_DIRECTORY_INFORMATION;
+            fixed[3] = if restart { RESTART_SCANS } else { 0 };
             put(fixed, 24, (HEADER_BYTES as u16 + 32).to_le_bytes());
             put(fixed, 28, room.to_le_bytes());
         });
@@ -364,17 +413,64 @@ impl Message {
 
 /// The create context of a lease (2.2.13.2.8, 2.2.13.2.10).
 fn push_lease(bytes: &mut Vec<u8>, lease: &LeaseRequest) {
+    let mut data = [0; 52];
+    put(&mut data, 0, lease.key.to_le_bytes());
+    put(&mut data, 16, lease.state.to_le_bytes());
+    if let Some(parent) = lease.parent {
+        put(&mut data, 20, PARENT_LEASE_KEY_SET.to_le_bytes());
+        put(&mut data, 32, parent.to_le_bytes());
+    }
+    let data_bytes = if lease.second_form { 52 } else { 32 };
+    push_context(bytes, *b"RqLs", &data[..data_bytes]);
+}
+
+/// The create context of a handle that outlives its connection. The server chooses for how long.
+fn push_durable(bytes: &mut Vec<u8>, durable: DurableRequest) {
+    let mut data = [0; 36];
+    let flags = |persistent| if persistent { PERSISTENT } else { 0 };
+    let (name, data_bytes) = match durable {
+        DurableRequest::First => (*b"DHnQ", 16),
+        DurableRequest::FirstAgain(file) => {
+            put(&mut data, 0, file.0);
+            (*b"DHnC", 16)
+        }
+        DurableRequest::Second {
+            create_guid,
+            persistent,
+        } => {
+            put(&mut data, 4, flags(persistent).to_le_bytes());
+            put(&mut data, 16, create_guid.to_le_bytes());
+            (*b"DH2Q", 32)
+        }
+        DurableRequest::SecondAgain {
+            file,
+            create_guid,
+            persistent,
+        } => {
+            put(&mut data, 0, file.0);
+            put(&mut data, 16, create_guid.to_le_bytes());
+            put(&mut data, 32, flags(persistent).to_le_bytes());
+            (*b"DH2C", 36)
+        }
+    };
+    push_context(bytes, name, &data[..data_bytes]);
+}
+
+/// One create context (2.2.13.2), the last unless its `Next` is set.
+fn push_context(bytes: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
     const NAME_AND_GAP: usize = 8;
-    let data_bytes: u32 = if lease.second_form { 52 } else { 32 };
-    let mut context = [0; 16 + NAME_AND_GAP + 52];
-    put(&mut context, 4, 16u16.to_le_bytes());
-    put(&mut context, 6, 4u16.to_le_bytes());
-    put(&mut context, 10, (16 + NAME_AND_GAP as u16).to_le_bytes());
-    put(&mut context, 12, data_bytes.to_le_bytes());
-    put(&mut context, 16, *b"RqLs");
-    put(&mut context, 24, lease.key.to_le_bytes());
-    put(&mut context, 40, lease.state.to_le_bytes());
-    bytes.extend_from_slice(&context[..16 + NAME_AND_GAP + data_bytes as usize]);
+    let mut head = [0; 16 + NAME_AND_GAP];
+    put(&mut head, 4, 16u16.to_le_bytes());
+    put(&mut head, 6, 4u16.to_le_bytes());
+    put(&mut head, 10, (16 + NAME_AND_GAP as u16).to_le_bytes());
+    put(
+        &mut head,
+        12,
+        u32::try_from(data.len()).unwrap_or(0).to_le_bytes(),
+    );
+    put(&mut head, 16, name);
+    bytes.extend_from_slice(&head);
+    bytes.extend_from_slice(data);
 }
 
 #[cfg(test)]
@@ -405,6 +501,7 @@ mod tests {
             options: 0,
             oplock: oplock::NONE,
             lease,
+            durable: None,
         }
     }
 
@@ -415,6 +512,7 @@ mod tests {
                 key: 1,
                 state: 7,
                 second_form,
+                parent: None,
             })
         };
         check(

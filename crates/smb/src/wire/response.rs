@@ -80,6 +80,8 @@ pub struct TreeConnect {
     pub disk: bool,
     /// It is to be used encrypted alone.
     pub encrypt: bool,
+    /// Its handles may be persistent.
+    pub continuously_available: bool,
 }
 
 /// Reads one.
@@ -91,6 +93,7 @@ pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
     Ok(TreeConnect {
         disk: u8_at(message, BODY + 2)? == 1,
         encrypt: u32_at(message, BODY + 4)? & 0x8000 != 0,
+        continuously_available: u32_at(message, BODY + 8)? & 0x10 != 0,
     })
 }
 
@@ -123,10 +126,7 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     parse_structure(message, 89)?;
     let level = u8_at(message, BODY + 2)?;
     let attributes = u32_at(message, BODY + 56)?;
-    let offset = size_at(message, BODY + 80)?;
-    let length = size_at(message, BODY + 84)?;
-    let wrong = Malformed::at(Field::CreateContexts, BODY + 80);
-    let contexts = range(message, offset, length, BODY + 88, wrong)?;
+    let contexts = create_contexts(message)?;
     let lease_state = match (level, key) {
         (oplock::LEASE, Some(key)) => lease_state(message, contexts, key)?,
         (oplock::LEASE, None) => return Err(Malformed::at(Field::OplockLevel, BODY + 2)),
@@ -145,8 +145,45 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     })
 }
 
+/// How the server keeps an open that it was asked to keep; None: not at all. `persistent`: over its own restart, too.
+///
+/// # Errors
+/// Where the create contexts are malformed.
+pub fn parse_durable(message: &[u8]) -> Parsed<Option<bool>> {
+    let contexts = create_contexts(message)?;
+    if let Some(data) = context(message, contexts.clone(), *b"DH2Q")? {
+        let flags = u32_at(&message[data.clone()], 4).map_err(|wrong| wrong.behind(data.start))?;
+        return Ok(Some(flags & 2 != 0));
+    }
+    Ok(context(message, contexts, *b"DHnQ")?.map(|_| false))
+}
+
+/// Where the create contexts lie in the answer to a CREATE.
+fn create_contexts(message: &[u8]) -> Parsed<Range<usize>> {
+    let offset = size_at(message, BODY + 80)?;
+    let length = size_at(message, BODY + 84)?;
+    let wrong = Malformed::at(Field::CreateContexts, BODY + 80);
+    range(message, offset, length, BODY + 88, wrong)
+}
+
 /// The state of the lease `key` among the create contexts of a message.
 fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<u32> {
+    let missing = Malformed::at(Field::NextContext, contexts.start);
+    let data = context(message, contexts, *b"RqLs")?.ok_or(missing)?;
+    let (start, data) = (data.start, &message[data]);
+    let in_data = |wrong: Malformed| wrong.behind(start);
+    if u128::from_le_bytes(array(data, 0).map_err(in_data)?) == key {
+        u32_at(data, 16).map_err(in_data)
+    } else {
+        Err(Malformed::at(Field::LeaseKey, start))
+    }
+}
+
+/// Where the data of the create context of that name lie in the message; None where there is none.
+fn context(message: &[u8], contexts: Range<usize>, wanted: [u8; 4]) -> Parsed<Option<Range<usize>>> {
+    if contexts.is_empty() {
+        return Ok(None);
+    }
     let mut start = contexts.start;
     loop {
         let rest = &message[start..contexts.end];
@@ -161,7 +198,7 @@ fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<u32>
         let name_offset = usize::from(u16_at(context, 4).map_err(here)?);
         let name_bytes = usize::from(u16_at(context, 6).map_err(here)?);
         let name = range(context, name_offset, name_bytes, 16, wrong(Field::ContextName, 4))?;
-        if &context[name] == b"RqLs" {
+        if context[name] == wanted {
             let data_offset = usize::from(u16_at(context, 10).map_err(here)?);
             let data_bytes = size_at(context, 12).map_err(here)?;
             let data = range(
@@ -171,14 +208,10 @@ fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<u32>
                 16,
                 wrong(Field::ContextData, 10),
             )?;
-            let (data_start, data) = (start + data.start, &context[data]);
-            let in_data = |wrong: Malformed| wrong.behind(data_start);
-            let granted = u128::from_le_bytes(array(data, 0).map_err(in_data)?);
-            return if granted == key {
-                u32_at(data, 16).map_err(in_data)
-            } else {
-                Err(Malformed::at(Field::LeaseKey, data_start))
-            };
+            return Ok(Some(start + data.start..start + data.end));
+        }
+        if next == 0 {
+            return Ok(None);
         }
         // Every step goes on by more than a context's fixed part, so the chain ends.
         if next < 16 {

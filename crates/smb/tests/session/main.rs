@@ -4,6 +4,7 @@
 mod breaks;
 mod calls;
 mod capture;
+mod channels;
 mod client;
 mod coherence;
 mod hostile;

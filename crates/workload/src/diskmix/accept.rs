@@ -14,9 +14,10 @@ use crate::Known;
 /// What a sum may be off.
 const BYTES_SHARE: f64 = 0.01;
 const COUNTS_SHARE: f64 = 0.05;
-const HISTOGRAM_SHARE: f64 = 0.10;
-/// What a line of a histogram may be off in any case: a tenth of less than twenty is nothing.
-const HISTOGRAM_SLACK: f64 = 2.0;
+/// What a line of a histogram may be off: its share, or so many requests, whichever is more.
+type Slack = (f64, f64);
+const OF_THE_SUM: Slack = (COUNTS_SHARE, 1.0);
+const OF_AN_APPLICATION: Slack = (0.10, 2.0);
 
 /// One figure of a pass beside its fact.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +54,8 @@ impl Line {
         Self::new(name, known, fact, ours, fact * share)
     }
 
-    fn of_histogram(name: String, fact: u32, ours: u32) -> Self {
-        let tolerance = (f64::from(fact) * HISTOGRAM_SHARE).max(HISTOGRAM_SLACK);
+    fn of_histogram(name: String, fact: u32, ours: u32, (share, least): Slack) -> Self {
+        let tolerance = (f64::from(fact) * share).max(least);
         Self::new(name, Known::Seen, fact, f64::from(ours), tolerance)
     }
 }
@@ -109,11 +110,21 @@ impl Script {
             ] {
                 for (row, ours) in size_rows.iter().zip(requests.sizes) {
                     let line = format!("{name}: {kind} of {}", range(row));
-                    lines.push(Line::of_histogram(line, row.counts[application], ours));
+                    lines.push(Line::of_histogram(
+                        line,
+                        row.counts[application],
+                        ours,
+                        OF_AN_APPLICATION,
+                    ));
                 }
                 for (row, ours) in offset_rows.iter().zip(requests.offsets) {
                     let line = format!("{name}: {kind} {}", row.name);
-                    lines.push(Line::of_histogram(line, row.counts[application], ours));
+                    lines.push(Line::of_histogram(
+                        line,
+                        row.counts[application],
+                        ours,
+                        OF_AN_APPLICATION,
+                    ));
                 }
             }
         }
@@ -245,7 +256,8 @@ fn range(row: &SizeRow) -> String {
 fn sizes(kind: &str, rows: &[SizeRow], requests: &[&Requests]) -> Vec<Line> {
     let lines = rows.iter().enumerate().map(|(place, row)| {
         let ours: u32 = requests.iter().map(|requests| requests.sizes[place]).sum();
-        Line::of_histogram(format!("{kind} of {}", range(row)), row.counts.iter().sum(), ours)
+        let (name, fact) = (format!("{kind} of {}", range(row)), row.counts.iter().sum());
+        Line::of_histogram(name, fact, ours, OF_THE_SUM)
     });
     lines.collect()
 }
@@ -258,7 +270,8 @@ fn rows<const N: usize>(
 ) -> Vec<Line> {
     let lines = rows.iter().enumerate().map(|(place, row)| {
         let ours: u32 = requests.iter().map(|&requests| of(requests)[place]).sum();
-        Line::of_histogram(format!("{kind} {}", row.name), row.counts.iter().sum(), ours)
+        let (name, fact) = (format!("{kind} {}", row.name), row.counts.iter().sum());
+        Line::of_histogram(name, fact, ours, OF_THE_SUM)
     });
     lines.collect()
 }

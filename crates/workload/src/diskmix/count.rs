@@ -4,7 +4,7 @@
 //! Not for: what it should do (`facts.rs`), nor for comparing (`accept.rs`).
 
 use super::facts::{Operation, SizeRow, APPS, OPERATIONS, READ_SIZES, SEED_PHASES, WRITE_SIZES};
-use super::fill::{octave, relation};
+use super::positions::{octave, relation};
 use super::script::{Piece, SEED_READ, SEED_WRITE, SWEEP};
 use super::Script;
 use crate::{FileAction, Intent, PathId, Presence, Slot};

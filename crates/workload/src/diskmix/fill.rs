@@ -1,16 +1,18 @@
 //! Offsets and sizes of the requests that a script leaves open, so that all together come to the tables.
 //!
 //! Sizes are drawn without replacement from what the tables have, so their counts and bytes are exact. Offsets are
-//! drawn by how often each octave, and each way of lying to the request before, is still due; what is not possible at a
-//! place (beyond the end of the file, say) is made up for elsewhere, so that their counts come near.
+//! drawn by how often each octave, and each way of lying to the request before, is still due. What is not possible at a
+//! place (beyond the end of the file, say) is made up for elsewhere, and at last by `exchange.rs`.
 //!
 //! Not for: the order of requests (`share.rs`).
 
 use super::draft::{Place, Request, Rough};
+use super::exchange::{exchange, By, Chosen};
 use super::facts::{
     OffsetRow, OCTAVES, READ_BYTES, READ_OFFSETS, READ_RELATIONS, READ_SIZES, WRITE_BYTES, WRITE_OFFSETS,
     WRITE_RELATIONS, WRITE_SIZES,
 };
+use super::positions::{alignment, octave, relation, BACKWARD, OVERLAPPING, SEQUENTIAL};
 use super::share::shuffle;
 use super::sizes::free_sizes;
 use crate::random::RandomStream;
@@ -19,33 +21,6 @@ use std::collections::HashMap;
 
 /// Where the last octave ends for what is drawn: a few requests alone lie in it.
 const LAST_OCTAVE_END: u64 = 16_384;
-/// Rows of the tables of relations.
-const FIRST_AT_ZERO: usize = 0;
-const FIRST_ELSEWHERE: usize = 1;
-const SEQUENTIAL: usize = 2;
-const BEYOND: usize = 3;
-const OVERLAPPING: usize = 4;
-const SAME: usize = 5;
-const BACKWARD: usize = 6;
-
-/// Row of a table of offsets for a request that does not continue the one before.
-pub(super) fn octave(offset: u64) -> usize {
-    OCTAVES.partition_point(|&begin| begin <= offset)
-}
-
-/// Row of a table of relations.
-pub(super) fn relation(before: Option<(u64, u64)>, offset: u64) -> usize {
-    match before {
-        None if offset == 0 => FIRST_AT_ZERO,
-        None => FIRST_ELSEWHERE,
-        Some((_, end)) if offset == end => SEQUENTIAL,
-        Some((_, end)) if offset > end => BEYOND,
-        Some((start, _)) if offset > start => OVERLAPPING,
-        Some((start, _)) if offset == start => SAME,
-        Some(_) => BACKWARD,
-    }
-}
-
 /// What is still due of one kind of request.
 #[derive(Debug)]
 struct Due {
@@ -151,6 +126,41 @@ impl Due {
         sizes.remove(place.expect("not empty"))
     }
 
+    /// Where a request goes, and how large it is, in a file of so many bytes.
+    fn choose(
+        &mut self,
+        request: &Request,
+        last: Option<(u64, u64)>,
+        file_bytes: u64,
+        random: &mut RandomStream,
+    ) -> Chosen {
+        let (mut by, mut offset) = match request.place {
+            Place::At(offset) => (By::Script, offset),
+            Place::Next => (By::Before, last.map_or(0, |(_, end)| end)),
+            Place::Seek => (By::Draw, 0),
+        };
+        let room = file_bytes.saturating_sub(offset);
+        let bytes = request.bytes.unwrap_or_else(|| self.take_size(request, room));
+        if request.bytes.is_none() && u64::from(bytes) > room {
+            // It would go beyond the end of the file, so it seeks instead.
+            by = By::Draw;
+        }
+        if by == By::Draw {
+            let bound = file_bytes
+                .checked_sub(u64::from(bytes))
+                .expect("a file that takes the request");
+            offset = self.draw_offset(last, bytes, bound, random);
+        }
+        Chosen {
+            write: request.write,
+            offset,
+            bytes,
+            file_bytes,
+            by,
+            before: None,
+        }
+    }
+
     /// An offset for a request that seeks, no further than `last`.
     fn draw_offset(
         &mut self,
@@ -210,16 +220,6 @@ fn as_request(step: &Rough, write: bool) -> Option<&Request> {
     match step {
         Rough::Data(request) if request.write == write => Some(request),
         _ => None,
-    }
-}
-
-/// Offsets keep the alignment that their originals had before all but three digits were lost: 2,048 bytes for pages
-/// and 512 for sectors, divided by 256.
-fn alignment(bytes: u32) -> u64 {
-    match bytes {
-        2048.. => 8,
-        512.. => 2,
-        _ => 1,
     }
 }
 
@@ -301,6 +301,16 @@ impl Files {
         }
     }
 
+    fn bytes(&self, slot: Slot) -> u64 {
+        self.sizes[self.slots[&slot]]
+    }
+
+    /// A request on it has ended here.
+    fn reach(&mut self, slot: Slot, end: u64) {
+        let size = &mut self.sizes[self.slots[&slot]];
+        *size = (*size).max(end);
+    }
+
     fn add(&mut self, path: PathId, bytes: u64) -> usize {
         self.sizes.push(bytes);
         self.paths.insert(path, self.sizes.len() - 1);
@@ -342,50 +352,53 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
 
     /// The actions of the application, in order.
     pub(super) fn fill(
-        mut self,
+        self,
         application: usize,
         steps: &[Rough],
         random: &mut RandomStream,
     ) -> Vec<FileAction> {
-        let mut reads = Due::new(application, false, steps, random);
-        let mut writes = Due::new(application, true, steps, random);
-        let mut actions = Vec::with_capacity(steps.len());
-        for step in steps {
-            match step {
-                Rough::Act(action) => {
-                    self.follow(action);
-                    actions.push(*action);
-                }
-                Rough::Data(request) => {
-                    let due = if request.write { &mut writes } else { &mut reads };
-                    actions.push(self.place(request, due, random));
-                }
-                Rough::Burst(..) => unreachable!("bursts are written out before"),
-            }
-        }
-        actions
+        let chosen = choose(application, steps, self.documents, random);
+        let mut chosen = chosen.iter();
+        self.write_out(steps, |_, _| {
+            let chosen = chosen.next().expect("one for each request");
+            (chosen.offset, chosen.bytes)
+        })
     }
 
     /// The actions of a piece that leaves nothing open.
-    pub(super) fn follow_all(mut self, steps: &[Rough]) -> Vec<FileAction> {
+    pub(super) fn follow_all(self, steps: &[Rough]) -> Vec<FileAction> {
+        self.write_out(steps, |request, last| {
+            let offset = match request.place {
+                Place::At(offset) => offset,
+                Place::Next => last.end,
+                Place::Seek => unreachable!("only applications leave offsets open"),
+            };
+            (offset, request.bytes.expect("a size"))
+        })
+    }
+
+    /// The actions of steps whose requests are where and as large as `choice` says.
+    fn write_out(
+        mut self,
+        steps: &[Rough],
+        mut choice: impl FnMut(&Request, Last) -> (u64, u32),
+    ) -> Vec<FileAction> {
         let mut actions = Vec::with_capacity(steps.len());
         for step in steps {
-            match step {
+            actions.push(match step {
                 Rough::Act(action) => {
                     self.follow(action);
-                    actions.push(*action);
+                    *action
                 }
                 Rough::Data(request) => {
-                    let last = self.last(request);
-                    let offset = match request.place {
-                        Place::At(offset) => offset,
-                        Place::Next => last.end,
-                        Place::Seek => unreachable!("only applications leave offsets open"),
-                    };
-                    actions.push(self.note(request, offset, offset, request.bytes.expect("a size")));
+                    let last = self.lasts.get(&(request.slot, request.write));
+                    let last = last.copied().unwrap_or_default();
+                    let (offset, bytes) = choice(request, last);
+                    let real = self.real_offset(request, last, offset, bytes);
+                    self.note(request, offset, real, bytes)
                 }
-                Rough::Burst(..) => unreachable!("only applications have bursts"),
-            }
+                Rough::Burst(..) => unreachable!("bursts are written out before"),
+            });
         }
         actions
     }
@@ -398,46 +411,15 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
         self.files.follow(action, self.documents);
     }
 
-    fn last(&self, request: &Request) -> Last {
-        self.lasts
-            .get(&(request.slot, request.write))
-            .copied()
-            .unwrap_or_default()
-    }
-
-    fn place(&mut self, request: &Request, due: &mut Due, random: &mut RandomStream) -> FileAction {
-        let file_bytes = self.files.sizes[self.files.slots[&request.slot]];
-        let last = self.last(request);
-        let before_end = last.classic.map_or(0, |(_, end)| end);
-        let mut classic = match request.place {
-            Place::At(offset) => Some(offset),
-            Place::Next => Some(before_end),
-            Place::Seek => None,
-        };
-        let room = file_bytes.saturating_sub(classic.unwrap_or(0));
-        let bytes = request.bytes.unwrap_or_else(|| due.take_size(request, room));
-        if request.bytes.is_none() && u64::from(bytes) > room {
-            // It would go beyond the end of the file, so it seeks instead.
-            classic = None;
-        }
-        let offset = match classic {
-            Some(offset) => offset,
-            None => {
-                let bound = file_bytes
-                    .checked_sub(u64::from(bytes))
-                    .expect("a file that takes the request");
-                due.draw_offset(last.classic, bytes, bound, random)
-            }
-        };
-        let real = match request.place {
+    /// Where a request goes: elsewhere than the tables have it, with true offsets.
+    fn real_offset(&self, request: &Request, last: Last, offset: u64, bytes: u32) -> u64 {
+        let (bytes, file_bytes) = (u64::from(bytes), self.files.bytes(request.slot));
+        match request.place {
             _ if !self.true_offsets => offset,
-            Place::Next if last.end + u64::from(bytes) <= file_bytes.max(offset + u64::from(bytes)) => {
-                last.end
-            }
-            Place::Seek => true_offset(offset, u64::from(bytes), file_bytes),
+            Place::Next if last.end + bytes <= file_bytes.max(offset + bytes) => last.end,
+            Place::Seek => true_offset(offset, bytes, file_bytes),
             _ => offset,
-        };
-        self.note(request, offset, real, bytes)
+        }
     }
 
     fn note(&mut self, request: &Request, classic: u64, offset: u64, bytes: u32) -> FileAction {
@@ -454,8 +436,7 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
         if !request.write {
             return FileAction::Read { slot, offset, bytes };
         }
-        let size = &mut self.files.sizes[self.files.slots[&slot]];
-        *size = (*size).max(end);
+        self.files.reach(slot, end);
         FileAction::Write {
             slot,
             offset,
@@ -463,6 +444,43 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
             generation,
         }
     }
+}
+
+/// Offsets and sizes of all requests of an application, in order.
+fn choose(
+    application: usize,
+    steps: &[Rough],
+    documents: &impl Fn(PathId) -> u64,
+    random: &mut RandomStream,
+) -> Vec<Chosen> {
+    let mut reads = Due::new(application, false, steps, random);
+    let mut writes = Due::new(application, true, steps, random);
+    let mut files = Files::default();
+    let mut lasts: HashMap<(Slot, bool), usize> = HashMap::new();
+    let mut all: Vec<Chosen> = Vec::new();
+    for step in steps {
+        match step {
+            Rough::Act(action) => {
+                if let FileAction::Open { slot, .. } = *action {
+                    lasts.remove(&(slot, false));
+                    lasts.remove(&(slot, true));
+                }
+                files.follow(action, documents);
+            }
+            Rough::Data(request) => {
+                let due = if request.write { &mut writes } else { &mut reads };
+                let before = lasts.insert((request.slot, request.write), all.len());
+                let last = before.map(|place| all[place].span());
+                let chosen = due.choose(request, last, files.bytes(request.slot), random);
+                files.reach(request.slot, if request.write { chosen.span().1 } else { 0 });
+                all.push(Chosen { before, ..chosen });
+            }
+            Rough::Burst(..) => unreachable!("bursts are written out before"),
+        }
+    }
+    exchange(&mut all, false, &column(&READ_RELATIONS, application), random);
+    exchange(&mut all, true, &column(&WRITE_RELATIONS, application), random);
+    all
 }
 
 /// The offset that three digits may have been left of: with two digits more, or one, as far as the file reaches.

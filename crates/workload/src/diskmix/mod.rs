@@ -5,8 +5,9 @@
 //! order of the applications is drawn for each client and stays the same through a run.
 //!
 //! The way from figures to operations is the way through the files: `facts` (what was counted), `apps` with `routines`
-//! (who does what in which order, as a `draft`), `share` (how many requests each burst has), `sizes` and `fill` (which
-//! ones), `script` (the outcome), `play` (a client's walk through it), `accept` (the outcome against the figures).
+//! (who does what in which order, as a `draft`), `share` (how many requests each burst has), `sizes`, `fill` and
+//! `exchange` (which ones; `positions` names where they lie), `script` (the outcome), `play` (a client's walk through it),
+//! `accept` (the outcome against the figures).
 //!
 //! Not for: carrying operations out, nor what a client's cache makes of them. No name and no sequence of the original
 //! is in here, and no figure that is measured with it is a figure of the original.
@@ -15,10 +16,12 @@ mod accept;
 mod apps;
 mod count;
 mod draft;
+mod exchange;
 mod facts;
 mod fill;
 mod phases;
 mod play;
+mod positions;
 mod routines;
 mod script;
 mod share;

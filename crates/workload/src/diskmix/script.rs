@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The seed that scripts are generated from: it is the version of the workload. With another, figures are no longer
 /// comparable.
-const SCRIPT_SEED: u64 = u64::from_le_bytes(*b"diskmix2");
+const SCRIPT_SEED: u64 = 3;
 
 /// Numbers of pieces: first the applications.
 pub(super) const SEED_WRITE: usize = APPS.len();
@@ -47,9 +47,12 @@ pub(super) fn class_of(action: &FileAction) -> ClassId {
         }
         | FileAction::MakeDirectory { .. } => 1,
         FileAction::Open { .. } => 0,
-        FileAction::Close { .. } => 2,
-        FileAction::Read { .. } => 3,
-        FileAction::Write { .. } => 4,
+        FileAction::Close { .. } | FileAction::LetGo { .. } => 2,
+        FileAction::Read { .. }
+        | FileAction::ReadFile { .. }
+        | FileAction::ReadBlock { .. }
+        | FileAction::ReadBack { .. } => 3,
+        FileAction::Write { .. } | FileAction::WriteFile { .. } | FileAction::WriteBlock { .. } => 4,
         FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
         FileAction::Rename { .. } => 6,
         FileAction::Find { .. } => 7,
@@ -57,7 +60,7 @@ pub(super) fn class_of(action: &FileAction) -> ClassId {
         FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
         FileAction::QuerySpace => 10,
         FileAction::Flush { .. } => 11,
-        FileAction::Lock { .. } | FileAction::Unlock { .. } => 12,
+        FileAction::Lock { .. } | FileAction::LockWaiting { .. } | FileAction::Unlock { .. } => 12,
     })
 }
 

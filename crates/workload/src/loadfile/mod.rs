@@ -161,9 +161,12 @@ fn class_of(action: &FileAction) -> ClassId {
             ..
         } => 0,
         FileAction::Open { .. } | FileAction::MakeDirectory { .. } => 1,
-        FileAction::Close { .. } => 2,
-        FileAction::Read { .. } => 3,
-        FileAction::Write { .. } => 4,
+        FileAction::Close { .. } | FileAction::LetGo { .. } => 2,
+        FileAction::Read { .. }
+        | FileAction::ReadFile { .. }
+        | FileAction::ReadBlock { .. }
+        | FileAction::ReadBack { .. } => 3,
+        FileAction::Write { .. } | FileAction::WriteFile { .. } | FileAction::WriteBlock { .. } => 4,
         FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
         FileAction::Rename { .. } => 6,
         FileAction::Find { .. } => 7,
@@ -171,7 +174,7 @@ fn class_of(action: &FileAction) -> ClassId {
         FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
         FileAction::QuerySpace => 10,
         FileAction::Flush { .. } => 11,
-        FileAction::Lock { .. } | FileAction::Unlock { .. } => 12,
+        FileAction::Lock { .. } | FileAction::LockWaiting { .. } | FileAction::Unlock { .. } => 12,
     })
 }
 

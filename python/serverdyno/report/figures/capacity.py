@@ -98,7 +98,7 @@ def capacities(source: Source) -> Capacities:
     """Return what the trials of an experiment found. Pairs are compared by `compared`."""
     suite = source.head.suite
     found = tuple(_searched(source, name) for name in source.configuration_names)
-    return Capacities(_objective(suite), _range(suite), suite.work.terms.operations, found)
+    return Capacities(_objective(suite), _range(suite), suite.terms.operations, found)
 
 
 def by_rate(source: Source) -> Source:

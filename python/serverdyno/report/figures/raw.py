@@ -10,7 +10,7 @@ from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.expand import levels_by_configuration
-from serverdyno.protocols.work import Terms, Work
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, quantiles, times
 from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.report.source import Source
@@ -69,7 +69,7 @@ def _tables(source: Source, results: Results, comparisons: Sequence[Comparison])
         _mixes(results),
         _operations(results),
         _errors(results),
-        _improvements(comparisons, results.work),
+        _improvements(comparisons, results),
         _seconds(results),
         _histograms(results),
         *(_of_files(results) if results.work.shows_clients else ()),
@@ -314,8 +314,8 @@ def _errors(results: Results) -> RawTable:
     return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
 
 
-def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTable:
-    terms = work.terms
+def _improvements(comparisons: Sequence[Comparison], results: Results) -> RawTable:
+    terms, work = results.terms, results.work
     columns = (
         "base",
         "other",

@@ -85,7 +85,9 @@ class MixFigures:
     `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end.
     `waiting_share`: of the round trips, spent waiting in or for the generator; `hidden_speed`: by how much the server
     may be faster than shown, at most (`analysis.trust`); both in the mean of the repetitions, None: not measured.
-    `overdue_at_end`: operations that were due and never begun, summed. `at`: the level in words. `open`: of open load.
+    `overdue_at_end`: operations that were due and never begun, summed. `needs_disk`: something was written or synced,
+    or the clients' files are larger than the memory. Else what waits for a disk is not the server. `at`: the level in
+    words. `open`: of open load.
     """
 
     mix: int
@@ -121,6 +123,7 @@ class MixFigures:
     waiting_share: float | None
     hidden_speed: float | None
     overdue_at_end: int
+    needs_disk: bool
     at: str
     open: OpenFigures | None
     marks: frozenset[trust.Mark]
@@ -197,9 +200,8 @@ class ConfigurationResult:
         rises = (
             None if later is None else later.throughput.mean > mix.throughput.mean * (1 + trust.RISES_SHARE)
         )
-        return trust.seen_limits(
-            mix.marks, mix.waiting_share, mix.server_share, mix.cost.io_wait_share, rises=rises
-        )
+        io_wait_share = mix.cost.io_wait_share if mix.needs_disk else None
+        return trust.seen_limits(mix.marks, mix.waiting_share, mix.server_share, io_wait_share, rises=rises)
 
     @property
     def last(self) -> MixFigures | None:
@@ -220,17 +222,13 @@ class Results:
     """
 
     work: Work[Any]
+    terms: Terms
     axis: Axis
     configurations: tuple[ConfigurationResult, ...]
     used: tuple[MixRecord, ...]
     left_out: tuple[tuple[MixRecord, str], ...]
     promises: tuple[Promise, ...]
     contradictions: tuple[str, ...]
-
-    @property
-    def terms(self) -> Terms:
-        """What the kind of work is called and counted in."""
-        return self.work.terms
 
     @property
     def mixes(self) -> list[MixFigures]:
@@ -250,7 +248,8 @@ def compute(source: Source) -> Results:
     cpus = {found.name: len(found.cpus) or None for found in source.head.configurations}
     return Results(
         work=source.head.suite.work,
-        axis=axis_of(source.head.suite.axis, source.head.suite.work.terms.operation),
+        terms=source.head.suite.terms,
+        axis=axis_of(source.head.suite.axis, source.head.suite.terms.operation),
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
@@ -298,9 +297,11 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
         source.max_rate_per_s.get(name),
         len(cpus) or None,
         len(source.head.plan.generator.cpus) or None,
-        suite.work.terms,
-        axis_of(suite.axis, suite.work.terms.operation),
+        suite.terms,
+        axis_of(suite.axis, suite.terms.operation),
         suite.timeout_s * 1000,
+        suite.work.workspace_bytes(suite.settings(suite.work)),
+        source.memory_bytes,
     )
     mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
     terms = given.terms
@@ -360,7 +361,7 @@ def _spread(values: Sequence[float]) -> curve.Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the plan gives to every mix of a configuration. `*_cpus`: None where not known, as of a user's."""
+    """What plan and machine give to every mix of a configuration. None: not known, as CPUs of a user's server."""
 
     repetitions: int
     max_rate_per_s: float | None
@@ -369,6 +370,8 @@ class _Given:
     terms: Terms
     axis: Axis
     timeout_ms: float
+    workspace_bytes: int
+    memory_bytes: int | None
 
     @property
     def fewest_cpus(self) -> int:
@@ -431,10 +434,19 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         waiting_share=waiting,
         hidden_speed=hidden,
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
+        needs_disk=_needs_disk(records, given),
         at=given.axis.words(given.axis.level(first)),
         open=open_load.of_mix(records),
         marks=_marks(records, given, passes) | trust.generator_marks(hidden) | trust.drift_marks(drifts),
     )
+
+
+def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
+    """Whether the server may have to wait for a disk: what is only read stays in a memory that it fits in."""
+    files_bytes = given.workspace_bytes * records[0].clients
+    if given.memory_bytes is not None and files_bytes > given.memory_bytes:
+        return True
+    return any(record.bytes_written or any(row.count for row in record.syncs) for record in records)
 
 
 def _faults(records: Sequence[MixRecord]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from serverdyno.analysis.scaling import Law, Step, Trouble, fit_law, speed_ups
 from serverdyno.analysis.trust import Mark
 from serverdyno.plan.model import Configuration
+from serverdyno.report.figures.cores import Cores, cores_of
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.source import Source
 
@@ -30,6 +31,8 @@ class Group:
     left_out: tuple[str, ...]
     shared: dict[int, tuple[int, ...]]
     """CPUs that the generator had, too, by the count of the server's; counts with none are not there."""
+    cores: dict[int, Cores]
+    """Where the CPUs lie, by their count."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -66,6 +69,9 @@ def groups(source: Source, results: Results) -> list[Group]:
         configuration.name: tuple(source.cpus_shared_with_generator(configuration))
         for configuration in source.head.configurations
     }
+    cores_by = {
+        configuration.name: cores_of(source, configuration) for configuration in source.head.configurations
+    }
     found = []
     for members in alike.values():
         counts = [count for count, _ in members]
@@ -78,7 +84,8 @@ def groups(source: Source, results: Results) -> list[Group]:
         if len(measured) > 1:
             shared = {count: cpus for count, result in measured.items() if (cpus := shared_by[result.name])}
             name = _common_name([result.name for _, result in members])
-            found.append(Group(name, measured, left_out, shared))
+            cores = {count: cores_by[result.name] for count, result in measured.items()}
+            found.append(Group(name, measured, left_out, shared, cores))
     return found[:MOST_GROUPS]
 
 

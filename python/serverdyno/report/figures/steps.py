@@ -156,4 +156,4 @@ def bonnie_rates(source: TaskSource, records: Sequence[TaskRecord]) -> dict[str,
         )
         for place, each in enumerate(records[0].steps)
     ]
-    return bonnie_rows.rates(phases, bonnie.size_bytes, bonnie.seeks)
+    return bonnie_rows.rates(phases, bonnie.all_bytes, bonnie.all_seeks)

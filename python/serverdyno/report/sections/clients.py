@@ -23,7 +23,7 @@ NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
 
 @dataclass(frozen=True, slots=True)
 class PerClient:
-    """Mbit/s of single clients in one mix of one configuration; those that left are not in it.
+    """Throughput of single clients in one mix of one configuration; those that left are not in it.
 
     `mean`, `deviation` and `fairness`: over the repetitions, of the clients of each by itself, so that what differs
     from run to run is not taken for one between clients. `smallest`, `largest`: of any client in any repetition.
@@ -56,26 +56,29 @@ class Saved:
 def per_client(results: Results) -> list[PerClient]:
     """Every mix of every configuration in which a client was to the end."""
     found = []
+    in_operations = results.terms.throughput_counts_operations
     for result in results.configurations:
         for mix in result.finished:
             records = _records(results, result.name, mix.mix)
-            runs = [moved for record in records if (moved := _stayed_mbit_s(record))]
+            runs = [each for record in records if (each := _stayed(record, in_operations=in_operations))]
             if runs:
                 found.append(_per_client(result.name, mix, runs))
     return found
 
 
-def _stayed_mbit_s(record: MixRecord) -> list[float]:
-    """Of each client that was in the mix until the window closed."""
+def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
+    """Operations/s or Mbit/s of each client that was in the mix until the window closed."""
     return [
-        units.mbit_per_s((row.bytes_read or 0) + row.bytes_written, record.window_s)
+        row.operations / record.window_s
+        if in_operations
+        else units.mbit_per_s((row.bytes_read or 0) + row.bytes_written, record.window_s)
         for row in record.by_client
         if stayed(row, record)
     ]
 
 
 def _per_client(configuration: str, mix: MixFigures, runs: Sequence[Sequence[float]]) -> PerClient:
-    """`runs`: Mbit/s of each client that stayed, for each repetition in which one did."""
+    """`runs`: throughput of each client that stayed, for each repetition in which one did."""
     each = [found for run in runs if (found := curve.spread(run)) is not None]
     mean = curve.spread([run.mean for run in each])
     assert mean is not None  # there is a run, and each has a client
@@ -123,23 +126,25 @@ def _saved(result: ConfigurationResult, records: Sequence[MixRecord]) -> Saved:
 
 def per_client_table(results: Results, basis: str) -> Table:
     """One row a configuration and mix."""
+    unit = results.terms.unit
     columns = (
         NAME,
         CLIENTS,
-        Column("Mean", "Mbit/s a client"),
-        Column("Smallest client", "Mbit/s"),
-        Column("Largest client", "Mbit/s"),
-        Column("Standard deviation", "Mbit/s"),
+        Column("Mean", f"{unit} a client"),
+        Column("Smallest client", unit),
+        Column("Largest client", unit),
+        Column("Standard deviation", unit),
         Column("Fairness", "Jain's index"),
         Column("Clients left", "all repetitions"),
     )
+    written = results.terms.written
     rows = tuple(
         (
             Cell(row.configuration),
             Cell(f"{row.clients:,}"),
             spread_cell(row.mean),
-            Cell(wording.significant(row.smallest)),
-            Cell(wording.significant(row.largest)),
+            Cell(written(row.smallest)),
+            Cell(written(row.largest)),
             spread_cell(row.deviation),
             spread_cell(row.fairness, wording.index),
             Cell(f"{row.left:,}"),
@@ -150,7 +155,7 @@ def per_client_table(results: Results, basis: str) -> Table:
         "Of the clients that were in the mix to its end. Mean, standard deviation and fairness: of the clients of each "
         "repetition by itself, so that what differs between repetitions is in none of them. Smallest and largest: of "
         "any client in any repetition.",
-        "Fairness: 1 where all moved the same, 1 / clients where one moved all (Jain, Chiu and Hawe, 1984).",
+        "Fairness: 1 where all came to the same, 1 / clients where one did all (Jain, Chiu and Hawe, 1984).",
     )
     return Table("clients", 0, "Single clients", basis, columns, rows, notes, key_columns=2)
 

@@ -12,12 +12,13 @@ from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.figures.designs import Designs, Tuned
-from serverdyno.report.figures.equal_rate import AtEqualRate
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.scaling import Group
+from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Section, Table
 from serverdyno.report.sections import (
+    breaks,
     clients,
     curves,
     drawings,
@@ -27,6 +28,7 @@ from serverdyno.report.sections import (
     nodes,
     open_load,
     operations,
+    outages,
     overview,
     power_cuts,
     scaling,
@@ -77,7 +79,7 @@ def summary(results: Results, under: Lines) -> Section:
 
 
 def open_sections(
-    source: Source, results: Results, pairs: Sequence[AtEqualRate], under: Lines
+    source: Source, results: Results, pairs: Sequence[TimesCompared], under: Lines
 ) -> list[Section]:
     """All results of open load after the summary: no peak, since the rate is given."""
     drawn = tuple(drawings.throughput(source, results, under.mean))
@@ -107,6 +109,18 @@ def sections(
     ]
 
 
+def outage_sections(source: Source, results: Results, under: Lines) -> list[Section]:
+    """All results after the summary where the server is taken away: what each second shows stands first."""
+    return [
+        replace(_timeline(source, results, under), appendix=False),
+        *_throughput(source, results, (), under)[:1],
+        *_durability(source, results, under),
+        *_times(results, under),
+        *_trust(results, under),
+        *_appendices(source, results, under),
+    ]
+
+
 def _throughput(
     source: Source, results: Results, comparisons: tuple[Comparison, ...], under: Lines
 ) -> list[Section]:
@@ -119,6 +133,15 @@ def _throughput(
         found.append(Section("improvement", "Differences", figures=effects, tables=(improvements,)))
     shape = (curves.table(results, under.mean),)
     return [*found, Section("shape", "Peak, overload and dips", tables=shape)]
+
+
+def _timeline(source: Source, results: Results, under: Lines) -> Section:
+    drawn = (
+        *timeline.whole_test(results, under.each),
+        *timeline.figures(source, results, under.mean_alone),
+    )
+    title = "The whole test, and each mix second by second"
+    return Section("timeline", title, figures=drawn, appendix=True)
 
 
 def _by_mix(make: Callable[..., Table], source: Source, results: Results, line: str) -> tuple[Table, ...]:
@@ -226,13 +249,9 @@ def _appendices(source: Source, results: Results, under: Lines) -> list[Section]
     )
     of_classes = tuple(table for table in by_class if table is not None)
     second = _by_mix(tables.second_throughput, source, results, under.mean)
-    seconds = (
-        *timeline.whole_test(results, under.each),
-        *timeline.figures(source, results, under.mean_alone),
-    )
     found = [
         Section("second", terms.second_title, tables=second, appendix=True),
-        Section("timeline", "The whole test, and each mix second by second", figures=seconds, appendix=True),
+        *([_timeline(source, results, under)] if source.cut is None else []),
         Section("classes", f"Classes of {terms.classes}", tables=of_classes, appendix=True),
     ]
     if source.head.suite.work.shows_clients:
@@ -240,8 +259,11 @@ def _appendices(source: Source, results: Results, under: Lines) -> list[Section]
             clients.per_client_table(results, under.mean),
             clients.saved_table(results, under.summed),
             clients.calls_table(results, under.summed),
+            breaks.table(results, under.summed),
+            outages.handles_table(results, under.summed) if source.cut is None else None,
         )
-        found.append(Section("clients", "Single clients, and their cache", tables=of_files, appendix=True))
+        there = tuple(table for table in of_files if table is not None)
+        found.append(Section("clients", "Single clients, and their cache", tables=there, appendix=True))
     connected = (operations.connections(results, under.summed), operations.handshakes(results, under.summed))
     connections = tuple(table for table in connected if table is not None)
     of_runs = (tables.runs(source, results, under.each), members.table(source, under.each))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures.equal_rate import QUANTILE, AtEqualRate, change_percent
+from serverdyno.report.figures.equal_rate import QUANTILE
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import MixFigures, Results
+from serverdyno.report.figures.times_compared import TimesCompared, change_percent
 from serverdyno.report.model import Cell, Column, Section, Table
 from serverdyno.report.sections import drawings
 from serverdyno.report.sections.tables import NAME, errors_cell, level_column, spread_cell
@@ -92,7 +93,7 @@ def _row(name: str, mix: MixFigures, results: Results) -> tuple[Cell, ...]:
     )
 
 
-def differences(results: Results, pairs: Sequence[AtEqualRate], basis: str) -> list[Section]:
+def differences(results: Results, pairs: Sequence[TimesCompared], basis: str) -> list[Section]:
     """Each pair at each offered rate; nothing of one configuration."""
     if not pairs:
         return []

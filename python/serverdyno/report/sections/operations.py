@@ -28,23 +28,37 @@ TIMES = (
 def by_class(results: Results, basis: str) -> Table:
     """One row a configuration and class of operation, at the configuration's peak: how many, how large."""
     rows = tuple(
-        _class_row(result, row) for result in results.configurations for row in result.operations_at_peak
+        _class_row(result, row, in_phases=results.terms.in_phases)
+        for result in results.configurations
+        for row in result.operations_at_peak
     )
+    terms = results.terms
     columns = (
         NAME,
         Column(*results.axis.heading),
-        Column(f"Class of {results.terms.operation}", numeric=False),
+        Column(f"Class of {terms.operation}", numeric=False),
         Column("Count"),
         Column("Share"),
+        Column("Rate", terms.rate_unit),
+        *((Column("Rate in its phase", terms.rate_unit),) if terms.in_phases else ()),
         Column("Mean size", "bytes"),
         Column("Errors"),
     )
-    notes = ("At the mix of each configuration's peak, in its window, all repetitions together.",)
+    notes: tuple[str, ...] = (
+        "At the mix of each configuration's peak, in its window, all repetitions together.",
+    )
+    if terms.in_phases:
+        notes = (
+            *notes,
+            "Rate: over the whole window, in which clients are in all phases. Rate in its phase: clients divided by "
+            "the mean response time, the rate of all clients if all were in that phase and it took each as long. "
+            "With one client mdtest measures the same; with several, clients in other phases share the server.",
+        )
     title = f"By class of {results.terms.classes}, at the peak"
     return Table("operations", 0, title, basis, columns, rows, notes, key_columns=3)
 
 
-def _class_row(result: ConfigurationResult, row: OperationFigures) -> tuple[Cell, ...]:
+def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases: bool) -> tuple[Cell, ...]:
     whole = sum(other.count for other in result.operations_at_peak)
     moved = row.bytes_read + row.bytes_written
     return (
@@ -53,9 +67,18 @@ def _class_row(result: ConfigurationResult, row: OperationFigures) -> tuple[Cell
         Cell(row.operation),
         Cell(f"{row.count:,}"),
         Cell(wording.share(row.count / whole if whole else None)),
+        Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
+        *((Cell(wording.rate(_in_phase_per_s(result, row))),) if in_phases else ()),
         Cell(wording.rate(moved / row.count if row.count else None)),
         Cell(f"{row.errors:,}"),
     )
+
+
+def _in_phase_per_s(result: ConfigurationResult, row: OperationFigures) -> float | None:
+    """Return how many clients do in a second that are in this phase, by Little's law."""
+    if result.peak is None or row.response is None or not row.response.mean_ms:
+        return None
+    return result.peak.clients * 1000 / row.response.mean_ms
 
 
 def by_content(results: Results, basis: str) -> Table | None:

@@ -24,6 +24,8 @@ def table(found: Sequence[Group], terms: Terms, basis: str) -> Table:
         Column("Efficiency", "of linear"),
         Column("Change", "from the count before"),
         Column("Scaling", numeric=False),
+        Column("Cores"),
+        Column("NUMA nodes", numeric=False),
     )
     rows = tuple(_row(group, step, terms) for group in found for step in group.steps)
     marks: frozenset[Mark] = frozenset().union(*(group.marks for group in found))
@@ -38,6 +40,7 @@ def table(found: Sequence[Group], terms: Terms, basis: str) -> Table:
 def _row(group: Group, step: Step, terms: Terms) -> tuple[Cell, ...]:
     result = group.by_count[step.count]
     marks = result.peak.marks if result.peak else frozenset()
+    cores = group.cores[step.count]
     return (
         Cell(group.name),
         Cell(f"{step.count}"),
@@ -47,6 +50,8 @@ def _row(group: Group, step: Step, terms: Terms) -> tuple[Cell, ...]:
         Cell(wording.share(step.efficiency)),
         Cell(wording.change(None if step.change is None else 100 * step.change)),
         Cell("negative" if step.negative else "", strong=step.negative),
+        Cell(wording.NOTHING if cores.count is None else f"{cores.count}"),
+        Cell(wording.NOTHING if cores.nodes is None else wording.listing(list(map(str, cores.nodes)))),
     )
 
 

@@ -15,6 +15,7 @@ from serverdyno.published.tables import Table as PublishedTable
 from serverdyno.published.tables import number
 from serverdyno.report.figures.steps import Step, TaskSource, bonnie_rates, flushes
 from serverdyno.report.model import Cell, Column, DisclosedText, Disclosure, Section, Table
+from serverdyno.report.sections import step_charts
 from serverdyno.report.sections.beside import NOT_COMPARABLE, hardware
 from serverdyno.report.words.steps import lead_words, ratio
 from serverdyno.tasks.bonnie import BONNIE
@@ -42,7 +43,9 @@ _PUBLISHED_TESTS = {
 
 def summary(source: TaskSource, steps: Sequence[Step]) -> Section:
     """Who leads, step by step."""
-    return Section("summary", "Who leads", tables=(_leads(source, steps),))
+    return Section(
+        "summary", "Who leads", figures=step_charts.speeds(source, steps), tables=(_leads(source, steps),)
+    )
 
 
 def sections(
@@ -50,7 +53,12 @@ def sections(
 ) -> tuple[Section, ...]:
     """Return Bonnie's rows, the steps of each task, what servers did, the published figures, and all pairs."""
     tasks = [
-        Section(f"task-{place}", f"Steps of {task}", tables=(_details(source, task, steps),))
+        Section(
+            f"task-{place}",
+            f"Steps of {task}",
+            figures=step_charts.elapsed(source, task, steps),
+            tables=(_details(source, task, steps),),
+        )
         for place, task in enumerate(source.head.tasks, start=1)
     ]
     bonnie = [_bonnie(source)] if BONNIE in source.head.tasks else []

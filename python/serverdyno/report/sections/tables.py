@@ -163,7 +163,7 @@ def _by_clients(
     cells: Callable[[ConfigurationResult, int], list[Cell]],
 ) -> Table:
     """`cells`: of a configuration at a mix, by its place; one for each unit."""
-    axis = axis_of(source.head.suite.axis, source.head.suite.work.terms.operation)
+    axis = axis_of(source.head.suite.axis, source.head.suite.terms.operation)
     rows = tuple(
         (
             Cell(f"{axis.level(mix):,}"),

@@ -57,6 +57,9 @@ def _described(source: Source, configuration: Configuration) -> Mapping[str, Any
 
 
 def _machine(source: Source) -> tuple[str, ...]:
+    """What the frame about the generator is. Nodes are on this machine for certain where it has a server, too."""
+    if (hosts := _hosts(source)) and all(_outside(each) for each in source.head.configurations):
+        return ("Machines of the nodes", _names(hosts))
     host = source.disclosure.get("host", {})
     cpu, system = host.get("cpu"), host.get("system")
     lines = ["This machine"]
@@ -107,10 +110,19 @@ def _rate(mbit_s: Any) -> str:
 
 def fleet_names(source: Source) -> list[str]:
     """Return the names of the nodes that made the load; none where this machine did alone."""
+    return _of_nodes(source, "node")
+
+
+def _hosts(source: Source) -> list[str]:
+    """Return the host names of a fleet's nodes; none of hosts that were made on this machine."""
+    return [] if _network_facts(source) else list(dict.fromkeys(_of_nodes(source, "host")))
+
+
+def _of_nodes(source: Source, fact: str) -> list[str]:
     fleet = source.disclosure.get("fleet")
     nodes = fleet.get("nodes") if isinstance(fleet, Mapping) else None
     rows = nodes if isinstance(nodes, list) else []
-    return [f"{node['node']}" for node in rows if isinstance(node, Mapping) and "node" in node]
+    return [f"{node[fact]}" for node in rows if isinstance(node, Mapping) and fact in node]
 
 
 def _names(names: list[str]) -> str:
@@ -127,7 +139,8 @@ def _where(source: Source, configuration: Configuration) -> tuple[str, ...]:
     if configuration.url is not None:
         return ("CPUs: its user's choice",)
     if configuration.node is not None:
-        return (f"on node {configuration.node}",)
+        nodes = "node" if len(configuration.nodes) == 1 else "nodes"
+        return (f"on {nodes} {wording.listing(configuration.nodes)}",)
     if not configuration.cpus:
         return ("CPUs not recorded",)
     lines = [f"on {wording.cpu_set(configuration.cpus)}"]

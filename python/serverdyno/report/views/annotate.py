@@ -15,8 +15,8 @@ from serverdyno.report.views.palette import FONT, INK, PAPER, QUIET
 
 SVG = "http://www.w3.org/2000/svg"
 MARGIN, TITLE_LINE, BASIS_LINE = 12.0, 22.0, 15.0
-BASIS_WIDTH = 118
-"""Characters of a line of the basis."""
+TITLE_WIDTH, BASIS_WIDTH = 88, 118
+"""Characters of a line of the title and of the basis."""
 
 ElementTree.register_namespace("", SVG)
 
@@ -31,17 +31,19 @@ def alone(svg: str, figure: Figure) -> str:
     """The drawing as a file of its own: title and basis above it, on white."""
     inner = ElementTree.fromstring(svg)
     width, height = (float(value) for value in inner.attrib["viewBox"].split()[2:])
-    lines = textwrap.wrap(figure.basis, BASIS_WIDTH)
-    top = MARGIN + TITLE_LINE + BASIS_LINE * len(lines) + 10
+    titles, lines = textwrap.wrap(figure.title, TITLE_WIDTH), textwrap.wrap(figure.basis, BASIS_WIDTH)
+    below = MARGIN + TITLE_LINE * len(titles)
+    top = below + BASIS_LINE * len(lines) + 10
     full, whole = width + 2 * MARGIN, height + top + MARGIN
     box = {"viewBox": f"0 0 {full:g} {whole:g}", "width": f"{full:g}", "height": f"{whole:g}"}
     root = Element(f"{{{SVG}}}svg", {**box, "role": "img", "aria-label": inner.attrib.pop("aria-label", "")})
     SubElement(root, f"{{{SVG}}}rect", {"width": f"{full:g}", "height": f"{whole:g}", "fill": PAPER})
     place = {"x": f"{MARGIN:g}", "font-family": FONT}
-    title = {**place, "y": f"{MARGIN + 15:g}", "fill": INK, "font-size": "15", "font-weight": "bold"}
-    SubElement(root, f"{{{SVG}}}text", title).text = figure.title
+    for number, line in enumerate(titles):
+        look = {**place, "y": f"{MARGIN + 15 + TITLE_LINE * number:g}", "fill": INK}
+        SubElement(root, f"{{{SVG}}}text", {**look, "font-size": "15", "font-weight": "bold"}).text = line
     for number, line in enumerate(lines, 1):
-        look = {**place, "y": f"{MARGIN + TITLE_LINE + BASIS_LINE * number - 2:g}", "fill": QUIET}
+        look = {**place, "y": f"{below + BASIS_LINE * number - 2:g}", "fill": QUIET}
         SubElement(root, f"{{{SVG}}}text", {**look, "font-size": "11"}).text = line
     moved = {"transform": f"translate({MARGIN:g} {top:g})", "font-family": FONT, "font-size": "11"}
     SubElement(root, f"{{{SVG}}}g", moved).extend(list(inner))

@@ -18,6 +18,8 @@ from serverdyno.report.views.palette import COLOURS, GRID, INK, PAPER, QUIET, co
 MOST_NAME = 300.0
 """Pixels of the names of bars."""
 ROW, BAR, FOOT = 32.0, 18.0, 40.0
+SHORT_ROW = 24.0
+"""Of a chart of many bars."""
 
 
 def svg(figure: Figure) -> str:
@@ -28,11 +30,13 @@ def svg(figure: Figure) -> str:
 
 def _names(series: tuple[Series, ...]) -> tuple[list[str], float]:
     """What each row is called, and the pixels that the longest takes."""
-    names = [shortened(line.name, int(MOST_NAME / CHARACTER_WIDTH)) for line in series]
+    names = shortened([line.name for line in series], int(MOST_NAME / CHARACTER_WIDTH))
     return names, max(len(name) for name in names) * CHARACTER_WIDTH + 12
 
 
 def _bars(figure: Figure) -> Element:
+    if len(figure.panels) > 1:
+        return _bars_by_panel(figure)
     series = figure.panels[0].series
     names, left = _names(series)
     canvas, bottom = Canvas(WIDTH), ROW * len(series)
@@ -41,17 +45,51 @@ def _bars(figure: Figure) -> Element:
     room = max((WIDTH - left) / 3, WIDTH - left - max(len(label) for label in labels) * CHARACTER_WIDTH - 16)
     _axis(canvas, figure, (left, left + room, bottom), (0.0, most))
     for place, (line, name, label) in enumerate(zip(series, names, labels, strict=True)):
-        point, middle = line.points[0], place * ROW + ROW / 2
-        own = colour(line.style)
-        end, high = left + room * point.y / most, left + room * _high(line) / most
-        fill = PAPER if point.limited_by else own
-        corner, size = (left, middle - BAR / 2), (end - left, BAR)
-        canvas.rectangle(corner, size, fill, stroke=own, words=f"{line.name}: {label}")
-        if point.low is not None:
-            canvas.line((left + room * point.low / most, middle), (high, middle), INK, 1.6)
-        canvas.text((left - 8, middle + 4), name, INK, "end", font_size="12")
-        canvas.text((high + 8, middle + 4), label, INK, font_size="12")
+        _bar(canvas, line, (name, label), (left, room / most), place * ROW + ROW / 2)
     return canvas.finished(bottom + FOOT)
+
+
+def _bars_by_panel(figure: Figure) -> Element:
+    """The panels one below another, each under its title and with a scale of its own: values stand at the bars."""
+    rows = [line for panel in figure.panels for line in panel.series]
+    names, left = _names(tuple(rows))
+    named = dict(zip((line.name for line in rows), names, strict=True))
+    labels = [_span_label(line, panel.y_title) for panel in figure.panels for line in panel.series]
+    room = max((WIDTH - left) / 3, WIDTH - left - max(len(label) for label in labels) * CHARACTER_WIDTH - 16)
+    canvas, top = Canvas(WIDTH), 0.0
+    for panel in figure.panels:
+        [title] = shortened([panel.title], int(WIDTH / CHARACTER_WIDTH))
+        canvas.text((0, top + SHORT_ROW - 8), title, INK, font_size="12", font_weight="bold")
+        most = max(_high(line) for line in panel.series) or 1.0
+        for place, line in enumerate(panel.series, start=1):
+            words = (named[line.name], _span_label(line, panel.y_title))
+            _bar(canvas, line, words, (left, room / most), top + (place + 0.5) * SHORT_ROW - 4)
+        top += (len(panel.series) + 1) * SHORT_ROW
+    return canvas.finished(top + 4)
+
+
+def _bar(
+    canvas: Canvas, line: Series, words: tuple[str, str], scale: tuple[float, float], middle: float
+) -> None:
+    """One bar with its range. `words`: its name and its value; `scale`: where zero is, and pixels of one."""
+    (name, label), (left, unit) = words, scale
+    point, own = line.points[0], colour(line.style)
+    end, high = left + unit * point.y, left + unit * _high(line)
+    fill = PAPER if point.limited_by else own
+    canvas.rectangle(
+        (left, middle - BAR / 2), (end - left, BAR), fill, stroke=own, words=f"{line.name}: {label}"
+    )
+    if point.low is not None:
+        canvas.line((left + unit * point.low, middle), (high, middle), INK, 1.6)
+    canvas.text((left - 8, middle + 4), name, INK, "end", font_size="12")
+    canvas.text((high + 8, middle + 4), label, INK, font_size="12")
+
+
+def _span_label(line: Series, unit: str) -> str:
+    point = line.points[0]
+    low, high = (wording.significant(value) for value in (point.low, point.high))
+    span = f" ({low} to {high})" if point.low is not None and low != high else ""
+    return f"{wording.significant(point.y)} {unit}{span}"
 
 
 def _label(line: Series) -> str:

@@ -11,19 +11,40 @@ from serverdyno import clean
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.report.comparison import Compared
+from serverdyno.report.figures.times_compared import change_percent
 from serverdyno.report.views import markdown
 from serverdyno.report.views.document import ComparisonFigures, comparison_figures
 
 
 @dataclass(frozen=True, slots=True)
+class OutageComparison:
+    """How long clients of `other` were without service, against `base`, at one load level: the harmonic mean of the
+    repetitions' medians. `percent`: other / base - 1, in %, with its interval.
+    """
+
+    base: str
+    other: str
+    clients: int
+    base_s: float
+    other_s: float
+    percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedDocument:
-    """A comparison for programs. `verdict`: the most alarming of all comparisons with the base."""
+    """A comparison for programs. `verdict`: the most alarming of all comparisons with the base. Of servers that were
+    taken away from their clients there are `outages`, else `comparisons`.
+    """
 
     verdict: Verdict
     slowdown: Slowdown
     differences: tuple[str, ...]
     warnings: tuple[str, ...]
     comparisons: tuple[ComparisonFigures, ...]
+    outages: tuple[OutageComparison, ...]
 
 
 def as_json(compared: Compared) -> str:
@@ -35,6 +56,21 @@ def as_json(compared: Compared) -> str:
         warnings=compared.warnings,
         comparisons=tuple(
             figures for comparison in compared.comparisons for figures in comparison_figures(comparison)
+        ),
+        outages=tuple(
+            OutageComparison(
+                base=pair.base,
+                other=pair.other,
+                clients=compared.levels[level.mix],
+                base_s=1 / level.base,
+                other_s=1 / level.other,
+                percent=change_percent(level.percent),
+                low_percent=change_percent(level.high_percent),
+                high_percent=change_percent(level.low_percent),
+                verdict=level.verdict,
+            )
+            for pair in compared.outages
+            for level in pair.found
         ),
     )
     return TypeAdapter(ComparedDocument).dump_json(document, indent=1).decode()

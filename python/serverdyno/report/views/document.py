@@ -20,6 +20,8 @@ from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
+from serverdyno.report.figures.outages import OutageFigures
+from serverdyno.report.figures.outages import outages as figures_of_outages
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
 from serverdyno.report.model import Answer, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.words import durability, verdicts
@@ -121,12 +123,35 @@ class Fall:
 
 
 @dataclass(frozen=True, slots=True)
+class OutageSummary:
+    """The outages of one configuration, all load levels and repetitions together. `back_s` of all clients: null where
+    half (or for `slowest_s`, any) of them were not served again before the end of their mix. `went_on`: clients that
+    kept the file that they had open. `blocks_lost`: acknowledged and flushed; null: not known.
+    """
+
+    outages: int
+    clients: int
+    never_back: int
+    back_median_s: float | None
+    back_p99_s: float | None
+    slowest_s: float | None
+    went_on: int
+    failed_operations: int
+    blocks_read_back: int | None
+    blocks_lost: int | None
+    blocks_wrong: int | None
+    wrong_reads: int
+    unflushed_lost: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigurationFigures:
     """One configuration. `levels`: the level of each factor of its server. `falls` null: can't be judged, which is not
     the same as none.
 
     `flush_outcome`: what a flush did, in words; `flushes` answered and `syncs` of the server's processes in the
-    windows of all its runs. Null of web servers, and where it is not known.
+    windows of all its runs. Null of web servers, and where it is not known. `outages`: null where nothing was
+    taken away.
     """
 
     name: str
@@ -142,6 +167,7 @@ class ConfigurationFigures:
     flushes: int | None
     syncs: int | None
     points: tuple[PointFigures, ...]
+    outages: OutageSummary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +241,7 @@ def document(report: Report) -> ReportDocument:
     """The document of a report."""
     told = durability.flush_summaries(report.results.promises)
     levels = levels_by_configuration(report.source.head.plan)
+    outages = {found.name: _outages(found) for found in figures_of_outages(report.results)}
     return ReportDocument(
         schema_version=SCHEMA_VERSION,
         title=report.title,
@@ -230,7 +257,9 @@ def document(report: Report) -> ReportDocument:
         disclosure=report.disclosure,
         reproduce=report.reproduce,
         configurations=tuple(
-            _configuration(result, told.get(result.name), levels.get(result.name, {}))
+            _configuration(
+                result, told.get(result.name), levels.get(result.name, {}), outages.get(result.name)
+            )
             for result in report.results.configurations
         ),
         comparisons=tuple(row for comparison in report.comparisons for row in comparison_figures(comparison)),
@@ -257,7 +286,10 @@ def _experiment(report: Report) -> ExperimentFacts:
 
 
 def _configuration(
-    result: ConfigurationResult, flushed: durability.FlushSummary | None, levels: dict[str, Any]
+    result: ConfigurationResult,
+    flushed: durability.FlushSummary | None,
+    levels: dict[str, Any],
+    outages: OutageSummary | None,
 ) -> ConfigurationFigures:
     shape, retained = result.shape, result.shape.retained
     falls = shape.dips.findings
@@ -287,6 +319,25 @@ def _configuration(
         flushes=flushed.flushes if flushed else None,
         syncs=flushed.syncs if flushed else None,
         points=tuple(_point(mix) for mix in result.finished),
+        outages=outages,
+    )
+
+
+def _outages(found: OutageFigures) -> OutageSummary:
+    return OutageSummary(
+        outages=found.outages,
+        clients=found.clients,
+        never_back=found.never_back,
+        back_median_s=found.median_s,
+        back_p99_s=found.p99_s,
+        slowest_s=found.slowest_s,
+        went_on=found.went_on,
+        failed_operations=found.failed,
+        blocks_read_back=found.blocks_read_back,
+        blocks_lost=found.blocks_lost,
+        blocks_wrong=found.blocks_wrong,
+        wrong_reads=found.wrong_reads,
+        unflushed_lost=found.unflushed_lost,
     )
 
 

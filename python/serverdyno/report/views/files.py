@@ -9,7 +9,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 
-from serverdyno.report.model import Page, Report
+from serverdyno.report.model import Page, Report, TaskReport
 from serverdyno.store.experiment import PAGE
 from serverdyno.store.folder import Folder
 
@@ -53,11 +53,10 @@ def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -
 
 
 def _content(view: View, report: Page, drawings: dict[str, str]) -> bytes:
-    from serverdyno.report.views import document, markdown, pdf  # noqa: PLC0415
+    from serverdyno.report.views import document, markdown, pdf, steps_document  # noqa: PLC0415
 
     if view is View.MARKDOWN:
         return markdown.text(report).encode()
-    assert isinstance(report, Report), "others are refused before"
-    if view is View.PDF:
-        return pdf.pages(report, drawings)
-    return document.as_json(report)
+    assert isinstance(report, Report | TaskReport), "there is no other"
+    text = document.as_json(report) if isinstance(report, Report) else steps_document.as_json(report)
+    return pdf.pages(report, text, drawings) if view is View.PDF else text

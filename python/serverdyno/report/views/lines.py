@@ -234,8 +234,8 @@ def _names(canvas: Canvas, panel: Panel, frame: Frame, y: Axis) -> None:
     ends = sorted(((y.at(line.points[-1].y), line) for line in panel.series), key=lambda end: end[0])
     places = spread([at for at, _ in ends], LABEL_SIZE + 2, (frame.top, frame.bottom))
     across = MOST_PANEL_LABEL if frame.bottom - frame.top < HEIGHT else MOST_LABEL
-    for place, (_, line) in zip(places, ends, strict=True):
-        words = shortened(line.name, int(across / CHARACTER_WIDTH))
+    names = shortened([line.name for _, line in ends], int(across / CHARACTER_WIDTH))
+    for place, (_, line), words in zip(places, ends, names, strict=True):
         look = {"font_size": f"{LABEL_SIZE:g}", "font_weight": "bold"}
         canvas.text((frame.right + 9, place + 4), words, colour(line.style), **look)
 
@@ -252,9 +252,20 @@ def spread(places: Sequence[float], gap: float, ends: tuple[float, float]) -> li
     return moved
 
 
-def shortened(name: str, letters: int) -> str:
-    """A name cut in its middle, since names of one plan differ at their ends."""
+def shortened(names: Sequence[str], letters: int) -> list[str]:
+    """Names of at most so many letters, longer ones cut at one place: as near to the middle as leaves different names
+    different, where any place does.
+    """
+    middle = (letters - 1) // 2
+    for head in sorted(range(letters), key=lambda place: abs(place - middle)):
+        found = [_cut(name, letters, head) for name in names]
+        if len(set(found)) == len(set(names)):
+            return found
+    return [_cut(name, letters, middle) for name in names]
+
+
+def _cut(name: str, letters: int, head: int) -> str:
+    """A name whose first `head` letters are kept, and as many of the last as there is room for."""
     if len(name) <= letters:
         return name
-    head = (letters - 1) // 2
     return f"{name[:head]}…{name[len(name) - (letters - 1 - head) :]}"

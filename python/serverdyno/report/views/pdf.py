@@ -15,27 +15,27 @@ from pathlib import Path
 import typst
 import vl_convert
 
-from serverdyno.report.model import Report
-from serverdyno.report.views import alt, document
+from serverdyno.report.model import Report, TaskReport
+from serverdyno.report.views import alt
 from serverdyno.report.views.shared import shared
 
 TEMPLATE = "report.typ"
 
 
-def _shared(report: Report) -> str:
+def _shared(report: Report | TaskReport) -> str:
     """What the template needs besides the document: what tables have in common, and the charts in words."""
     found = shared(report)
     words = {figure.key: alt.text(figure) for figure in report.figures}
     return json.dumps({"basis": found.basis, "notes": found.notes, "alt": words})
 
 
-def pages(report: Report, drawings: Mapping[str, str]) -> bytes:
-    """The PDF. `drawings`: the SVG of each figure by its key."""
+def pages(report: Report | TaskReport, document: bytes, drawings: Mapping[str, str]) -> bytes:
+    """The PDF. `document`: the report as JSON; `drawings`: the SVG of each figure by its key."""
     template = resources.files("serverdyno.report.views").joinpath("templates", TEMPLATE)
     with tempfile.TemporaryDirectory(prefix="serverdyno-report-") as name:
         folder = Path(name)
         (folder / TEMPLATE).write_bytes(template.read_bytes())
-        (folder / "report.json").write_bytes(document.as_json(report))
+        (folder / "report.json").write_bytes(document)
         (folder / "shared.json").write_text(_shared(report), encoding="utf-8")
         (folder / "figures").mkdir()
         for key, drawing in drawings.items():

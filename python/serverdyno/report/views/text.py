@@ -20,6 +20,7 @@ from serverdyno.report.model import Answer, Cell, Column, Finding, Page, Report,
 from serverdyno.report.views import bars, references
 
 SHOWN = ("peaks", "throughput", "improvements", "open", "equal")
+SHOWN_OF_OUTAGES = ("outages", "away")
 SHOWN_OF_A_SEARCH = ("capacity", "trials", "equal")
 SHOWN_OF_STEPS = ("leads", "bonnie")
 GAP = 2
@@ -41,6 +42,8 @@ def render(report: Page, console: Console) -> None:
 def _shown_of(report: Page) -> tuple[str, ...]:
     if not isinstance(report, Report):
         return SHOWN_OF_STEPS
+    if report.source.cut is not None:
+        return SHOWN_OF_OUTAGES
     return SHOWN if report.source.head.suite.objective is None else SHOWN_OF_A_SEARCH
 
 

@@ -34,7 +34,7 @@ def search(suite: Suite) -> str:
         objective=suite.objective.words,
         lowest=f"{lowest:,}",
         highest=f"{highest:,}",
-        operations=suite.work.terms.operations,
+        operations=suite.terms.operations,
         precision=suite.open.precision_percent,
         most=suite.open.most_trials,
     )

@@ -65,8 +65,8 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *_noise(results),
         *_clients_left(results),
         *_starved(results),
-        *_stalled(results),
-        *_drifting(results),
+        # Who takes the server away means it to stand still.
+        *([] if source.cut is not None else [*_stalled(results), *_drifting(results)]),
         *([] if source.head.suite.objective else open_load.caveats(results)),
         *_unlike_repetitions(results),
         *_parts_of_a_pass(results),

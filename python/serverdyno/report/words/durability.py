@@ -169,14 +169,14 @@ def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
 
 
 def findings(found: Sequence[Promise], tables: dict[str, str]) -> list[Finding]:
-    """What happened to the flushes of each configuration, its runs together; none of web servers."""
+    """What happened to the flushes of each configuration, its runs together; none where nobody sent any."""
     by_name = _by_name(found)
     did = outcomes(found)
+    if all(outcome.extent is SyncExtent.NO_FLUSH for outcome in did.values()):
+        return []
     parts = [
         f"{name}: {worded(did[name], promises)} ({_counts(promises)})" for name, promises in by_name.items()
     ]
-    if not parts:
-        return []
     evidence = "Flushes answered, and syncs of the server's processes, in the windows; "
     return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables['durability']}.")]
 

@@ -47,8 +47,8 @@ def summary(source: Source, results: Results) -> tuple[str, ...]:
     return tuple(paragraphs)
 
 
-def summary_of_open(source: Source, results: Results) -> tuple[str, ...]:
-    """The same of open load, where no peak is looked for."""
+def summary_without_peaks(source: Source, results: Results) -> tuple[str, ...]:
+    """The same where no peak is looked for: of open load and of outages."""
     return (_what_was_done(source, results), NAMES_STATEMENT)
 
 
@@ -109,13 +109,17 @@ def findings(
     found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
     found += _of_designs(results, designs, tables)
     found += curves.falls(results, tables)
-    found += durability.findings(results.promises, tables)
-    found += power_cuts.findings(source, tables)
+    found += of_durability(source, results, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
         found += of_any_load(results, tables)
         found += anomalies.findings(results, tables)
     return tuple(found)
+
+
+def of_durability(source: Source, results: Results, tables: dict[str, str]) -> list[Finding]:
+    """What flushes did, and what power cuts left."""
+    return [*durability.findings(results.promises, tables), *power_cuts.findings(source, tables)]
 
 
 def of_any_load(results: Results, tables: dict[str, str]) -> list[Finding]:

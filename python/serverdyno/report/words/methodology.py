@@ -141,9 +141,7 @@ def _mix(source: Source) -> str:
     mixes = source.head.mixes
     clients = wording.listing(list(dict.fromkeys(f"{mix.clients:,}" for mix in mixes)))
     rates = [f"{mix.rate_per_s:,}" for mix in mixes if mix.rate_per_s is not None]
-    offered = (
-        [f"Offered: {wording.listing(rates)} {source.head.suite.work.terms.rate_unit}."] if rates else []
-    )
+    offered = [f"Offered: {wording.listing(rates)} {source.head.suite.terms.rate_unit}."] if rates else []
     threads = sorted({mix.threads for mix in mixes})
     parts = [
         *offered,
@@ -239,7 +237,7 @@ def _server_cpus(source: Source, configuration: Configuration) -> str:
 
 def _bounds(source: Source) -> list[Fact]:
     """What the plan allows; nothing where it bounds nothing."""
-    operations = source.head.suite.work.terms.operations
+    operations = source.head.suite.terms.operations
     parts = [
         f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
         f"{wording.rate(bounds.max_rate_per_s)} {operations}/s of all clients together, "

@@ -19,6 +19,8 @@ from serverdyno.store.note import ClientCache, RunNote
 KIB = 1024
 MIB = 1024 * KIB
 BY_RULES = "close-to-open rules"  # of crates/engine/src/files/cache.rs
+WITH_DIRECTORIES = "leases of files and directories"
+WITH_DELEGATIONS = f"{BY_RULES} and read delegations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,14 @@ class SessionKind:
     signing: str | None
     encryption: str | None
     guest: bool
+    authentication: str | None
     max_read_bytes: int
     max_write_bytes: int
     leases: bool
+    directory_leases: bool | None
+    channels: int | None
     slots: int | None
+    transport: str | None = None
 
     @property
     def protection(self) -> str:
@@ -44,6 +50,12 @@ class SessionKind:
         return f"{signed}, not encrypted"
 
     @property
+    def _leases(self) -> str:
+        if not self.leases:
+            return "no leases"
+        return "leases of files and directories" if self.directory_leases else "leases"
+
+    @property
     def words(self) -> str:
         """All of it."""
         most_read, most_write = size(self.max_read_bytes), size(self.max_write_bytes)
@@ -52,14 +64,22 @@ class SessionKind:
             if most_read == most_write
             else f"reads of up to {most_read}, writes of up to {most_write}"
         )
-        guest = ["as a guest"] if self.guest else []
+        who = (
+            ["as a guest"]
+            if self.guest
+            else [f"log-on by {self.authentication}"]
+            if self.authentication
+            else []
+        )
         protocol = protocols.of(self.protocol)
         parts = [
-            f"{protocol.title} {self.dialect}",
-            *guest,
+            f"{protocol.title} {self.dialect}"
+            + (f" over {self.transport.upper()}" if self.transport else ""),
+            *who,
             self.protection,
             sizes,
-            "leases" if self.leases else "no leases",
+            self._leases,
+            *([f"{self.channels} connections a session"] if self.channels is not None else []),
             *([f"{self.slots} slots"] if self.slots is not None else []),
             *([note] if (note := protocol.session_note(self.dialect)) else []),
         ]
@@ -139,9 +159,29 @@ def client_cache(source: Source) -> str | None:
         for note in _notes(source, name):
             cache = note.client_cache
             said = _cache_words(cache) if cache and cache.asks_for else None
+            if (
+                cache
+                and cache.asks_for == WITH_DIRECTORIES
+                and said
+                and (without := _without_directories(source))
+            ):
+                said += without
             if said and said not in found:
                 found.append(said)
     return " In other runs: ".join(found) or None
+
+
+def _without_directories(source: Source) -> str:
+    """Return which configurations offer no leases of directories, for clients that ask for them; "" if all do."""
+    found = {name: kinds(source, name) for name in _with_sessions(source)}
+    without = [
+        name for name, known in found.items() if known and not any(kind.directory_leases for kind in known)
+    ]
+    if not without:
+        return ""
+    offer = "offers" if len(without) == 1 else "offer"
+    names = wording.listing(without)
+    return f" {names} {offer} no leases of directories: every listing and look-up reaches the server."
 
 
 def _cache_words(cache: ClientCache) -> str:
@@ -155,13 +195,16 @@ def _cache_words(cache: ClientCache) -> str:
         if cache.most_deferred
         else "no closed file is kept open"
     )
-    if cache.asks_for == BY_RULES:
+    if cache.asks_for in (BY_RULES, WITH_DELEGATIONS):
         how = (
             "Keeps files by close-to-open rules, as an NFS client does (each open asks the server, attributes count "
             "for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
         )
+        if cache.asks_for == WITH_DELEGATIONS:
+            how += ", and a file that the server delegates for reading without asking until it recalls it"
     else:
-        instead = " (for oplocks where the server has no leases)" if cache.asks_for == "leases" else ""
+        asks_for_leases = cache.asks_for in ("leases", WITH_DIRECTORIES)
+        instead = " (for oplocks where the server has no leases)" if asks_for_leases else ""
         how = f"Asks for {cache.asks_for}{instead}, as a workstation's redirector ({cache.redirector}) does"
     return (
         f"{how}: up to "

@@ -9,9 +9,10 @@ from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.trust import HIDDEN_SPEED, Mark, hidden_speed, waiting_share
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures.equal_rate import QUANTILE, AtEqualRate, change_percent, undecided
+from serverdyno.report.figures.equal_rate import QUANTILE
 from serverdyno.report.figures.histograms import MEDIAN, QUANTILES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.times_compared import TimesCompared, change_percent, undecided
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
 from serverdyno.store.head import PeakNote
@@ -35,7 +36,7 @@ def load(source: Source) -> str:
     """The line of the methodology on how load is made."""
     suite = source.head.suite
     assert suite.open is not None  # the caller looked
-    connections, terms = suite.clients[-1] * suite.threads, suite.work.terms
+    connections, terms = suite.clients[-1] * suite.threads, suite.terms
     return LOAD.format(
         Operations=terms.operations.capitalize(),
         One=f"{'An' if terms.operation[0] in 'aeiou' else 'A'} {terms.operation}",
@@ -56,7 +57,7 @@ def peaks(source: Source) -> str:
         [f"{peak.configuration} {wording.rate(peak.requests_s)}{_hidden(peak)}" for peak in found.peaks]
     )
     percents = wording.listing([f"{percent}" for percent in found.percents])
-    terms = source.head.suite.work.terms
+    terms = source.head.suite.terms
     return PEAKS.format(
         percents=percents,
         lowest=wording.rate(lowest.requests_s),
@@ -78,7 +79,7 @@ def _hidden(peak: PeakNote) -> str:
     )
 
 
-def verdict(results: Results, pairs: Sequence[AtEqualRate]) -> str:
+def verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
     """Who answers sooner at equal rate; of one configuration, what it kept up with."""
     counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
     if not results.mixes:
@@ -103,7 +104,7 @@ def verdict(results: Results, pairs: Sequence[AtEqualRate]) -> str:
     return " ".join(said)
 
 
-def _gap(pair: AtEqualRate, level: AtLevel) -> tuple[str, str, str]:
+def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
     """Who is faster, who is slower, and by how much the p99 of the faster is shorter."""
     percents = [level.percent, level.low_percent, level.high_percent]
     faster, slower = pair.other, pair.base
@@ -115,7 +116,7 @@ def _gap(pair: AtEqualRate, level: AtLevel) -> tuple[str, str, str]:
     return faster, slower, f"{wording.change(change)} (95 % interval {wording.change_span(second, first)})"
 
 
-def _at(results: Results, pair: AtEqualRate, level: AtLevel) -> str:
+def _at(results: Results, pair: TimesCompared, level: AtLevel) -> str:
     mix = next(result for result in results.configurations if result.name == pair.base).mixes[level.mix]
     assert mix is not None  # levels are of finished mixes
     return mix.at
@@ -158,7 +159,7 @@ def sure(source: Source, results: Results) -> str:
     return f"Offered: {offered}; {wording.plural(runs, 'repetition')} of each; {done}."
 
 
-def findings(results: Results, pairs: Sequence[AtEqualRate], tables: dict[str, str]) -> tuple[Finding, ...]:
+def findings(results: Results, pairs: Sequence[TimesCompared], tables: dict[str, str]) -> tuple[Finding, ...]:
     """Each configuration, each pair, and how exactly the load was made."""
     found = [
         Finding("Open load", _kept(result, results.terms), f"{tables['open']}.")

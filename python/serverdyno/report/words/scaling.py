@@ -60,9 +60,24 @@ def _finding(group: Group, tables: dict[str, str]) -> Finding:
         claim += (
             f" With {count} the generator could not be kept off CPU {listed}: it took time from the server."
         )
+    claim += _of_cores(group)
     words = {LIMITS[mark] for mark in limits(group.marks)}
     if words:
         claim += f" A peak is {wording.listing(sorted(words))}, so the server may scale better."
     if group.left_out:
         claim += f" Without throughput, so left out: {wording.listing(group.left_out)}."
     return Finding("Scaling", claim, f"Highest means; {tables['scaling']}.")
+
+
+def _of_cores(group: Group) -> str:
+    """Hyperthreads are no processors of their own, and memory of another node is farther away."""
+    said = ""
+    for count, cores in group.cores.items():
+        if cores.hyperthreads:
+            pairs = (wording.listing(list(map(str, cpus))) for cpus in cores.hyperthreads)
+            said += (
+                f" The {count} CPUs are {cores.count} cores; hyperthreads of one core: {'; '.join(pairs)}."
+            )
+        if cores.nodes is not None and len(cores.nodes) > 1:
+            said += f" The {count} CPUs lie on NUMA nodes {wording.listing(list(map(str, cores.nodes)))}."
+    return said

@@ -8,6 +8,7 @@ from serverdyno import wording
 from serverdyno.analysis.steps import beaten
 from serverdyno.report.figures.steps import Step, TaskSource, flushes
 from serverdyno.report.model import Caveat, Fact, Finding
+from serverdyno.report.source import memory_bytes
 from serverdyno.tasks.bonnie import BONNIE, MIB
 
 MOST_NAMED = 8
@@ -140,14 +141,14 @@ def _of_flushes(source: TaskSource) -> list[Caveat]:
 
 
 def _of_caches(source: TaskSource) -> list[Caveat]:
-    head, memory_bytes = source.head, _memory_bytes(source)
+    head, of_machine = source.head, memory_bytes(source.disclosure)
     found = []
     bonnie = head.plan.scaled_bonnie
-    if BONNIE in head.tasks and memory_bytes is not None and bonnie.size_bytes < 2 * memory_bytes:
+    if BONNIE in head.tasks and of_machine is not None and bonnie.all_bytes < 2 * of_machine:
         found.append(
             Caveat(
-                "Bonnie's file is smaller than twice the memory: caches answer most requests.",
-                f"{bonnie.size_mib:,} MB, and {memory_bytes // MIB:,} MB of memory.",
+                "What Bonnie writes is smaller than twice the memory: caches answer most requests.",
+                f"{bonnie.size_mib:,} MB, and {of_machine // MIB:,} MB of memory.",
             )
         )
     if not head.plan.drop_caches and head.scenarios:
@@ -158,12 +159,6 @@ def _of_caches(source: TaskSource) -> list[Caveat]:
             )
         )
     return found
-
-
-def _memory_bytes(source: TaskSource) -> int | None:
-    memory = source.disclosure.get("host", {}).get("memory", {})
-    found = memory.get("total_bytes") if isinstance(memory, dict) else None
-    return found if isinstance(found, int) else None
 
 
 def methodology(source: TaskSource) -> tuple[Fact, ...]:
@@ -204,6 +199,8 @@ def methodology(source: TaskSource) -> tuple[Fact, ...]:
             f"{bonnie.size_mib:,} MB, chunks of {bonnie.chunk_bytes:,} bytes, {bonnie.seeks:,} seeks by "
             f"{wording.plural(bonnie.seekers, 'seeker')}."
         )
+        if bonnie.clients > 1:
+            told += f" {bonnie.clients} at once, each with a file of its own; a row is of all together."
         lines.append(Fact("Bonnie", told))
     lines += [Fact(name.capitalize(), scenario.description) for name, scenario in head.scenarios.items()]
     return tuple(lines)

@@ -104,6 +104,11 @@ def warnings(source: Source) -> Iterator[str]:
     if resumption_differs(shares.values()):
         parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
         yield f"The configurations differ in the share of handshakes that resumed a session, which costs less. {parts}."
+    if secure and _keys_logged(source):
+        yield (
+            "The keys of the TLS sessions were written to a file, as the environment asked (SSLKEYLOGFILE). "
+            "Whoever has it can decrypt a capture of this load, and writing it costs time in each handshake."
+        )
     trusting = [
         configuration.name
         for configuration in source.head.configurations
@@ -114,3 +119,10 @@ def warnings(source: Source) -> Iterator[str]:
             f"Any certificate was accepted of {wording.listing(trusting)}, as the plan says: "
             "it is not known who answered."
         )
+
+
+def _keys_logged(source: Source) -> bool:
+    """Whether this machine, or a node, was asked to keep keys."""
+    host = source.disclosure.get("host", {}).get("software", {})
+    nodes = source.disclosure.get("fleet", {}).get("nodes", [])
+    return any(facts.get("tls_keys_logged", False) for facts in (host, *nodes))

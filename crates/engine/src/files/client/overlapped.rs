@@ -1,6 +1,7 @@
 //! Several blocks of one client under way at once: reads, writes and flushes of open files, without a client cache.
 
-use super::{leaves_session, CachedClient, FilesClient};
+use super::answers::leaves_session;
+use super::{CachedClient, FilesClient};
 use crate::files::sessions::Sessions;
 use crate::protocol::{Overlapping, Performed};
 use dyno_files::{Call, CallId, FileClient, Reply, Stability, Traffic};

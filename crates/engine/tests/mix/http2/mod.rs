@@ -2,4 +2,4 @@
 
 mod clean;
 mod hostile;
-mod peer;
+pub mod peer;

@@ -44,7 +44,19 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0, name.len() as u8];
     bytes.extend(name.as_bytes());
-    bytes.push(value.len() as u8);
+    // RFC 7541, section 5.1.
+    let mut rest = value.len();
+    if rest < 127 {
+        bytes.push(rest as u8);
+    } else {
+        bytes.push(127);
+        rest -= 127;
+        while rest >= 128 {
+            bytes.push(rest as u8 | 128);
+            rest /= 128;
+        }
+        bytes.push(rest as u8);
+    }
     bytes.extend(value.as_bytes());
     bytes
 }
@@ -109,6 +121,25 @@ impl Peer {
                 self.connection.count();
                 return Some(frame.stream);
             }
+        }
+    }
+
+    /// The stream of the next request of a session, which counts, and its path: nothing but that is a literal up to there.
+    pub fn path(&mut self) -> Option<(u32, String)> {
+        loop {
+            let frame = self.read()?;
+            if frame.kind != HEADERS {
+                continue;
+            }
+            self.connection.count();
+            let path = match frame.payload.iter().position(|byte| [0x04, 0x84].contains(byte)) {
+                Some(at) if frame.payload[at] == 0x04 => {
+                    let length = usize::from(frame.payload[at + 1]);
+                    frame.payload[at + 2..][..length].to_vec()
+                }
+                _ => b"/".to_vec(),
+            };
+            return Some((frame.stream, String::from_utf8(path).expect("a path is ASCII")));
         }
     }
 

@@ -26,7 +26,7 @@ fn of_files(file: FileHandle) -> Vec<Request<'static>> {
         Request::Write {
             file,
             offset,
-            data: b"12345",
+            data: Payload::Whole(b"12345"),
             stability: Stability::Data,
         },
         Request::FsStat { root: file },

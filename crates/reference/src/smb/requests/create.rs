@@ -1,27 +1,75 @@
 //! CREATE (MS-SMB2 2.2.13, 2.2.14, 3.3.5.9) and its contexts: leases, maximal access, the file's number.
 
 use super::{Asking, BODY};
-use crate::smb::bytes::{length, slice, u128_at, u16_at, u32_at, u8_at, units, Put};
+use crate::smb::bytes::{length, slice, u128_at, u16_at, u32_at, u64_at, u8_at, units, Put};
 use crate::smb::message::HEADER_BYTES;
 use crate::smb::notices::{level, state_of};
 use crate::smb::status::{Status, Stop};
-use crate::smb::volume::{right, Asked, Facts, Granted, Opened, Volume, Want};
+use crate::smb::volume::{right, Asked, ComesBack, Facts, FileId, Granted, KeptName, Opened, Volume, Want};
 use dyno_smb::wire::Dialect;
 
 const LEASE_LEVEL: u8 = 0xff;
 const MOST_CONTEXTS: usize = 32;
+/// Of the second form, which ends with the epoch.
+const LEASE_BYTES: usize = 52;
+/// Delegate.
+const LAST_IMPERSONATION: u32 = 3;
 const LEASE_BREAKING: u32 = 2;
+/// Of a durable handle: it outlives a restart of the server.
+const PERSISTENT: u32 = 2;
 /// In the second form: another lease, that of the directory, is named.
+const PARENT_KEY_SET: u32 = 4;
 const LEASE_STATES: u32 = 7;
 
 /// What contexts ask for.
 #[derive(Default)]
 struct Contexts {
-    lease: Option<(u128, u8, bool)>,
+    /// Key, state, and the epoch of the second form.
+    lease: Option<(u128, u8, Option<u16>)>,
+    /// The key of the directory's lease.
+    parent: Option<u128>,
     maximal_access: bool,
     number: bool,
     /// A file as it was at some time before: there is none.
     from_the_past: bool,
+    durable: Option<Durable>,
+}
+
+/// How an open is to outlive its connection, or has.
+#[derive(Debug, Clone, Copy)]
+enum Durable {
+    /// `persistent`: over a restart of the server, too. In the second form an open has a name.
+    Keep {
+        create_guid: Option<u128>,
+        persistent: bool,
+        /// For how long; 0: as long as the server likes.
+        wanted_ms: u32,
+    },
+    ComeBack {
+        file: FileId,
+        create_guid: Option<u128>,
+    },
+}
+
+impl Durable {
+    fn is_second_form(self) -> bool {
+        let (Self::Keep { create_guid, .. } | Self::ComeBack { create_guid, .. }) = self;
+        create_guid.is_some()
+    }
+}
+
+impl Contexts {
+    /// The second form stands alone; of the first, coming back counts (MS-SMB2 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12).
+    fn add_durable(&mut self, durable: Durable) -> Result<(), Status> {
+        match self.durable {
+            Some(before) if before.is_second_form() || durable.is_second_form() => {
+                return Err(Status::INVALID_PARAMETER);
+            }
+            Some(Durable::ComeBack { .. }) => {}
+            _ => self.durable = Some(durable),
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -> Result<Status, Stop> {
@@ -29,6 +77,30 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     let name_bytes = usize::from(u16_at(part, BODY + 46)?);
     let path = units(slice(part, usize::from(u16_at(part, BODY + 44)?), name_bytes)?)?;
     let contexts = read_contexts(part)?;
+    // What else such a request says counts for nothing.
+    if let Some(Durable::ComeBack { file, create_guid }) = contexts.durable {
+        let name = KeptName {
+            client_guid: asking.client_guid,
+            create_guid,
+        };
+        let lease = contexts.lease.map(|(key, ..)| (asking.client_guid, key));
+        let comes = ComesBack {
+            file,
+            name,
+            lease,
+            path: &path,
+        };
+        let opened = volume.come_back(&asking.opener, &comes, asking.moment)?;
+        asking.used.set(Some(opened.file));
+        write(&opened, &contexts, None, out);
+        return Ok(Status::SUCCESS);
+    }
+    if path.first() == Some(&u16::from(b'\\')) {
+        return Err(Status::INVALID_PARAMETER.into());
+    }
+    if u32_at(part, BODY + 4)? > LAST_IMPERSONATION {
+        return Err(Status::BAD_IMPERSONATION_LEVEL.into());
+    }
     if contexts.from_the_past {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
@@ -36,10 +108,11 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     let oplock_level = u8_at(part, BODY + 3)?;
     let asked = match (oplock_level, contexts.lease) {
         _ if !options.oplocks => Asked::Nothing,
-        (LEASE_LEVEL, Some((key, state, second_form))) if leases(asking, second_form) => Asked::Lease {
+        (LEASE_LEVEL, Some((key, state, epoch))) if leases(asking, epoch.is_some()) => Asked::Lease {
             name: (asking.client_guid, key),
             state,
-            second_form,
+            epoch,
+            of_directories: asking.leases_directories && epoch.is_some(),
         },
         (LEASE_LEVEL, _) => Asked::Nothing,
         (oplock_level, _) => Asked::Oplock(state_of(oplock_level)),
@@ -52,11 +125,43 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
         disposition: u32_at(part, BODY + 36)?,
         options: u32_at(part, BODY + 40)?,
         asked,
+        parent: contexts.parent.map(|key| (asking.client_guid, key)),
     };
     let opened = volume.open(&asking.opener, &want, asking.moment, asking.waiter)?;
     asking.used.set(Some(opened.file));
-    write(&opened, &contexts, out);
+    volume.check_channel_sequence(opened.file.0, asking.channel_sequence, false)?;
+    let kept = keep(asking, volume, &opened, &contexts);
+    write(&opened, &contexts, kept, out);
     Ok(Status::SUCCESS)
+}
+
+/// Keeps an open over the loss of its connection, where that is asked for and may be; gives for how long, in
+/// milliseconds, and whether over a restart, too.
+fn keep(
+    asking: &Asking<'_>,
+    volume: &mut Volume,
+    opened: &Opened,
+    contexts: &Contexts,
+) -> Option<(u32, bool)> {
+    let options = &asking.host.options;
+    let Some(Durable::Keep {
+        create_guid,
+        persistent,
+        wanted_ms,
+    }) = contexts.durable.filter(|_| options.durable_handles)
+    else {
+        return None;
+    };
+    if create_guid.is_some() && asking.dialect < Dialect::Smb300 {
+        return None;
+    }
+    let name = KeptName {
+        client_guid: asking.client_guid,
+        create_guid,
+    };
+    let persistent = persistent && options.continuously_available;
+    let kept_ms = volume.keep(opened.file, name, persistent, wanted_ms)?;
+    Some((kept_ms, persistent))
 }
 
 /// Leases are there from SMB 2.1 on, the second form from 3.0 on.
@@ -83,7 +188,39 @@ fn read_contexts(part: &[u8]) -> Result<Contexts, Status> {
         match name {
             b"RqLs" => {
                 let state = (u32_at(data, 16)? & LEASE_STATES) as u8;
-                found.lease = Some((u128_at(data, 0)?, state, data.len() >= 52));
+                let epoch = (data.len() >= LEASE_BYTES)
+                    .then(|| u16_at(data, 48))
+                    .transpose()?;
+                if epoch.is_some() && u32_at(data, 20)? & PARENT_KEY_SET != 0 {
+                    found.parent = Some(u128_at(data, 32)?);
+                }
+                found.lease = Some((u128_at(data, 0)?, state, epoch));
+            }
+            b"DHnQ" => {
+                found.add_durable(Durable::Keep {
+                    create_guid: None,
+                    persistent: false,
+                    wanted_ms: 0,
+                })?;
+            }
+            b"DH2Q" => {
+                found.add_durable(Durable::Keep {
+                    create_guid: Some(u128_at(data, 16)?),
+                    persistent: u32_at(data, 4)? & PERSISTENT != 0,
+                    wanted_ms: u32_at(data, 0)?,
+                })?;
+            }
+            b"DHnC" => {
+                found.add_durable(Durable::ComeBack {
+                    file: file_id(data)?,
+                    create_guid: None,
+                })?;
+            }
+            b"DH2C" => {
+                found.add_durable(Durable::ComeBack {
+                    file: file_id(data)?,
+                    create_guid: Some(u128_at(data, 16)?),
+                })?;
             }
             b"MxAc" => found.maximal_access = true,
             b"QFid" => found.number = true,
@@ -96,6 +233,11 @@ fn read_contexts(part: &[u8]) -> Result<Contexts, Status> {
         rest = rest.get(next..).ok_or(Status::INVALID_PARAMETER)?;
     }
     Err(Status::INVALID_PARAMETER)
+}
+
+fn file_id(data: &[u8]) -> Result<FileId, Status> {
+    let place = usize::try_from(u64_at(data, 0)?).unwrap_or(usize::MAX);
+    Ok((place, u64_at(data, 8)?))
 }
 
 /// Times, sizes and attributes, as CREATE and CLOSE tell them.
@@ -114,7 +256,7 @@ pub(super) fn write_facts(facts: &Facts, out: &mut Vec<u8>) {
     out.u32(facts.attributes);
 }
 
-fn write(opened: &Opened, contexts: &Contexts, out: &mut Vec<u8>) {
+fn write(opened: &Opened, contexts: &Contexts, kept: Option<(u32, bool)>, out: &mut Vec<u8>) {
     let start = out.len();
     out.u16(89);
     out.u8(match opened.lease {
@@ -132,7 +274,18 @@ fn write(opened: &Opened, contexts: &Contexts, out: &mut Vec<u8>) {
     let contexts_at = out.len();
     let mut last = None;
     if let Some(lease) = &opened.lease {
-        write_context(b"RqLs", &lease_data(lease), &mut last, out);
+        write_context(b"RqLs", &lease_data(lease, contexts.parent), &mut last, out);
+    }
+    if let (Some((kept_ms, persistent)), Some(Durable::Keep { create_guid, .. })) = (kept, contexts.durable) {
+        let mut data = Vec::new();
+        if create_guid.is_some() {
+            data.u32(kept_ms);
+            data.u32(if persistent { PERSISTENT } else { 0 });
+            write_context(b"DH2Q", &data, &mut last, out);
+        } else {
+            data.zeros(8);
+            write_context(b"DHnQ", &data, &mut last, out);
+        }
     }
     if contexts.maximal_access {
         let mut data = Vec::new();
@@ -153,13 +306,15 @@ fn write(opened: &Opened, contexts: &Contexts, out: &mut Vec<u8>) {
     }
 }
 
-fn lease_data(lease: &Granted) -> Vec<u8> {
+/// `parent`: the key of the directory's lease, as the request named it.
+fn lease_data(lease: &Granted, parent: Option<u128>) -> Vec<u8> {
     let mut data = lease.key.to_le_bytes().to_vec();
     data.u32(u32::from(lease.state));
-    data.u32(if lease.breaking { LEASE_BREAKING } else { 0 });
+    let breaking = if lease.breaking { LEASE_BREAKING } else { 0 };
+    data.u32(breaking | if parent.is_some() { PARENT_KEY_SET } else { 0 });
     data.u64(0);
     if lease.second_form {
-        data.zeros(16);
+        data.extend_from_slice(&parent.unwrap_or(0).to_le_bytes());
         data.u16(lease.epoch);
         data.u16(0);
     }

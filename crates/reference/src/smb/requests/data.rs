@@ -7,7 +7,7 @@ use crate::smb::fault::Kind;
 use crate::smb::message::HEADER_BYTES;
 use crate::smb::notices::{level, state_of};
 use crate::smb::status::{Status, Stop};
-use crate::smb::volume::{caching, Lock, Volume};
+use crate::smb::volume::{caching, Lock, LockSequence, Volume};
 
 /// CLOSE: tell times, sizes and attributes as they are at the end.
 const TELL_FACTS: u16 = 1;
@@ -74,7 +74,7 @@ pub(super) fn read(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) 
 
 pub(super) fn write(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -> Result<Status, Status> {
     let part = asking.part;
-    let open = asking.file(volume, 16)?;
+    let open = asking.file_to_change(volume, 16)?;
     let bytes = u32_at(part, BODY + 4)?;
     asking.check_charge(bytes)?;
     let data = slice(part, usize::from(u16_at(part, BODY + 2)?), bytes as usize)?;
@@ -94,7 +94,15 @@ pub(super) fn write(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     Ok(Status::SUCCESS)
 }
 
-/// All of the ranges are locked, or none; releases are carried out up to the first that fails.
+/// What one element of a LOCK asks for.
+struct Element {
+    offset: u64,
+    bytes: u64,
+    flags: u32,
+}
+
+/// All of the ranges are locked, or none; releases are carried out up to the first that fails. The first element says
+/// which of the two it is.
 pub(super) fn lock(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -> Result<Status, Stop> {
     let part = asking.part;
     let open = asking.file(volume, 8)?;
@@ -102,47 +110,74 @@ pub(super) fn lock(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) 
     if count == 0 || count > MOST_LOCKS {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    let mut locked = Vec::new();
-    let mut outcome = Ok(());
-    for index in 0..count {
+    let element = |index: usize| -> Result<Element, Status> {
         let at = BODY + 24 + 24 * index;
-        let (offset, bytes) = (u64_at(part, at)?, u64_at(part, at + 8)?);
-        outcome = match u32_at(part, at + 16)? {
-            lock_flag::UNLOCK => volume.unlock(open, offset, bytes).map_err(Stop::from),
-            flags => {
-                let at_once = flags & lock_flag::AT_ONCE != 0;
-                let exclusive = match flags & !lock_flag::AT_ONCE {
-                    lock_flag::SHARED => false,
-                    lock_flag::EXCLUSIVE => true,
-                    _ => return Err(Status::INVALID_PARAMETER.into()),
-                };
-                let range = Lock {
-                    open,
-                    offset,
-                    bytes,
-                    exclusive,
-                };
-                // Only a request for a single range may wait (MS-SMB2 3.3.5.14.2).
-                let waits = (!at_once && count == 1).then_some(asking.waiter);
-                let outcome = volume.lock(range, waits, asking.moment);
-                if outcome.is_ok() {
-                    locked.push((offset, bytes));
-                }
-                outcome
-            }
-        };
-        if outcome.is_err() {
-            break;
-        }
+        Ok(Element {
+            offset: u64_at(part, at)?,
+            bytes: u64_at(part, at + 8)?,
+            flags: u32_at(part, at + 16)?,
+        })
+    };
+    let elements = (0..count).map(element).collect::<Result<Vec<_>, _>>()?;
+    let sequence = LockSequence::of(u32_at(part, BODY + 4)?).filter(|_| asking.may_repeat(volume, open));
+    if sequence.is_some_and(|sequence| volume.is_repeated(open, sequence)) {
+        out.extend_from_slice(&[4, 0, 0, 0]);
+        return Ok(Status::SUCCESS);
     }
-    if outcome.is_err() {
-        for (offset, bytes) in locked {
-            volume.unlock(open, offset, bytes)?;
-        }
+    if elements[0].flags == lock_flag::UNLOCK {
+        release(volume, open, &elements)?;
+    } else {
+        take(asking, volume, open, &elements)?;
     }
-    outcome?;
+    if let Some(sequence) = sequence {
+        volume.note_locked(open, sequence);
+    }
     out.extend_from_slice(&[4, 0, 0, 0]);
     Ok(Status::SUCCESS)
+}
+
+/// MS-SMB2 3.3.5.14.1.
+fn release(volume: &mut Volume, open: usize, elements: &[Element]) -> Result<(), Status> {
+    for element in elements {
+        if element.flags != lock_flag::UNLOCK {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        volume.unlock(open, element.offset, element.bytes)?;
+    }
+    Ok(())
+}
+
+/// MS-SMB2 3.3.5.14.2.
+fn take(asking: &Asking<'_>, volume: &mut Volume, open: usize, elements: &[Element]) -> Result<(), Stop> {
+    let mut ranges = Vec::new();
+    for element in elements {
+        let exclusive = match element.flags & !lock_flag::AT_ONCE {
+            lock_flag::SHARED => false,
+            lock_flag::EXCLUSIVE => true,
+            _ => return Err(Status::INVALID_PARAMETER.into()),
+        };
+        let at_once = element.flags & lock_flag::AT_ONCE != 0;
+        // Only a request for a single range may wait.
+        if !at_once && elements.len() > 1 {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        let range = Lock {
+            open,
+            offset: element.offset,
+            bytes: element.bytes,
+            exclusive,
+        };
+        ranges.push((range, (!at_once).then_some(asking.waiter)));
+    }
+    for (index, (range, waits)) in ranges.iter().enumerate() {
+        if let Err(stop) = volume.lock(*range, *waits, asking.moment) {
+            for (taken, _) in &ranges[..index] {
+                volume.unlock(open, taken.offset, taken.bytes)?;
+            }
+            return Err(stop);
+        }
+    }
+    Ok(())
 }
 
 /// OPLOCK_BREAK: of an oplock, or of a lease (2.2.24, 2.2.25).

@@ -26,7 +26,8 @@ pub(super) fn query(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     out.u16(HEADER_BYTES as u16 + 8);
     out.u32(0);
     let value_at = out.len();
-    // What may be cut where it is too long: a name at its end.
+    // What may be cut where it is too long: a name at its end. What is before it must fit, in steps of eight bytes
+    // (MS-FSA 2.1.5.12).
     let fixed_bytes = match kind {
         OF_FILE => of_file(class, volume, open, out)?,
         OF_FILE_SYSTEM => of_file_system(class, volume, out)?,
@@ -55,7 +56,7 @@ fn of_file(class: u8, volume: &Volume, open: usize, out: &mut Vec<u8>) -> Result
         6 => out.u64(facts.number),
         7 => out.u32(0),
         8 => out.u32(volume.rights(open)),
-        14 => out.u64(0),
+        14 => out.u64(volume.position(open)),
         16 | 17 => out.u32(0),
         18 => {
             basic(&facts, out);
@@ -63,12 +64,12 @@ fn of_file(class: u8, volume: &Volume, open: usize, out: &mut Vec<u8>) -> Result
             out.u64(facts.number);
             out.u32(0);
             out.u32(volume.rights(open));
-            out.u64(0);
+            out.u64(volume.position(open));
             out.u32(0);
             out.u32(0);
-            return Ok(path(volume, open, out, 100));
+            return Ok(path(volume, open, out, 104));
         }
-        9 | 48 => return Ok(path(volume, open, out, 4)),
+        9 | 48 => return Ok(path(volume, open, out, 8)),
         21 => short_name(volume.name(open), out)?,
         22 => streams(&facts, out),
         34 => {
@@ -102,7 +103,7 @@ fn standard(facts: &Facts, out: &mut Vec<u8>) {
     out.u16(0);
 }
 
-/// The path, with its length before it; the fixed part that must fit ends with that length.
+/// The path, with its length before it; `fixed_bytes` must fit.
 fn path(volume: &Volume, open: usize, out: &mut Vec<u8>, fixed_bytes: u32) -> u32 {
     let path = volume.path(open);
     out.u32(length(2 * path.len()));
@@ -148,7 +149,7 @@ fn of_file_system(class: u8, volume: &Volume, out: &mut Vec<u8>) -> Result<u32, 
             out.u32(length(2 * label.len()));
             out.u16(0);
             out.name(&label);
-            return Ok(18);
+            return Ok(24);
         }
         3 => {
             out.u64(all);
@@ -166,7 +167,7 @@ fn of_file_system(class: u8, volume: &Volume, out: &mut Vec<u8>) -> Result<u32, 
             out.u32(LONGEST_NAME_UNITS);
             out.u32(length(2 * name.len()));
             out.name(&name);
-            return Ok(12);
+            return Ok(16);
         }
         7 => {
             out.u64(all);

@@ -2,24 +2,30 @@
 //!
 //! Not for: who asks, in which frame, under which key (`dialogue.rs`), and what files are (`volume`).
 
+mod control;
 mod create;
 mod data;
 mod directory;
 mod info;
+mod interfaces;
+mod notify;
 mod set;
 
-use super::bytes::{slice, u32_at, u64_at, Put};
+use super::bytes::{slice, u32_at, u64_at};
 use super::host::Host;
-use super::message::{command, Request, HEADER_BYTES};
+use super::message::{command, write_control, Request, HEADER_BYTES};
 use super::negotiate::{Negotiated, MOST_BYTES};
+use super::pipes::PIPE_TRANSCEIVE;
 use super::status::{Status, Stop};
 use super::volume::{FileId, Moment, Opener, Volume, Waiter};
 use dyno_smb::wire::Dialect;
 use std::cell::Cell;
+use std::net::SocketAddr;
 
 /// Where bodies begin.
 const BODY: usize = HEADER_BYTES;
 const VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
+const QUERY_NETWORK_INTERFACE_INFO: u32 = 0x0014_01fc;
 const DFS_GET_REFERRALS: u32 = 0x0006_0194;
 const CREDIT_BYTES: u32 = 65_536;
 
@@ -38,6 +44,10 @@ pub(crate) struct Asking<'a> {
     pub(crate) waiter: Waiter,
     pub(crate) client_guid: u128,
     pub(crate) dialect: Dialect,
+    pub(crate) leases_directories: bool,
+    pub(crate) channel_sequence: u16,
+    /// The session may have several connections.
+    pub(crate) has_channels: bool,
 }
 
 impl Asking<'_> {
@@ -53,6 +63,20 @@ impl Asking<'_> {
         let open = volume.find(file, &self.opener)?;
         self.used.set(Some(file));
         Ok(open)
+    }
+
+    /// The same of one that is changed: not by what comes late from a connection that the client has given up.
+    fn file_to_change(&self, volume: &mut Volume, offset: usize) -> Result<usize, Status> {
+        let open = self.file(volume, offset)?;
+        if self.dialect >= Dialect::Smb300 {
+            volume.check_channel_sequence(open, self.channel_sequence, true)?;
+        }
+        Ok(open)
+    }
+
+    /// Whether a client may send a lock once more over another connection, and says so by its sequence (MS-SMB2 3.3.5.14).
+    fn may_repeat(&self, volume: &Volume, open: usize) -> bool {
+        self.has_channels || (self.dialect >= Dialect::Smb210 && volume.is_kept(open))
     }
 
     /// One credit pays for 64 KiB, sent or asked for (MS-SMB2 3.3.5.2.5).
@@ -85,8 +109,10 @@ pub(crate) fn carry_out(
         command::CLOSE | command::FLUSH => 24,
         command::READ | command::WRITE => 49,
         command::LOCK => 48,
+        command::CHANGE_NOTIFY => 32,
         command::QUERY_DIRECTORY | command::SET_INFO => 33,
         command::QUERY_INFO => 41,
+        command::IOCTL => 57,
         // Two forms, told apart by their sizes.
         _ => return data::acknowledge(asking, volume, out).map_err(Stop::from),
     };
@@ -98,38 +124,43 @@ pub(crate) fn carry_out(
         command::READ => data::read(asking, volume, out).map_err(Stop::from),
         command::WRITE => data::write(asking, volume, out).map_err(Stop::from),
         command::LOCK => data::lock(asking, volume, out),
+        command::CHANGE_NOTIFY => notify::notify(asking, volume, out),
         command::QUERY_DIRECTORY => directory::query(asking, volume, out).map_err(Stop::from),
         command::QUERY_INFO => info::query(asking, volume, out).map_err(Stop::from),
+        command::IOCTL => control::control(asking, volume, out).map_err(Stop::from),
         _ => set::set(asking, volume, out),
     }
 }
 
-/// IOCTL (2.2.31): the check of the negotiation alone, which needs no file.
+/// Whether an IOCTL is about an open file or pipe.
+pub(crate) fn controls_a_file(request: &Request<'_>) -> Result<bool, Status> {
+    request.check_structure(57)?;
+    let code = u32_at(request.part, BODY + 4)?;
+    Ok(code == PIPE_TRANSCEIVE || control::CODES.contains(&code))
+}
+
+/// IOCTL (2.2.31) without a file: the check of the negotiation, and where further connections may go. `local`: where
+/// the client's goes.
 pub(crate) fn control(
     host: &Host,
     negotiated: &Negotiated,
+    local: Option<SocketAddr>,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Status> {
-    request.check_structure(57)?;
     let part = request.part;
     match u32_at(part, BODY + 4)? {
         VALIDATE_NEGOTIATE_INFO => {}
+        QUERY_NETWORK_INTERFACE_INFO => {
+            let address = local.filter(|_| negotiated.has_channels());
+            return interfaces::query(part, address.ok_or(Status::NOT_SUPPORTED)?, out);
+        }
         DFS_GET_REFERRALS => return Err(Status::NOT_FOUND),
         _ => return Err(Status::INVALID_DEVICE_REQUEST),
     }
     let offset = u32_at(part, BODY + 24)? as usize;
     let input = slice(part, offset, u32_at(part, BODY + 28)? as usize)?;
-    out.u16(49);
-    out.u16(0);
-    out.u32(VALIDATE_NEGOTIATE_INFO);
-    out.extend_from_slice(&[0xff; 16]);
-    let output_at = HEADER_BYTES as u32 + 48;
-    out.u32(output_at);
-    out.u32(0);
-    out.u32(output_at);
-    out.u32(24);
-    out.u32(0);
-    out.u32(0);
-    negotiated.validate(host, input, out)
+    let mut answer = Vec::new();
+    negotiated.validate(host, input, &mut answer)?;
+    write_control(part, out, |out| out.extend_from_slice(&answer))
 }

@@ -9,7 +9,7 @@ const OF_FILE: u8 = 1;
 
 pub(super) fn set(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -> Result<Status, Stop> {
     let part = asking.part;
-    let open = asking.file(volume, 16)?;
+    let open = asking.file_to_change(volume, 16)?;
     if u8_at(part, BODY + 2)? != OF_FILE {
         return Err(Status::NOT_SUPPORTED.into());
     }
@@ -36,8 +36,9 @@ pub(super) fn set(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -
         13 => volume.set_delete(open, u8_at(value, 0)? != 0, moment, asking.waiter)?,
         19 => volume.set_allocation(open, u64_at(value, 0)?, moment)?,
         20 => volume.set_end(open, u64_at(value, 0)?, moment)?,
-        // Position and mode are the client's own affair.
-        14 | 16 => {}
+        14 => volume.set_position(open, u64_at(value, 0)?),
+        // The client's own affair.
+        16 => {}
         _ => return Err(Status::INVALID_INFO_CLASS.into()),
     }
     out.u16(2);

@@ -5,6 +5,7 @@
 //! changed waits until that one has answered, or has not for too long; who takes away no more than R waits for nobody.
 
 use super::{ConnectionId, Mail, Moment, Volume};
+use crate::smb::fault::Kind;
 use crate::smb::status::Status;
 
 /// Bits of caching, as leases number them (MS-SMB2 2.2.13.2.8).
@@ -49,12 +50,26 @@ pub(crate) struct Lease {
     pub(crate) name: LeaseName,
     pub(crate) node: usize,
     pub(crate) held: Held,
-    /// Of the second form alone; counts its changes.
+    /// Of the second form alone: counts its changes, from what the client said on.
     pub(crate) epoch: u16,
     pub(crate) second_form: bool,
     pub(crate) opens: u32,
     /// The connection that used it last.
     pub(crate) connection: ConnectionId,
+}
+
+impl Lease {
+    /// Of what it has become, from `from`.
+    fn notice(&self, from: u8) -> Mail {
+        let breaking = self.held.breaking;
+        Mail::LeaseBreak {
+            key: self.name.1,
+            from,
+            to: breaking.map_or(self.held.state, |breaking| breaking.to),
+            acknowledge: breaking.is_some(),
+            epoch: if self.second_form { self.epoch } else { 0 },
+        }
+    }
 }
 
 /// The nearest state at or below that has a name: W and H come with R alone (MS-SMB2 2.2.13.2.8).
@@ -96,11 +111,8 @@ impl Held {
             return Step::Nothing;
         }
         let left = self.state & keep;
-        let to = if is_oplock {
-            as_oplock(left)
-        } else {
-            sensible(left)
-        };
+        // Of an oplock, level II is left at most (MS-SMB2 3.3.4.6).
+        let to = if is_oplock { left & READ } else { sensible(left) };
         if self.state == READ {
             self.state = to;
             return Step::Told(false);
@@ -112,14 +124,13 @@ impl Held {
         Step::Told(true)
     }
 
-    fn acknowledge(&mut self, state: u8, otherwise: Status) -> Result<(), Status> {
-        let breaking = self.breaking.take().ok_or(otherwise)?;
-        if state & !breaking.to != 0 {
-            self.state = caching::NONE;
-            return Err(otherwise);
+    /// True: `state` is no more than was left; it is all that is held now.
+    fn acknowledge(&mut self, state: u8) -> bool {
+        let suits = self.breaking.is_some_and(|breaking| state & !breaking.to == 0);
+        if suits {
+            (self.state, self.breaking) = (sensible(state), None);
         }
-        self.state = state;
-        Ok(())
+        suits
     }
 }
 
@@ -137,9 +148,10 @@ impl Volume {
     /// Takes from everybody who has `node` open, but for the open `own` and its lease, all caching but `keep`. True: an
     /// answer has to come first.
     pub(super) fn take_away(&mut self, node: usize, own: Own, keep: u8, moment: Moment) -> bool {
-        if self.never_breaks {
+        if self.fault == Some(Kind::NoBreaks) {
             return false;
         }
+        self.close_outdated(node, own, keep, moment);
         let mut must_wait = false;
         for index in 0..self.nodes[node].opens.len() {
             let open = self.nodes[node].opens[index];
@@ -155,7 +167,10 @@ impl Volume {
         let (step, notice) = match &mut holder.hold {
             Hold::None => return false,
             Hold::Oplock(held) => {
-                if own == Own::Open(open) {
+                // Level II goes with a change by its own holder, too (MS-FSA 2.1.4.12): the server can't know whether
+                // the change came from its cache.
+                let is_own = own == Own::Open(open);
+                if is_own && (held.state & !READ != 0 || keep & READ != 0) {
                     return false;
                 }
                 let step = held.take_away(keep, true, moment, patience_ns);
@@ -167,7 +182,9 @@ impl Volume {
                 (step, (holder.connection, mail))
             }
             Hold::Lease(index) => {
-                let lease = &mut self.leases[*index];
+                let index = *index;
+                let connection = self.connection_of(index);
+                let lease = &mut self.leases[index];
                 if own == Own::Lease(lease.name) {
                     return false;
                 }
@@ -176,18 +193,7 @@ impl Volume {
                 if matches!(step, Step::Told(_)) {
                     lease.epoch = lease.epoch.wrapping_add(1);
                 }
-                let to = lease
-                    .held
-                    .breaking
-                    .map_or(lease.held.state, |breaking| breaking.to);
-                let mail = Mail::LeaseBreak {
-                    key: lease.name.1,
-                    from,
-                    to,
-                    acknowledge: lease.held.breaking.is_some(),
-                    epoch: if lease.second_form { lease.epoch } else { 0 },
-                };
-                (step, (lease.connection, mail))
+                (step, (connection, lease.notice(from)))
             }
         };
         match step {
@@ -198,6 +204,60 @@ impl Volume {
                 waits
             }
         }
+    }
+
+    /// Something in a directory has changed: takes its leases from everybody but the holder of `by`, who has changed it
+    /// (MS-FSA 2.1.4.12: the parent's oplock). Nobody waits for an answer, as with a file that others have changed.
+    pub(super) fn take_directory_away(&mut self, directory: usize, by: Option<LeaseName>, moment: Moment) {
+        if matches!(self.fault, Some(Kind::NoBreaks | Kind::NoDirectoryBreaks)) {
+            return;
+        }
+        let own = by.map_or(Own::Nobody, Own::Lease);
+        for index in 0..self.nodes[directory].opens.len() {
+            let open = self.nodes[directory].opens[index];
+            let _ = self.take_away_from(open, own, caching::NONE, moment);
+        }
+    }
+
+    /// Over which connection the client of a lease is told of it: the one that used it last, or where that is gone, another
+    /// that has it open (MS-SMB2 3.3.4.7).
+    fn connection_of(&self, lease: usize) -> ConnectionId {
+        let last = self.leases[lease].connection;
+        let node = self.leases[lease].node;
+        let theirs = self.nodes[node].opens.iter().filter(|open| {
+            !self.is_left(**open) && matches!(self.opens[**open].hold, Hold::Lease(held) if held == lease)
+        });
+        let mut connections = theirs.map(|open| self.opens[*open].connection);
+        let first = connections.clone().next();
+        if connections.any(|connection| connection == last) {
+            return last;
+        }
+        first.unwrap_or(last)
+    }
+
+    /// An open is told of over the connection `to` from now on, where `from` is gone: a break that was not answered is told
+    /// once more.
+    pub(super) fn tell_again(&mut self, open: usize, from: ConnectionId, to: ConnectionId) {
+        let holder = &self.opens[open];
+        let notice = match holder.hold {
+            Hold::Oplock(Held {
+                breaking: Some(breaking),
+                ..
+            }) => Mail::OplockBreak {
+                file: (open, holder.serial),
+                to: breaking.to,
+            },
+            Hold::Lease(index) if self.leases[index].connection == from => {
+                let lease = &mut self.leases[index];
+                lease.connection = to;
+                if lease.held.breaking.is_none() {
+                    return;
+                }
+                lease.notice(lease.held.state)
+            }
+            _ => return,
+        };
+        self.mail.push((to, notice));
     }
 
     /// What is held by one open.
@@ -217,30 +277,34 @@ impl Volume {
         }
     }
 
-    /// The most that a newcomer may have beside those who have the file open, its own lease left out.
-    fn possible(&self, newcomer: usize, own: Own) -> u8 {
+    /// The most that a newcomer may have beside those who have the file open, its own lease left out. Level II and H
+    /// don't go together (MS-FSA 2.1.5.18).
+    fn possible(&self, newcomer: usize, own: Own, as_lease: bool) -> u8 {
         let node = self.opens[newcomer].node;
-        let mut alone = true;
+        let mut possible = READ | WRITE | HANDLE;
         for open in &self.nodes[node].opens {
             let same = *open == newcomer || own == self.own(*open);
             if same || self.opens[*open].is_for_attributes {
                 continue;
             }
-            if self.held(*open).state & WRITE != 0 {
+            let state = self.held(*open).state;
+            if state & WRITE != 0 || (!as_lease && state & HANDLE != 0) {
                 return caching::NONE;
             }
-            alone = false;
+            possible &= !WRITE;
+            if as_lease && state != caching::NONE && matches!(self.opens[*open].hold, Hold::Oplock(_)) {
+                possible &= !HANDLE;
+            }
         }
-        match (self.nodes[node].locks.is_empty(), alone) {
-            (false, false) => caching::NONE,
-            (_, true) => READ | WRITE | HANDLE,
-            (true, false) => READ | HANDLE,
+        if possible & WRITE == 0 && !self.nodes[node].locks.is_empty() {
+            return caching::NONE;
         }
+        possible
     }
 
     /// Gives a new open of a file the oplock nearest to the wanted one.
     pub(super) fn grant_oplock(&mut self, open: usize, wanted: u8) {
-        let possible = self.possible(open, Own::Open(open));
+        let possible = self.possible(open, Own::Open(open), false);
         // Whoever can't have W and asked for it gets level II.
         let state = as_oplock(wanted & possible);
         if state != caching::NONE {
@@ -252,15 +316,13 @@ impl Volume {
     }
 
     /// Joins a new open to the lease of that name, which is made where there is none, and raises it as far as can be.
-    pub(super) fn grant_lease(
-        &mut self,
-        open: usize,
-        name: LeaseName,
-        wanted: u8,
-        second_form: bool,
-    ) -> Granted {
+    pub(super) fn grant_lease(&mut self, open: usize, name: LeaseName, wanted: u8, epoch: Option<u16>) {
         let (node, connection) = (self.opens[open].node, self.opens[open].connection);
-        let possible = self.possible(open, Own::Lease(name));
+        // Nobody writes to a directory: what is asked of it beyond reads and the handle is not missed.
+        let of_file = !self.nodes[node].is_directory();
+        let wanted = if of_file { wanted } else { wanted & !WRITE };
+        let possible = self.possible(open, Own::Lease(name), true);
+        let is_new = !self.lease_index.contains_key(&name);
         let index = match self.lease_index.get(&name) {
             Some(index) => *index,
             None => {
@@ -268,8 +330,8 @@ impl Volume {
                     name,
                     node,
                     held: Held::default(),
-                    epoch: 0,
-                    second_form,
+                    epoch: epoch.unwrap_or(0),
+                    second_form: epoch.is_some(),
                     opens: 0,
                     connection,
                 });
@@ -281,21 +343,30 @@ impl Volume {
         lease.opens += 1;
         lease.connection = connection;
         let granted = sensible(wanted & possible);
-        // A lease is only ever raised, and not while it is being taken away (MS-SMB2 3.3.5.9.8).
-        if lease.held.breaking.is_none() && granted & lease.held.state == lease.held.state {
+        // A lease is only ever raised, as a whole, and not while it is being taken away (MS-SMB2 3.3.5.9.8).
+        let raises = granted & lease.held.state == lease.held.state && (is_new || wanted & !possible == 0);
+        if lease.held.breaking.is_none() && raises {
             if granted != lease.held.state {
                 lease.epoch = lease.epoch.wrapping_add(1);
             }
             lease.held.state = granted;
         }
         self.opens[open].hold = Hold::Lease(index);
-        Granted {
-            key: name.1,
+    }
+
+    /// The lease of an open.
+    pub(super) fn granted(&self, open: usize) -> Option<Granted> {
+        let Hold::Lease(index) = self.opens[open].hold else {
+            return None;
+        };
+        let lease = &self.leases[index];
+        Some(Granted {
+            key: lease.name.1,
             state: lease.held.state,
             breaking: lease.held.breaking.is_some(),
             epoch: lease.epoch,
             second_form: lease.second_form,
-        }
+        })
     }
 
     /// Whether the lease of that name belongs to another file.
@@ -323,13 +394,21 @@ impl Volume {
         let Hold::Oplock(held) = &mut self.opens[open].hold else {
             return Err(Status::INVALID_OPLOCK_PROTOCOL);
         };
-        let answered = held.acknowledge(state, Status::INVALID_OPLOCK_PROTOCOL);
+        let suits = held.acknowledge(state);
+        if !suits {
+            // MS-SMB2 3.3.5.22.1: whoever answers wrongly has none left.
+            *held = Held::default();
+        }
         let left = held.state;
         if left == caching::NONE {
             self.opens[open].hold = Hold::None;
         }
         self.wake(node);
-        answered.map(|()| left)
+        if suits {
+            Ok(left)
+        } else {
+            Err(Status::INVALID_OPLOCK_PROTOCOL)
+        }
     }
 
     /// A client's answer to the break of a lease.
@@ -337,11 +416,13 @@ impl Volume {
         let index = *self.lease_index.get(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         let lease = &mut self.leases[index];
         let node = lease.node;
-        let answered = match lease.held.breaking {
-            None => Err(Status::UNSUCCESSFUL),
-            Some(_) => lease
-                .held
-                .acknowledge(sensible(state), Status::REQUEST_NOT_ACCEPTED),
+        let answered = if lease.held.breaking.is_none() {
+            Err(Status::UNSUCCESSFUL)
+        } else if lease.held.acknowledge(state) {
+            Ok(())
+        } else {
+            // Whoever answers wrongly may answer once more (MS-SMB2 3.3.5.22.2).
+            Err(Status::REQUEST_NOT_ACCEPTED)
         };
         self.wake(node);
         answered

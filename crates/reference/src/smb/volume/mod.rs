@@ -3,6 +3,7 @@
 //! A volume is used under a lock, by every thread of the server. What others are to be told (breaks, and that what they
 //! wait for may have come) is left in its mail, which whoever has the lock takes along.
 
+mod durable;
 pub(crate) mod holds;
 mod listing;
 mod names;
@@ -10,17 +11,21 @@ pub(crate) mod node;
 mod opening;
 mod ranges;
 pub(crate) mod right;
+mod watching;
 
 pub(crate) use crate::pages::Space;
+pub(crate) use durable::{ComesBack, KeptName};
 pub(crate) use holds::{caching, Granted, LeaseName};
 pub(crate) use listing::Entry;
 pub(crate) use names::Pattern;
 pub(crate) use node::{attribute, Facts, Times, CLUSTER_BYTES};
 pub(crate) use opening::{Asked, Opened, Want};
-pub(crate) use ranges::Lock;
+pub(crate) use ranges::{Lock, LockSequence};
 
+use super::fault::Kind;
 use super::status::{Status, Stop};
-use holds::{Hold, Lease};
+use durable::Kept;
+use holds::{Hold, Lease, Own};
 use listing::Cursor;
 use node::{Node, NODE_BYTES};
 use slab::Slab;
@@ -97,7 +102,19 @@ pub(crate) struct Open {
     is_for_attributes: bool,
     delete_on_close: bool,
     hold: Hold,
+    /// The lease of the directory, as its owner named it: what it changes there does not break that one.
+    parent_lease: Option<LeaseName>,
     cursor: Cursor,
+    /// As many changes as whoever watches it has been told of; None: nobody does.
+    told_changes: Option<u64>,
+    /// It outlives its connection.
+    kept: Option<Kept>,
+    /// Of the last connection that the client has used for it.
+    channel_sequence: u16,
+    /// Where the client says that it is (MS-FSCC 2.4.40): told again, and used for nothing.
+    position: u64,
+    /// Of the last request to lock or unlock in each of its places that was carried out.
+    locked: Vec<LockSequence>,
 }
 
 /// A share's files.
@@ -111,13 +128,14 @@ pub(crate) struct Volume {
     serial: u64,
     space: Arc<Space>,
     break_timeout_ns: u64,
-    never_breaks: bool,
+    /// What is done wrong.
+    fault: Option<Kind>,
     /// For whom, and what.
     pub(crate) mail: Vec<(ConnectionId, Mail)>,
 }
 
 impl Volume {
-    pub(crate) fn new(space: Arc<Space>, break_timeout_ns: u64, never_breaks: bool, now: u64) -> Self {
+    pub(crate) fn new(space: Arc<Space>, break_timeout_ns: u64, fault: Option<Kind>, now: u64) -> Self {
         let mut nodes = Slab::new();
         let root = nodes.insert(Node::new(&[], 0, 1, attribute::DIRECTORY, now));
         Self {
@@ -129,7 +147,7 @@ impl Volume {
             serial: 1,
             space,
             break_timeout_ns,
-            never_breaks,
+            fault,
             mail: Vec::new(),
         }
     }
@@ -152,9 +170,15 @@ impl Volume {
     pub(crate) fn find(&self, file: FileId, opener: &Opener) -> Result<usize, Status> {
         let open = self.opens.get(file.0).filter(|open| open.serial == file.1);
         let own = open.filter(|open| {
-            open.connection == opener.connection && open.session == opener.session && open.tree == opener.tree
+            // Over whichever of its connections the session comes.
+            (open.session, open.tree) == (opener.session, opener.tree)
         });
         own.map(|_| file.0).ok_or(Status::FILE_CLOSED)
+    }
+
+    /// As clients name it.
+    pub(crate) fn file_id(&self, open: usize) -> FileId {
+        (open, self.opens[open].serial)
     }
 
     fn node(&self, open: usize) -> &Node {
@@ -187,6 +211,14 @@ impl Volume {
             path.extend_from_slice(name);
         }
         path
+    }
+
+    pub(crate) fn position(&self, open: usize) -> u64 {
+        self.opens[open].position
+    }
+
+    pub(crate) fn set_position(&mut self, open: usize, position: u64) {
+        self.opens[open].position = position;
     }
 
     pub(crate) fn rights(&self, open: usize) -> u32 {
@@ -232,6 +264,7 @@ impl Volume {
         if !node.locks.is_empty() && ranges::hinders_reading(&node.locks, open, offset, most as u64) {
             return Err(Status::FILE_LOCK_CONFLICT);
         }
+        check_end(offset, most)?;
         if offset >= pages.end() && most > 0 {
             return Err(Status::END_OF_FILE);
         }
@@ -250,11 +283,11 @@ impl Volume {
         if !node.locks.is_empty() && ranges::hinders_writing(&node.locks, open, offset, data.len() as u64) {
             return Err(Status::FILE_LOCK_CONFLICT);
         }
-        let at_end = u64::MAX;
+        self.note_overwritten(open, offset, data.len());
         let index = self.opens[open].node;
         let node = &mut self.nodes[index];
         let pages = node.pages_mut().ok_or(Status::INVALID_DEVICE_REQUEST)?;
-        let offset = if offset == at_end { pages.end() } else { offset };
+        check_end(offset, data.len())?;
         pages.write(offset, data, &self.space)?;
         node.touch(moment.filetime);
         self.changed(open, moment);
@@ -265,7 +298,8 @@ impl Volume {
     /// more than R have been asked when it was opened.
     fn changed(&mut self, open: usize, moment: Moment) {
         let node = self.opens[open].node;
-        if self.nodes[node].opens.len() > 1 {
+        self.note_change_by(open, moment);
+        if self.nodes[node].opens.len() > 1 || self.held(open).state == caching::READ {
             let own = self.own(open);
             let _ = self.take_away(node, own, caching::NONE, moment);
         }
@@ -309,6 +343,9 @@ impl Volume {
     ) -> Result<(), Status> {
         self.need(open, right::WRITE_ATTRIBUTES)?;
         let node = self.node_mut(open);
+        if node.is_directory() && attributes & attribute::TEMPORARY != 0 {
+            return Err(Status::INVALID_PARAMETER);
+        }
         // MS-FSCC 2.4.7: -1 and -2 turn the automatic update of a time off and on; the time itself stays.
         let given = |time: u64| time != 0 && i64::try_from(time).is_ok();
         node.times.changed = moment.filetime;
@@ -326,6 +363,7 @@ impl Volume {
             let kind = node.attributes & attribute::DIRECTORY;
             node.attributes = plain(attributes & attribute::SETTABLE | kind);
         }
+        self.note_change_by(open, moment);
         Ok(())
     }
 
@@ -380,6 +418,9 @@ impl Volume {
         if index == self.root || self.is_below(parent, index) {
             return Err(Status::ACCESS_DENIED.into());
         }
+        if self.refuses_names(parent) {
+            return Err(Status::SHARING_VIOLATION.into());
+        }
         let key = names::folded(name);
         let there = self.nodes[parent]
             .entries()
@@ -401,11 +442,15 @@ impl Volume {
         if let Some(old) = there.filter(|old| *old != index) {
             self.unlink(old);
         }
+        let before = self.nodes[index].parent;
         self.detach(index);
         if let Some(entries) = self.nodes[parent].entries_mut() {
             entries.insert(key, index);
         }
         self.nodes[parent].touch(moment.filetime);
+        let by = self.opens[open].parent_lease;
+        self.note_change(before, true, by, moment);
+        self.note_change(parent, true, by, moment);
         let node = &mut self.nodes[index];
         node.name = (*name).into();
         node.parent = parent;
@@ -469,13 +514,28 @@ impl Volume {
             let parent = node.parent;
             self.unlink(index);
             self.nodes[parent].touch(moment.filetime);
+            self.note_change(parent, true, closed.parent_lease, moment);
         }
     }
 
     /// Closes everything of a connection, or of one session or tree of it.
     pub(crate) fn close_all(&mut self, moment: Moment, theirs: impl Fn(&Opener) -> bool) {
-        let found: Vec<usize> = self
-            .opens
+        for open in self.opens_of(theirs) {
+            self.close(open, moment);
+        }
+    }
+
+    /// The connection `from` of a session is gone, and `to` stands in for it: breaks that were not answered yet are told there
+    /// once more (MS-SMB2 3.3.4.6, 3.3.4.7).
+    pub(crate) fn hand_over(&mut self, session: u64, from: ConnectionId, to: ConnectionId) {
+        for index in self.opens_of(|opener| (opener.session, opener.connection) == (session, from)) {
+            self.opens[index].connection = to;
+            self.tell_again(index, from, to);
+        }
+    }
+
+    fn opens_of(&self, theirs: impl Fn(&Opener) -> bool) -> Vec<usize> {
+        self.opens
             .iter()
             .filter(|(_, open)| {
                 theirs(&Opener {
@@ -485,11 +545,17 @@ impl Volume {
                 })
             })
             .map(|(index, _)| index)
-            .collect();
-        for open in found {
-            self.close(open, moment);
-        }
+            .collect()
     }
+}
+
+/// Offsets are signed numbers of 64 bits to the file system (MS-FSA 2.1.5.3, 2.1.5.4).
+fn check_end(offset: u64, bytes: usize) -> Result<(), Status> {
+    let end = offset.checked_add(bytes as u64);
+    if end.is_none_or(|end| i64::try_from(end).is_err()) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    Ok(())
 }
 
 /// A file without any attribute has the one that says so (MS-FSCC 2.6).

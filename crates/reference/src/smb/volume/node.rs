@@ -1,6 +1,7 @@
 //! A file or a directory, and what is known of it.
 
 use super::names::Key;
+use super::watching::Changes;
 use super::{Lock, Waiter};
 use crate::pages::Pages;
 use std::collections::BTreeMap;
@@ -11,6 +12,9 @@ pub(crate) mod attribute {
     pub(crate) const DIRECTORY: u32 = 0x10;
     pub(crate) const ARCHIVE: u32 = 0x20;
     pub(crate) const NORMAL: u32 = 0x80;
+    pub(crate) const TEMPORARY: u32 = 0x100;
+    /// Volume, device, and bits without a meaning.
+    pub(crate) const UNKNOWN: u32 = 0xffff_8048;
     /// Read only, hidden, system, archive: what a client may set.
     pub(crate) const SETTABLE: u32 = 0x27;
 }
@@ -63,7 +67,9 @@ pub(crate) struct Node {
     pub(crate) opens: Vec<usize>,
     pub(crate) locks: Vec<Lock>,
     pub(crate) delete_pending: bool,
-    /// Requests to be tried again when a hold or a lock on it goes.
+    /// Of a directory.
+    pub(crate) changes: Changes,
+    /// Requests to be tried again when a hold or a lock on it goes, or something in it changes.
     pub(crate) waiters: Vec<Waiter>,
 }
 
@@ -101,6 +107,7 @@ impl Node {
             opens: Vec::new(),
             locks: Vec::new(),
             delete_pending: false,
+            changes: Changes::default(),
             waiters: Vec::new(),
         }
     }

@@ -14,6 +14,10 @@ mod option {
     pub(super) const DIRECTORY: u32 = 0x0000_0001;
     pub(super) const NO_DIRECTORY: u32 = 0x0000_0040;
     pub(super) const DELETE_ON_CLOSE: u32 = 0x0000_1000;
+    /// Bits without a meaning.
+    pub(super) const UNKNOWN: u32 = 0xff00_0000;
+    /// Connecting a tree, opening by number, reserving an oplock filter (MS-SMB2 3.3.5.9).
+    pub(super) const NOT_SUPPORTED: u32 = 0x0010_2080;
 }
 
 mod disposition {
@@ -44,7 +48,10 @@ pub(crate) enum Asked {
     Lease {
         name: LeaseName,
         state: u8,
-        second_form: bool,
+        /// Of the second form alone.
+        epoch: Option<u16>,
+        /// Also where it is a directory that is opened.
+        of_directories: bool,
     },
 }
 
@@ -58,6 +65,8 @@ pub(crate) struct Want<'a> {
     pub(crate) options: u32,
     pub(crate) attributes: u32,
     pub(crate) asked: Asked,
+    /// The lease of the directory, which the opener has.
+    pub(crate) parent: Option<LeaseName>,
 }
 
 /// What it got.
@@ -103,7 +112,24 @@ fn shares_needed(access: u32) -> u32 {
     needed
 }
 
+impl Open {
+    /// Whether another open with these rights and this sharing can't be beside this one (MS-FSA 2.1.5.1.2.2).
+    pub(super) fn conflicts(&self, access: u32, share: u32) -> bool {
+        let (needed, theirs) = (shares_needed(access), shares_needed(self.access));
+        needed != 0 && theirs != 0 && (needed & !self.share != 0 || theirs & !share != 0)
+    }
+}
+
 impl Volume {
+    /// Whether a name can't be put into a directory, since somebody has that open: whoever renames opens the directory
+    /// for writing, and shares no more than reading and writing (MS-FSA 2.1.5.15.11).
+    pub(super) fn refuses_names(&self, directory: usize) -> bool {
+        let opens = &self.nodes[directory].opens;
+        let conflicts =
+            |open: &usize| self.opens[*open].conflicts(right::WRITE_DATA, SHARE_READ | SHARE_WRITE);
+        opens.iter().any(conflicts)
+    }
+
     /// Opens or makes what is wanted. May have to wait until others have given up what they cache; `waiter` is tried
     /// again then.
     pub(crate) fn open(
@@ -121,21 +147,31 @@ impl Volume {
             return Err(Status::ACCESS_DENIED.into());
         }
         let both_kinds = option::DIRECTORY | option::NO_DIRECTORY;
-        if want.disposition > disposition::LAST || want.options & both_kinds == both_kinds {
+        let unknown = want.options & option::UNKNOWN != 0 || want.attributes & attribute::UNKNOWN != 0;
+        if unknown || want.disposition > disposition::LAST || want.options & both_kinds == both_kinds {
             return Err(Status::INVALID_PARAMETER.into());
+        }
+        if want.options & option::NOT_SUPPORTED != 0 {
+            return Err(Status::NOT_SUPPORTED.into());
         }
         if want.options & option::DELETE_ON_CLOSE != 0 && want.access & right::DELETE == 0 {
             return Err(Status::INVALID_PARAMETER.into());
         }
         let parts = names::parts(want.path)?;
         let (node, action) = match parts.split_last() {
-            None => self.open_there(self.root, &want, moment, waiter)?,
+            None => self
+                .open_there(self.root, &want, moment, waiter)?
+                .ok_or(Status::OBJECT_NAME_NOT_FOUND)?,
             Some((name, directories)) => {
                 let parent = self.directory_of(directories)?;
                 let key = names::folded(name);
                 let entries = self.nodes[parent].entries();
-                match entries.and_then(|entries| entries.get(&key)).copied() {
+                let there = match entries.and_then(|entries| entries.get(&key)).copied() {
                     Some(node) => self.open_there(node, &want, moment, waiter)?,
+                    None => None,
+                };
+                match there {
+                    Some(found) => found,
                     None => self.make(parent, name, &want, moment)?,
                 }
             }
@@ -159,13 +195,14 @@ impl Volume {
         }
     }
 
+    /// None: it went with the last open of somebody whose connection was lost, and who had wanted it removed.
     fn open_there(
         &mut self,
         node: usize,
         want: &Want<'_>,
         moment: Moment,
         waiter: Waiter,
-    ) -> Result<(usize, u32), Stop> {
+    ) -> Result<Option<(usize, u32)>, Stop> {
         let overwrites = disposition::overwrites(want.disposition);
         self.check_kind(node, want, overwrites)?;
         self.check_lease(want, Some(node))?;
@@ -174,6 +211,10 @@ impl Volume {
             _ => Own::Nobody,
         };
         let implied = if overwrites { right::WRITE_DATA } else { 0 };
+        self.close_in_the_way(node, own, (want.access | implied, overwrites), want.share, moment);
+        if !self.nodes.contains(node) {
+            return Ok(None);
+        }
         self.check_sharing(node, want.access | implied, want.share, own, moment, waiter)?;
         if want.access & !right::QUIET != 0 || overwrites {
             let keep = if overwrites {
@@ -186,7 +227,7 @@ impl Volume {
             }
         }
         if !overwrites {
-            return Ok((node, action::OPENED));
+            return Ok(Some((node, action::OPENED)));
         }
         let space = self.space.clone();
         let file = &mut self.nodes[node];
@@ -195,15 +236,17 @@ impl Volume {
         }
         file.attributes = plain(want.attributes & attribute::SETTABLE | attribute::ARCHIVE);
         file.touch(moment.filetime);
+        let parent = file.parent;
+        self.note_change(parent, false, want.parent, moment);
         let superseded = want.disposition == disposition::SUPERSEDE;
-        Ok((
+        Ok(Some((
             node,
             if superseded {
                 action::SUPERSEDED
             } else {
                 action::OVERWRITTEN
             },
-        ))
+        )))
     }
 
     fn check_kind(&self, node: usize, want: &Want<'_>, overwrites: bool) -> Result<(), Status> {
@@ -243,15 +286,9 @@ impl Volume {
         moment: Moment,
         waiter: Waiter,
     ) -> Result<(), Stop> {
-        let needed = shares_needed(access);
-        if needed == 0 {
-            return Ok(());
-        }
         for index in 0..self.nodes[node].opens.len() {
             let open = self.nodes[node].opens[index];
-            let other = &self.opens[open];
-            let theirs = shares_needed(other.access);
-            if theirs == 0 || (needed & !other.share == 0 && theirs & !share == 0) {
+            if !self.opens[open].conflicts(access, share) {
                 continue;
             }
             let all_but_handle = caching::READ | caching::WRITE;
@@ -293,6 +330,7 @@ impl Volume {
             entries.insert(names::folded(name), index);
         }
         self.nodes[parent].touch(moment.filetime);
+        self.note_change(parent, true, want.parent, moment);
         Ok((index, action::CREATED))
     }
 
@@ -310,30 +348,43 @@ impl Volume {
             is_for_attributes: want.access & !right::QUIET == 0,
             delete_on_close: want.options & option::DELETE_ON_CLOSE != 0,
             hold: Hold::None,
+            parent_lease: want.parent,
             cursor: Cursor::default(),
+            told_changes: None,
+            kept: None,
+            channel_sequence: 0,
+            position: 0,
+            locked: Vec::new(),
         });
         self.nodes[node].opens.push(open);
-        let mut lease = None;
-        if !self.nodes[node].is_directory() {
-            match want.asked {
-                Asked::Nothing => {}
-                Asked::Oplock(state) => self.grant_oplock(open, state),
-                Asked::Lease {
-                    name,
-                    state,
-                    second_form,
-                } => lease = Some(self.grant_lease(open, name, state, second_form)),
-            }
+        let is_directory = self.nodes[node].is_directory();
+        match want.asked {
+            Asked::Oplock(state) if !is_directory => self.grant_oplock(open, state),
+            Asked::Lease {
+                name,
+                state,
+                epoch,
+                of_directories,
+            } if of_directories || !is_directory => self.grant_lease(open, name, state, epoch),
+            _ => {}
         }
+        Opened {
+            action,
+            ..self.opened(open)
+        }
+    }
+
+    /// What an open is told of itself.
+    pub(super) fn opened(&self, open: usize) -> Opened {
         let state = match self.opens[open].hold {
             Hold::Oplock(held) => held.state,
             _ => caching::NONE,
         };
         Opened {
-            file: (open, serial),
-            action,
+            file: (open, self.opens[open].serial),
+            action: action::OPENED,
             state,
-            lease,
+            lease: self.granted(open),
             facts: self.facts(open),
         }
     }

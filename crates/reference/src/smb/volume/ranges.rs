@@ -15,20 +15,22 @@ pub(crate) struct Lock {
 
 impl Lock {
     fn overlaps(&self, offset: u64, bytes: u64) -> bool {
-        // As sums in 128 bits: a range may end at 2^64.
+        // As sums in 128 bits: a range may end at 2^64. A range without a byte overlaps those that it lies within.
         let end = |offset: u64, bytes: u64| u128::from(offset) + u128::from(bytes);
-        bytes > 0
-            && self.bytes > 0
-            && u128::from(self.offset) < end(offset, bytes)
-            && u128::from(offset) < end(self.offset, self.bytes)
+        u128::from(self.offset) < end(offset, bytes) && u128::from(offset) < end(self.offset, self.bytes)
     }
+}
+
+/// Whether a lock and a request have a byte in common.
+fn touches(lock: &Lock, offset: u64, bytes: u64) -> bool {
+    bytes > 0 && lock.bytes > 0 && lock.overlaps(offset, bytes)
 }
 
 /// Whether somebody else's lock, if it is exclusive, forbids to read a range.
 pub(super) fn hinders_reading(locks: &[Lock], open: usize, offset: u64, bytes: u64) -> bool {
     locks
         .iter()
-        .any(|lock| lock.exclusive && lock.open != open && lock.overlaps(offset, bytes))
+        .any(|lock| lock.exclusive && lock.open != open && touches(lock, offset, bytes))
 }
 
 /// Whether a lock forbids to write a range: somebody else's, or a shared one of one's own.
@@ -36,10 +38,44 @@ pub(super) fn hinders_writing(locks: &[Lock], open: usize, offset: u64, bytes: u
     let forbids = |lock: &Lock| lock.open != open || !lock.exclusive;
     locks
         .iter()
-        .any(|lock| forbids(lock) && lock.overlaps(offset, bytes))
+        .any(|lock| forbids(lock) && touches(lock, offset, bytes))
+}
+
+/// By what a client says that it repeats a request to lock (MS-SMB2 2.2.26): a number in one of 64 places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LockSequence {
+    place: u32,
+    number: u32,
+}
+
+impl LockSequence {
+    const PLACES: u32 = 64;
+
+    /// None where the field says nothing.
+    pub(crate) fn of(field: u32) -> Option<Self> {
+        let (place, number) = (field >> 4, field & 0xf);
+        (1..=Self::PLACES)
+            .contains(&place)
+            .then_some(Self { place, number })
+    }
 }
 
 impl Volume {
+    /// Whether that request was carried out before. If not, its place is free until it is.
+    pub(crate) fn is_repeated(&mut self, open: usize, sequence: LockSequence) -> bool {
+        let locked = &mut self.opens[open].locked;
+        let is_repeated = locked.contains(&sequence);
+        if !is_repeated {
+            locked.retain(|known| known.place != sequence.place);
+        }
+        is_repeated
+    }
+
+    /// It was carried out.
+    pub(crate) fn note_locked(&mut self, open: usize, sequence: LockSequence) {
+        self.opens[open].locked.push(sequence);
+    }
+
     /// Locks a range; whoever may wait is tried again when a lock goes.
     pub(crate) fn lock(&mut self, lock: Lock, waits: Option<Waiter>, moment: Moment) -> Result<(), Stop> {
         let index = self.opens[lock.open].node;
@@ -47,9 +83,13 @@ impl Volume {
         if node.is_directory() {
             return Err(Status::INVALID_DEVICE_REQUEST.into());
         }
+        if lock.bytes > 0 && lock.offset.checked_add(lock.bytes - 1).is_none() {
+            return Err(Status::INVALID_LOCK_RANGE.into());
+        }
         let hinders = |other: &Lock| {
-            let both_shared = !lock.exclusive && !other.exclusive;
-            !both_shared && other.overlaps(lock.offset, lock.bytes)
+            // Beside a shared lock there may be others, and beside one's own exclusive one a shared one.
+            let suits = !lock.exclusive && (!other.exclusive || other.open == lock.open);
+            !suits && other.overlaps(lock.offset, lock.bytes)
         };
         if node.locks.iter().any(hinders) {
             return Err(match waits {
@@ -59,19 +99,23 @@ impl Volume {
         }
         self.nodes[index].locks.push(lock);
         // Whoever caches would not see the lock.
-        if self.nodes[index].opens.len() > 1 {
+        if self.nodes[index].opens.len() > 1 || self.held(lock.open).state == caching::READ {
             let own = self.own(lock.open);
             let _ = self.take_away(index, own, caching::NONE, moment);
         }
         Ok(())
     }
 
-    /// Releases just the range that was locked.
+    /// Releases just the range that was locked; of several such locks an exclusive one first.
     pub(crate) fn unlock(&mut self, open: usize, offset: u64, bytes: u64) -> Result<(), Status> {
         let index = self.opens[open].node;
         let locks = &mut self.nodes[index].locks;
         let is_it = |lock: &Lock| (lock.open, lock.offset, lock.bytes) == (open, offset, bytes);
-        let place = locks.iter().position(is_it).ok_or(Status::RANGE_NOT_LOCKED)?;
+        let place = locks
+            .iter()
+            .position(|lock| is_it(lock) && lock.exclusive)
+            .or_else(|| locks.iter().position(is_it))
+            .ok_or(Status::RANGE_NOT_LOCKED)?;
         locks.remove(place);
         self.wake(index);
         Ok(())
@@ -95,7 +139,9 @@ mod tests {
             (0, 11, true),
             (14, 1, true),
             (15, 1, false),
-            (12, 0, false),
+            (12, 0, true),
+            (10, 0, false),
+            (15, 0, false),
             (0, u64::MAX, true),
             (u64::MAX, u64::MAX, false),
         ] {

@@ -69,8 +69,8 @@ fn read_settings(draft: &mut Draft<'_>, settings: PathId) {
 fn read_drawing(draft: &mut Draft<'_>, drawing: PathId, pieces: u32) {
     let slot = draft.open(drawing, Intent::Read);
     if pieces > PIECES[2] {
-        // What kind of drawing it is: something small near its beginning. The shortest is known by its name.
-        draft.read(slot, Place::Seek, None);
+        // What kind of drawing it is: something small at its beginning. The shortest is known by its name.
+        draft.read(slot, Place::At(0), None);
     }
     draft.read(slot, Place::At(0), PIECE_BYTES);
     for _ in 1..pieces {

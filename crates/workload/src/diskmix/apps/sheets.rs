@@ -9,6 +9,8 @@ use crate::{Intent, PathId};
 /// derived from the pages that passed the client's cache.
 const LONG_READS: [u32; 2] = [60, 83];
 const RECORD_BYTES: u32 = 2048;
+/// The header of a workbook, and all that is written in place at once.
+const PAGE_BYTES: u32 = 4096;
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     draft.space(3);
@@ -26,7 +28,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
         draft.burst(slot, Burst::reads(6, 4).and_asks(4));
         draft.close(slot);
         let slot = draft.open(document, Intent::Edit);
-        draft.write(slot, Place::At(0), 4096);
+        draft.write(slot, Place::At(0), PAGE_BYTES);
         draft.write(slot, Place::Next, RECORD_BYTES);
         draft.close(slot);
     }
@@ -58,12 +60,15 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     let slot = draft.make(temporary);
     draft.fill(slot, &SHEETS[target * 3 + save]);
     draft.burst(slot, Burst::writes(20, 6).and_asks(4));
-    // Not every save is one that the program wants to be sure of.
+    // Not every save is one that the program wants to be sure of. The header goes to the disk by itself: of the writes
+    // at 0 in the table four are not the first of their handle nor the last of a save, and eight single pages passed
+    // the cache in capture 4, four of them just before a flush.
     if save > 0 {
         draft.ask_times(slot, 1);
+        draft.write(slot, Place::At(0), PAGE_BYTES);
         draft.flush(slot);
     }
-    draft.write(slot, Place::At(0), 4096);
+    draft.write(slot, Place::At(0), PAGE_BYTES);
     draft.set_times(slot, 2);
     draft.close(slot);
     if save > 0 {

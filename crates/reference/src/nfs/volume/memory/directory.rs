@@ -1,12 +1,9 @@
 //! The names in a directory, in the order in which they were made. A name keeps its cookie for as long as it is there, so
 //! that a listing that goes on after others have come and gone neither repeats nor leaves out a name that stays.
 
+use crate::nfs::volume::files::PARENT_COOKIE;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// Cookies of `.` and `..`.
-pub(crate) const OWN_COOKIE: u64 = 1;
-pub(crate) const PARENT_COOKIE: u64 = 2;
 
 /// A directory.
 #[derive(Debug)]

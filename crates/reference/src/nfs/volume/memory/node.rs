@@ -58,7 +58,7 @@ impl Node {
         (self.modified, self.changed) = (now, now);
     }
 
-    pub(crate) fn attributes(&self, file_system: u32) -> Attributes3 {
+    pub(crate) fn attributes(&self) -> Attributes3 {
         let (kind, bytes, device) = match &self.body {
             Body::File(contents) => (REGULAR, contents.end(), (0, 0)),
             Body::Directory(_) => (DIRECTORY, BLOCK_BYTES, (0, 0)),
@@ -74,8 +74,8 @@ impl Node {
             bytes,
             used_bytes: bytes.next_multiple_of(BLOCK_BYTES),
             device,
-            // 0 would be taken for none by some.
-            file_system: u64::from(file_system) + 1,
+            // The export knows it.
+            file_system: 0,
             file_id: self.serial,
             accessed: self.accessed,
             modified: self.modified,

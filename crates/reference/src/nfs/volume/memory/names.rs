@@ -3,33 +3,15 @@
 use super::contents::Contents;
 use super::directory::Directory;
 use super::node::Body;
-use super::{Caller, Refused, Volume, NODE_BYTES};
+use super::{Caller, Made, Memory, Refused, NODE_BYTES};
+use crate::nfs::volume::files::{check_name, MOST_LINKS, MOST_NAME_BYTES};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{How, SetAttributes};
 
-/// As of any file system of Linux.
-const MOST_NAME_BYTES: u32 = 255;
 const FILE_MODE: u32 = 0o644;
-const MOST_LINKS: u32 = 32_000;
 
-/// What shall be made.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Made<'a> {
-    Directory,
-    SymbolicLink(&'a [u8]),
-    Special(u32, (u32, u32)),
-}
-
-impl Volume {
-    pub(crate) fn most_links() -> u32 {
-        MOST_LINKS
-    }
-
-    pub(crate) fn most_name_bytes() -> u32 {
-        MOST_NAME_BYTES
-    }
-
-    pub(crate) fn directory(&self, slot: usize) -> Result<&Directory, Refused> {
+impl Memory {
+    pub(super) fn directory(&self, slot: usize) -> Result<&Directory, Refused> {
         match &self.nodes[slot].body {
             Body::Directory(directory) => Ok(directory),
             _ => Err(Status::NotDir.into()),
@@ -43,7 +25,7 @@ impl Volume {
         }
     }
 
-    pub(crate) fn look_up(&self, at: usize, name: &[u8]) -> Result<usize, Refused> {
+    pub(super) fn find_name(&self, at: usize, name: &[u8]) -> Result<usize, Refused> {
         let directory = self.directory(at)?;
         match name {
             b"." => Ok(at),
@@ -55,15 +37,15 @@ impl Volume {
 
     /// That a name can be given in a directory, and is not.
     fn need_free(&self, at: usize, name: &[u8]) -> Result<(), Refused> {
-        match self.look_up(at, name) {
+        match self.find_name(at, name) {
             Ok(_) => Err(Status::Exist.into()),
-            Err(Refused(Status::NoEnt)) => check(name),
+            Err(Refused(Status::NoEnt)) => check_name(name),
             Err(other) => Err(other),
         }
     }
 
     /// Makes a file, or finds the one that is there, as `how` says.
-    pub(crate) fn create(
+    pub(super) fn create_file(
         &mut self,
         at: usize,
         name: &[u8],
@@ -73,13 +55,13 @@ impl Volume {
         match (self.need_free(at, name), how) {
             (Ok(()), _) => {}
             (Err(Refused(Status::Exist)), How::Unchecked(set)) => {
-                let slot = self.look_up(at, name)?;
+                let slot = self.find_name(at, name)?;
                 if self.nodes[slot].is_directory() {
                     return Err(Status::Exist.into());
                 }
                 if set.bytes.is_some() {
                     let bytes = set.bytes;
-                    self.set(
+                    self.set_attributes(
                         slot,
                         &SetAttributes {
                             bytes,
@@ -90,7 +72,7 @@ impl Volume {
                 return Ok(slot);
             }
             (Err(Refused(Status::Exist)), How::Exclusive(verifier)) => {
-                let slot = self.look_up(at, name)?;
+                let slot = self.find_name(at, name)?;
                 let is_same = self.nodes[slot].verifier == Some(*verifier);
                 return is_same.then_some(slot).ok_or_else(|| Status::Exist.into());
             }
@@ -108,7 +90,7 @@ impl Volume {
     }
 
     /// Makes anything but a file.
-    pub(crate) fn make(
+    pub(super) fn make_other(
         &mut self,
         at: usize,
         name: &[u8],
@@ -139,7 +121,7 @@ impl Volume {
         self.space.take(NODE_BYTES)?;
         let is_directory = matches!(body, Body::Directory(_));
         let slot = self.add_node(body, mode, caller);
-        if let Err(refused) = self.set(slot, set) {
+        if let Err(refused) = self.set_attributes(slot, set) {
             self.nodes.remove(slot);
             self.space.give(NODE_BYTES);
             return Err(refused);
@@ -156,11 +138,11 @@ impl Volume {
     }
 
     /// What REMOVE does, and RMDIR where `directory`.
-    pub(crate) fn remove(&mut self, at: usize, name: &[u8], directory: bool) -> Result<(), Refused> {
+    pub(super) fn remove_name(&mut self, at: usize, name: &[u8], directory: bool) -> Result<(), Refused> {
         if matches!(name, b"." | b"..") {
             return Err(Status::Inval.into());
         }
-        let slot = self.look_up(at, name)?;
+        let slot = self.find_name(at, name)?;
         match (&self.nodes[slot].body, directory) {
             (Body::Directory(_), false) => return Err(Status::IsDir.into()),
             (Body::Directory(names), true) if !names.is_empty() => return Err(Status::NotEmpty.into()),
@@ -194,7 +176,7 @@ impl Volume {
         Ok(())
     }
 
-    pub(crate) fn rename(
+    pub(super) fn change_name(
         &mut self,
         from_at: usize,
         from: &[u8],
@@ -204,19 +186,19 @@ impl Volume {
         if [from, to].iter().any(|name| matches!(*name, b"." | b"..")) {
             return Err(Status::Inval.into());
         }
-        let slot = self.look_up(from_at, from)?;
+        let slot = self.find_name(from_at, from)?;
         let is_directory = self.nodes[slot].is_directory();
         if is_directory && self.is_below(to_at, slot) {
             return Err(Status::Inval.into());
         }
-        match self.look_up(to_at, to) {
+        match self.find_name(to_at, to) {
             Ok(there) if there == slot => return Ok(()),
             Ok(there) => match (is_directory, self.nodes[there].is_directory()) {
                 (true, false) => return Err(Status::NotDir.into()),
                 (false, true) => return Err(Status::IsDir.into()),
-                _ => self.remove(to_at, to, is_directory)?,
+                _ => self.remove_name(to_at, to, is_directory)?,
             },
-            Err(Refused(Status::NoEnt)) => check(to)?,
+            Err(Refused(Status::NoEnt)) => check_name(to)?,
             Err(other) => return Err(other),
         }
         self.directory_mut(from_at)?.remove(from);
@@ -247,7 +229,7 @@ impl Volume {
         true
     }
 
-    pub(crate) fn link(&mut self, slot: usize, at: usize, name: &[u8]) -> Result<(), Refused> {
+    pub(super) fn add_name(&mut self, slot: usize, at: usize, name: &[u8]) -> Result<(), Refused> {
         self.need_free(at, name)?;
         let node = &self.nodes[slot];
         if node.is_directory() {
@@ -264,13 +246,5 @@ impl Volume {
         node.links += 1;
         node.changed = now;
         Ok(())
-    }
-}
-
-/// That a name can be given.
-fn check(name: &[u8]) -> Result<(), Refused> {
-    match name.is_empty() || name.contains(&b'/') || name.contains(&0) {
-        true => Err(Status::Inval.into()),
-        false => Ok(()),
     }
 }

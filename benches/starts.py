@@ -1,0 +1,133 @@
+"""How far apart the nodes of a testbed start, by the server's own log: `python -m benches.starts`.
+
+Each node has a client whose operations are far apart, so that CPU time is not the cause, and a clock of its own. Apache
+writes the microsecond at which each request came, by one clock, so the error of ours is in it. Not for what a node says
+of its own start: that is in every record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import secrets
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benches.fleet_generator import NO_SECRETS
+from benches.mixes import document, http_target
+from serverdyno.fleet.clock import ClockOffset
+from serverdyno.fleet.membership import fleet_at
+from serverdyno.plan.model import MAX_RATE_PER_S, GeneratorPlan
+from serverdyno.plan.testbed import Subnet, Testbed
+from serverdyno.servers.apache import Apache, ApacheSettings
+from serverdyno.servers.documents import document_root
+from serverdyno.servers.running import started
+from serverdyno.servers.web import ACCESS_LOG
+from serverdyno.testbed.standing import standing
+
+OFFSETS_S = (0.0, 7200.05, 36000.1, -3599.85)
+"""Hours, and 50 ms and more apart."""
+MIXES, LENGTH_S, THINK_S = 100, 0.4, 10.0
+LINE = re.compile(r"^(\S+) .* (\d+)$")
+
+
+class TimedApache(Apache):
+    """Apache, whose log says of each request at which microsecond it came."""
+
+    def configuration(self) -> dict[str, str]:
+        """With the time at the end of each line (mod_log_config)."""
+        return {
+            name: text.replace('%>s %b" common', '%>s %b %{begin:usec}t" common')
+            for name, text in super().configuration().items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Of one mix. `spread_ms`: from the first node's first request to that of each other one, by the server's log."""
+
+    spread_ms: tuple[float, ...]
+    own_late_ms: tuple[float, ...]
+    clocks: tuple[ClockOffset, ...]
+
+
+@contextmanager
+def serving(address: str, directory: Path) -> Iterator[TimedApache]:
+    """Apache on an address of this network."""
+    server = TimedApache(ApacheSettings(access_log=True), directory, document_root())
+    server.listen_on(address)
+    with started(server):
+        yield server
+
+
+def measured(mixes: int = MIXES) -> Iterator[Starts]:
+    """One mix after the other. Raises DynoError."""
+    subnet = Subnet(name="lan", hosts=len(OFFSETS_S), clock_offset_s=list(OFFSETS_S))
+    with standing(Testbed(subnets=[subnet])) as made:
+        directory = Path(tempfile.gettempdir()) / f"serverdyno-starts-{secrets.token_hex(4)}"
+        with serving(made.address, directory) as server:
+            access = server.access()
+            target = http_target(access.url, consent_token=access.consent_token)
+            told = NO_SECRETS | {"consent_token": access.consent_token}
+            with fleet_at(made.fleet.path, GeneratorPlan(), target, told) as fleet:
+                for number in range(mixes):
+                    before = len((server.directory / ACCESS_LOG).read_text().splitlines())
+                    shape = {"clients": len(OFFSETS_S), "length_s": LENGTH_S, "think_time_s": THINK_S}
+                    shape["max_rate_per_s"] = MAX_RATE_PER_S
+                    load = fleet.start(
+                        document(target, {"name": "webbench-static"}, {}, seed=number, **shape)
+                    )
+                    while not load.wait(1.0):
+                        pass
+                    load.result()
+                    server.requests_served()  # waits until the log is written
+                    lines = (server.directory / ACCESS_LOG).read_text().splitlines()[before:]
+                    late = [each.result["start_late_s"] or 0.0 for each in fleet.figures]
+                    yield Starts(
+                        spread(lines),
+                        tuple(1e3 * each for each in late),
+                        tuple(each.clock for each in fleet.figures),
+                    )
+
+
+def spread(lines: list[str]) -> tuple[float, ...]:
+    """From the first of all first requests to that of each host, ms."""
+    first: dict[str, int] = defaultdict(lambda: sys.maxsize)
+    for line in lines:
+        found = LINE.match(line)
+        assert found is not None, line
+        first[found[1]] = min(first[found[1]], int(found[2]))
+    earliest = min(first.values())
+    return tuple((at_us - earliest) / 1e3 for at_us in first.values())
+
+
+def main() -> None:
+    """Print the quantiles."""
+    parser = argparse.ArgumentParser(prog="python -m benches.starts", description=__doc__)
+    parser.add_argument("--mixes", type=int, default=MIXES)
+    found = [*measured(parser.parse_args().mixes)]
+    for name, values in {
+        "start of each node after the first one's, by the server's log, ms": [
+            each for mix in found for each in mix.spread_ms
+        ],
+        "spread of a mix (last node after the first), ms": [max(mix.spread_ms) for mix in found],
+        "first operation after the moment set, by the node's clock, ms": [
+            each for mix in found for each in mix.own_late_ms
+        ],
+        "error of the clocks, ms": [clock.error_ns / 1e6 for mix in found for clock in mix.clocks],
+    }.items():
+        p50, p90, p99 = np.percentile(values, [50, 90, 99])
+        print(
+            f"{name}: p50 {p50:.3f}, p90 {p90:.3f}, p99 {p99:.3f}, max {max(values):.3f}, n = {len(values)}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+//! What a client of the workload uses files by: a session with the client cache above it, or without. Not for: what they do.
+
+use dyno_files::{Cache, Call, Counted, FileClient, Files, Handle, Reply};
+use dyno_measure::Failure;
+use std::collections::BTreeMap;
+
+/// A session with or without the client cache.
+pub(crate) enum CachedClient<C> {
+    Uncached(Box<dyno_files::Uncached<Counted<C>>>),
+    Cached(Box<Cache<Counted<C>>>),
+}
+
+impl<C: FileClient> CachedClient<C> {
+    /// Requests so far, by the protocol's own names.
+    pub(crate) fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.counted().requests_by_name().into_iter().collect()
+    }
+
+    pub(super) fn counted(&self) -> &Counted<C> {
+        match self {
+            Self::Uncached(files) => files.client(),
+            Self::Cached(cache) => cache.client(),
+        }
+    }
+
+    /// Has the connection end as if it had been cut.
+    pub(super) fn cut(&mut self) {
+        if let Self::Uncached(files) = self {
+            files.client_mut().cut();
+        }
+    }
+}
+
+impl<C: FileClient> Files for CachedClient<C> {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Uncached(files) => files.connect().await,
+            Self::Cached(cache) => cache.connect().await,
+        }
+    }
+
+    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+        match self {
+            Self::Uncached(files) => files.call(call, data).await,
+            Self::Cached(cache) => cache.call(call, data).await,
+        }
+    }
+
+    async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
+        match self {
+            Self::Uncached(files) => files.read_into(handle, offset, into).await,
+            Self::Cached(cache) => cache.read_into(handle, offset, into).await,
+        }
+    }
+
+    async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
+        match self {
+            Self::Uncached(files) => files.idle_until(due_ns).await,
+            Self::Cached(cache) => cache.idle_until(due_ns).await,
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Uncached(files) => files.finish().await,
+            Self::Cached(cache) => cache.finish().await,
+        }
+    }
+}

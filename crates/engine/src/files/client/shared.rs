@@ -1,0 +1,223 @@
+//! Blocks whose versions are numbered: those that several clients write in turn, each under a lock, and those of a client
+//! that goes on over an outage of the server. Reading one holds it against the rules of its versions.
+//!
+//! What was acknowledged and flushed must stay. A write without an answer may have been done, half or not at all. What was
+//! acknowledged and not flushed may be lost together with the session, and is counted then.
+
+use super::{FilesClient, Moved};
+use crate::files::sessions::Sessions;
+use dyno_files::{Call, Files, Reply, Stability};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_workload::{write_block, Block, BlockFault, Slot, Versions};
+use std::collections::{HashMap, HashSet};
+
+/// A client that finds a range locked looks again after so long; after each further look it waits twice as long.
+const FIRST_LOOK_NS: u64 = 500_000;
+const LONGEST_LOOK_NS: u64 = 32_000_000;
+
+/// What a client knows of shared blocks, and the block in hand.
+#[derive(Debug, Default)]
+pub(super) struct SharedBlocks {
+    versions: Versions,
+    block: Vec<u8>,
+    /// The client flushes what it writes.
+    flushes: bool,
+    /// Writes of them had no answer.
+    doubtful: HashSet<Block>,
+    /// Written since the last flush: the number of the version that was flushed.
+    unflushed: HashMap<Block, u64>,
+    /// Those of a lost session.
+    at_risk: HashMap<Block, u64>,
+    read_back: ReadBack,
+}
+
+/// What the blocks were found to be after the mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ReadBack {
+    /// Blocks that were read.
+    pub blocks: u64,
+    /// Of them, those that were no version as a whole.
+    pub wrong: u64,
+    /// Those that were older than a version that had been acknowledged and flushed.
+    pub lost: u64,
+    /// Those that were older than a version that had been acknowledged and not flushed, in the mix too.
+    pub lost_unflushed: u64,
+}
+
+impl SharedBlocks {
+    pub(super) fn of_one_that_flushes() -> Self {
+        Self {
+            flushes: true,
+            ..Self::default()
+        }
+    }
+
+    /// The file was flushed: what was written before must stay.
+    pub(super) fn flushed(&mut self) {
+        self.unflushed.clear();
+    }
+
+    /// The session is lost.
+    pub(super) fn session_lost(&mut self) {
+        self.at_risk.extend(self.unflushed.drain());
+    }
+
+    pub(super) fn read_back(&self) -> ReadBack {
+        self.read_back
+    }
+
+    /// A write has ended. `before`: the newest version until then.
+    fn note_write(&mut self, block: Block, before: u64, done: bool) {
+        if !self.flushes {
+            return;
+        }
+        if done {
+            self.unflushed.entry(block).or_insert(before);
+            self.at_risk.remove(&block);
+            self.doubtful.remove(&block);
+        } else {
+            self.doubtful.insert(block);
+        }
+    }
+
+    /// Holds the block in hand against the rules.
+    fn check(&mut self, block: Block) -> Result<(), Fault> {
+        let fault = match self.versions.check(block, &self.block) {
+            Ok(_) => {
+                self.at_risk.remove(&block);
+                self.doubtful.remove(&block);
+                return Ok(());
+            }
+            Err(fault) => fault,
+        };
+        let at_risk = self.at_risk.remove(&block);
+        match (fault, at_risk) {
+            (BlockFault::Torn, _) if self.doubtful.contains(&block) => Ok(()),
+            (BlockFault::Stale, Some(flushed)) => {
+                let found = self.versions.put_back(block, &self.block);
+                if found.is_some_and(|version| version.number >= flushed) {
+                    self.read_back.lost_unflushed += 1;
+                    return Ok(());
+                }
+                Err(Fault::StaleContent)
+            }
+            (BlockFault::Torn, _) => Err(Fault::WrongContent),
+            (BlockFault::Stale, None) => Err(Fault::StaleContent),
+            (BlockFault::LostUpdate, _) => Err(Fault::LostUpdate),
+        }
+    }
+}
+
+impl<S: Sessions> FilesClient<S> {
+    /// Reads a whole block. Its content is always checked.
+    pub(super) async fn read_block(
+        &mut self,
+        slot: Slot,
+        block: Block,
+        bytes: u32,
+        moved: &mut Moved,
+    ) -> Result<(), Failure> {
+        let (handle, offset) = (self.handle(slot)?, block.offset);
+        let into = &mut self.shared.block;
+        into.clear();
+        let call = Call::Read {
+            handle,
+            offset,
+            bytes,
+        };
+        let mut copy = |piece: &[u8]| into.extend_from_slice(piece);
+        self.client.call(&call, &mut copy).await?;
+        let got = self.shared.block.len() as u64;
+        moved.read = got;
+        if got != u64::from(bytes) {
+            let expected = bytes.into();
+            return Err(Failure {
+                fault: Fault::WrongLength,
+                detail: Detail::Length { expected, got },
+            });
+        }
+        self.checked_bytes += got;
+        Ok(self.shared.check(block)?)
+    }
+
+    /// Reads a block after the mix. What is wrong with it is counted.
+    pub(super) async fn read_block_back(
+        &mut self,
+        slot: Slot,
+        block: Block,
+        bytes: u32,
+    ) -> Result<(), Failure> {
+        let read = self.read_block(slot, block, bytes, &mut Moved::default()).await;
+        let found = &mut self.shared.read_back;
+        found.blocks += 1;
+        match read {
+            Ok(()) => {}
+            Err(failure) => match failure.fault {
+                Fault::StaleContent | Fault::LostUpdate => found.lost += 1,
+                Fault::WrongContent | Fault::WrongLength => found.wrong += 1,
+                _ => {
+                    found.blocks -= 1;
+                    return Err(failure);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// Writes the version that follows the one that was read last. Where that fails, nobody knows which of the two
+    /// stands; both are right for whoever reads next.
+    pub(super) async fn write_block(
+        &mut self,
+        slot: Slot,
+        block: Block,
+        bytes: u32,
+        moved: &mut Moved,
+    ) -> Result<(), Failure> {
+        let (handle, offset) = (self.handle(slot)?, block.offset);
+        let SharedBlocks {
+            versions,
+            block: data,
+            ..
+        } = &mut self.shared;
+        let version = versions.next(block, self.ledger.client());
+        let before = versions.newest(block).unwrap_or_default();
+        write_block(data, block, version, bytes);
+        let call = Call::Write {
+            handle,
+            offset,
+            data,
+            stability: Stability::Unstable,
+        };
+        let reply = self.client.call(&call, &mut |_: &[u8]| {}).await;
+        let done = matches!(reply, Ok(Reply::Written { bytes: written }) if written == bytes);
+        self.shared.note_write(block, before, done);
+        reply?;
+        if !done {
+            return Err(Fault::WrongLength.into());
+        }
+        self.shared.versions.written(block, version);
+        moved.written = bytes.into();
+        Ok(())
+    }
+
+    /// Locks a range, looking again and again while somebody else has it, as applications do. Breaks are obeyed meanwhile.
+    pub(super) async fn lock_waiting(&mut self, slot: Slot, offset: u64, bytes: u64) -> Result<(), Failure> {
+        let handle = self.handle(slot)?;
+        let until_ns = monotonic_ns().saturating_add(self.timeout_ns);
+        let call = Call::Lock {
+            handle,
+            offset,
+            bytes,
+        };
+        let mut pause_ns = FIRST_LOOK_NS;
+        loop {
+            match self.client.call(&call, &mut |_: &[u8]| {}).await {
+                Err(failure) if failure.fault == Fault::LockConflict && monotonic_ns() < until_ns => {}
+                result => return result.map(|_| ()),
+            }
+            self.client.idle_until(monotonic_ns() + pause_ns).await?;
+            self.executor.set_deadline(until_ns);
+            pause_ns = (pause_ns * 2).min(LONGEST_LOOK_NS);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What is kept of directories under leases of theirs: how many names match a pattern, and what a look-up of a name in them
+//! has come to, also that it is not there. The first listing or look-up in a directory opens it and asks for a lease (reads
+//! and the handle). All that is kept of it goes with a break, and when something in it is changed here; the handle goes
+//! with a break, or when it was not used for as long as closes are put off.
+//!
+//! Not for: the entries of a listing one by one: a look-up is answered from an earlier look-up of that name alone.
+
+use super::names::Names;
+use super::pages::FileId;
+use super::tables::{folded, Deferred, File, Tables};
+use super::{Cache, Trouble};
+use crate::call::{Access, Ask, Caching, Call, Disposition, Info, LeaseKey, Open, Reply};
+use crate::client::FileClient;
+
+/// A leased directory that the server is asked about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    lease: LeaseKey,
+    changes: u64,
+}
+
+/// The directory that a path lies in; None of the share's root.
+fn parent_of(path: &str) -> Option<&str> {
+    match path.rsplit_once('/') {
+        Some((directory, _)) => Some(directory),
+        None => (!path.is_empty()).then_some(""),
+    }
+}
+
+impl Tables {
+    /// The directory of that path, where it is leased.
+    pub(super) fn directory_at(&self, key: &str) -> Option<FileId> {
+        self.directories.get(key).copied()
+    }
+
+    /// What is kept of a directory.
+    pub(super) fn names(&self, id: FileId) -> Option<&Names> {
+        self.file(id).names.as_deref()
+    }
+
+    pub(super) fn names_mut(&mut self, id: FileId) -> Option<&mut Names> {
+        self.file_mut(id).names.as_deref_mut()
+    }
+
+    /// What a path stands for was changed here: nothing that is kept of its directory counts any more.
+    pub(super) fn forget_name(&mut self, key: &str) {
+        let directory = parent_of(key).and_then(|parent| self.directory_at(parent));
+        if let Some(names) = directory.and_then(|id| self.names_mut(id)) {
+            names.forget();
+        }
+    }
+
+    /// The same of a file.
+    pub(super) fn forget_name_of(&mut self, id: FileId) {
+        if !self.directories.is_empty() {
+            let key = std::mem::take(&mut self.file_mut(id).key);
+            self.forget_name(&key);
+            self.file_mut(id).key = key;
+        }
+    }
+
+    /// A handle whose close is put off was used again.
+    pub(super) fn use_deferred(&mut self, id: FileId, now_ns: u64) {
+        let wires = &self.file(id).wires;
+        let is_it = |deferred: &Deferred| wires.contains(&deferred.wire);
+        if let Some(place) = self.deferred.iter().position(is_it) {
+            let deferred = self.deferred.remove(place);
+            self.deferred.push(Deferred {
+                since_ns: now_ns,
+                ..deferred
+            });
+        }
+    }
+}
+
+impl<C: FileClient> Cache<C> {
+    /// Whether directories are leased here at all.
+    pub(super) fn leases_directories(&self) -> bool {
+        let wanted = self.options.lease_directories && self.options.policy.leases();
+        wanted && self.options.most_deferred > 0 && self.client.leases_directories()
+    }
+
+    /// Lists a directory, or answers from what is kept of it.
+    pub(super) async fn find(&mut self, directory: &str, pattern: &str) -> Result<Reply, Trouble> {
+        let call = Call::Find { directory, pattern };
+        let Some(id) = self.lease_directory(directory).await? else {
+            return self.ask(&call).await;
+        };
+        let asked = self.asked_of(id);
+        if let Some(entries) = self.tables.names(id).and_then(|names| names.listing(pattern)) {
+            self.counts.listings_kept += 1;
+            return Ok(Reply::Found { entries });
+        }
+        let reply = self.ask(&call).await?;
+        if let (Some(names), Reply::Found { entries }) = (self.still_held(asked), reply) {
+            names.keep_listing(pattern, entries);
+        }
+        Ok(reply)
+    }
+
+    /// Looks a path up in a directory, or answers from what is kept of that.
+    pub(super) async fn look_up(&mut self, path: &str) -> Result<Reply, Trouble> {
+        let key = folded(path);
+        let directory = parent_of(path);
+        let id = match directory {
+            Some(directory) => self.lease_directory(directory).await?,
+            None => None,
+        };
+        let asked = id.and_then(|id| self.asked_of(id));
+        if let Some(known) = self.known(&key) {
+            self.counts.look_ups_kept += 1;
+            return Ok(self.as_written(known.map_or(Reply::NotThere, Reply::Info), &key));
+        }
+        let reply = self.ask(&Call::QueryPath { path }).await?;
+        self.learn_name(asked, &key, reply);
+        Ok(self.as_written(reply, &key))
+    }
+
+    /// What the last look-up of a path has come to, where the server would have told of a change since.
+    fn known(&self, key: &str) -> Option<Option<Info>> {
+        let id = self.tables.directory_at(parent_of(key)?)?;
+        self.tables.names(id)?.look_up(key)
+    }
+
+    /// Whether a path is surely not there.
+    pub(super) fn is_known_absent(&self, key: &str) -> bool {
+        self.leases_directories() && self.known(key) == Some(None)
+    }
+
+    /// The leased directory that a path lies in, before the server is asked about that path.
+    pub(super) fn asked_in_parent_of(&self, key: &str) -> Option<Asked> {
+        let id = self.tables.directory_at(parent_of(key)?)?;
+        self.asked_of(id)
+    }
+
+    /// Keeps what a path has turned out to be.
+    pub(super) fn learn_name(&mut self, asked: Option<Asked>, key: &str, reply: Reply) {
+        let known = match reply {
+            Reply::Info(info) => Some(info),
+            Reply::NotThere => None,
+            _ => return,
+        };
+        if let Some(names) = self.still_held(asked) {
+            names.keep_look_up(key, known);
+        }
+    }
+
+    fn asked_of(&self, id: FileId) -> Option<Asked> {
+        let changes = self.tables.names(id)?.changes();
+        let lease = self.tables.file(id).lease?;
+        Some(Asked { lease, changes })
+    }
+
+    /// What is kept of a directory, if its lease has stood and nothing was changed here since the server was asked.
+    fn still_held(&mut self, asked: Option<Asked>) -> Option<&mut Names> {
+        let asked = asked?;
+        let id = self.tables.file_of_lease(asked.lease)?;
+        let names = self.tables.names_mut(id)?;
+        (names.changes() == asked.changes).then_some(names)
+    }
+
+    /// The directory of that path under a lease, which it is asked for where there is none. None: the server gives none.
+    async fn lease_directory(&mut self, path: &str) -> Result<Option<FileId>, Trouble> {
+        if !self.leases_directories() {
+            return Ok(None);
+        }
+        let key = folded(path);
+        if let Some(id) = self.tables.directory_at(&key) {
+            self.tables.use_deferred(id, (self.now)());
+            return Ok(Some(id));
+        }
+        let lease = self.tables.new_lease();
+        let open = Open {
+            path,
+            access: Access::Read,
+            disposition: Disposition::Open,
+            directory: true,
+            delete_on_close: false,
+            ask: Ask::Lease(lease, Caching::READ_HANDLE),
+        };
+        // A break may come before the answer.
+        self.exchange.opening += 1;
+        let reply = self.ask(&Call::Open(open)).await;
+        if matches!(reply, Err(Trouble::Lost(_))) {
+            return reply.map(|_| None);
+        }
+        self.exchange.opening -= 1;
+        let Ok(Reply::Opened {
+            handle,
+            granted,
+            info,
+            ..
+        }) = reply
+        else {
+            // Whoever asks for it is told why.
+            return Ok(None);
+        };
+        if granted != Caching::READ_HANDLE {
+            self.ask(&Call::Close { handle }).await?;
+            return Ok(None);
+        }
+        let mut file = File::new(key.clone(), &info, granted, Some(lease));
+        file.names = Some(Box::default());
+        let id = self.tables.add_file(file);
+        self.tables.add_wire(handle, id, open.access);
+        self.tables.deferred.push(Deferred {
+            wire: handle,
+            since_ns: (self.now)(),
+        });
+        self.close_beyond_limit().await?;
+        self.settle().await?;
+        Ok(self.tables.directory_at(&key))
+    }
+
+    /// The paths of names that a call may change, folded. What is written back later is noted when that has ended.
+    pub(super) fn changed_by(&self, call: &Call<'_>) -> [Option<String>; 2] {
+        let of_handle = |handle| {
+            let open = self.tables.open_handle_of(handle).ok()?;
+            Some(self.tables.file(open.file))
+        };
+        match *call {
+            _ if !self.leases_directories() => [None, None],
+            Call::Open(open) if open.disposition != Disposition::Open || open.delete_on_close => {
+                [Some(folded(open.path)), None]
+            }
+            Call::Close { handle } => {
+                let gone = of_handle(handle).filter(|file| file.doomed);
+                [gone.map(|file| file.key.clone()), None]
+            }
+            Call::Write { handle, .. } | Call::SetEnd { handle, .. } | Call::SetTimes { handle } => {
+                [of_handle(handle).map(|file| file.key.clone()), None]
+            }
+            Call::Rename { from, to } => [Some(folded(from)), Some(folded(to))],
+            Call::Delete { path } | Call::MakeDirectory { path } | Call::RemoveDirectory { path } => {
+                [Some(folded(path)), None]
+            }
+            _ => [None, None],
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A set of pages of files, kept as runs: data are written and sent in long runs, and a run costs the books as much as one
+//! page does. Not for: the pages themselves (`pages.rs`).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Names a file; given out by the table of files.
+pub(super) type FileId = u32;
+
+/// Pages of all files of one client.
+#[derive(Debug, Default)]
+pub(super) struct PageSet {
+    /// The end of each run, by its file and first page. Runs of one file neither overlap nor touch.
+    runs: BTreeMap<(FileId, u64), u64>,
+    pages: usize,
+}
+
+fn count(first: u64, end: u64) -> usize {
+    usize::try_from(end - first).unwrap_or(usize::MAX)
+}
+
+impl PageSet {
+    /// Returns the number of pages in it.
+    pub(super) fn len(&self) -> usize {
+        self.pages
+    }
+
+    /// Adds pages, those that it has already among them.
+    pub(super) fn insert(&mut self, file: FileId, pages: Range<u64>) {
+        let Range { mut start, mut end } = pages;
+        if start >= end {
+            return;
+        }
+        if let Some((&(of, first), last)) = self.runs.range_mut(..=(file, start)).next_back() {
+            if of == file && *last >= end {
+                return;
+            }
+            if of == file && *last >= start {
+                start = first;
+            }
+        }
+        while let Some((&(_, first), &last)) = self.runs.range((file, start)..=(file, end)).next() {
+            self.runs.remove(&(file, first));
+            self.pages -= count(first, last);
+            end = end.max(last);
+        }
+        self.runs.insert((file, start), end);
+        self.pages += count(start, end);
+    }
+
+    /// Takes pages out, as far as it has them.
+    pub(super) fn remove(&mut self, file: FileId, pages: Range<u64>) {
+        let Range { start, end } = pages;
+        if start >= end {
+            return;
+        }
+        let before = self.runs.range_mut(..(file, start)).next_back();
+        let before = before.filter(|((of, _), last)| *of == file && **last > start);
+        if let Some((_, last)) = before {
+            let old_last = std::mem::replace(last, start);
+            self.pages -= count(start, old_last);
+            self.put_back(file, end, old_last);
+        }
+        while let Some((&(_, first), &last)) = self.runs.range((file, start)..(file, end)).next() {
+            self.runs.remove(&(file, first));
+            self.pages -= count(first, last);
+            self.put_back(file, end, last);
+        }
+    }
+
+    fn put_back(&mut self, file: FileId, start: u64, end: u64) {
+        if start < end {
+            self.runs.insert((file, start), end);
+            self.pages += count(start, end);
+        }
+    }
+
+    /// Returns the first run of a file.
+    pub(super) fn first_run(&self, file: FileId) -> Option<Range<u64>> {
+        let (&(_, first), &end) = self.runs.range((file, 0)..=(file, u64::MAX)).next()?;
+        Some(first..end)
+    }
+
+    /// Returns each file that it has pages of, with their number; in runs, so that a file may come several times.
+    pub(super) fn files(&self) -> impl Iterator<Item = (FileId, usize)> + '_ {
+        self.runs
+            .iter()
+            .map(|(&(file, first), &end)| (file, count(first, end)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn check(set: &PageSet, model: &BTreeSet<(FileId, u64)>) -> Result<(), TestCaseError> {
+        prop_assert_eq!(set.len(), model.len());
+        let runs = set.runs.iter();
+        let pages = runs.flat_map(|(&(file, first), &end)| (first..end).map(move |page| (file, page)));
+        prop_assert_eq!(
+            pages.collect::<Vec<_>>(),
+            model.iter().copied().collect::<Vec<_>>()
+        );
+        for file in 0..3 {
+            let first = model.range((file, 0)..=(file, u64::MAX)).next();
+            prop_assert_eq!(set.first_run(file).map(|run| (file, run.start)), first.copied());
+        }
+        let mut runs = set.runs.iter().peekable();
+        while let (Some((&(file, _), &end)), Some((&(next_file, next), _))) = (runs.next(), runs.peek()) {
+            prop_assert!(file != next_file || end < next, "runs touch");
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn it_has_the_pages_of_a_set_of_single_pages(
+            steps in prop::collection::vec((any::<bool>(), 0..3_u32, 0..40_u64, 0..12_u64), 1..60),
+        ) {
+            let (mut set, mut model) = (PageSet::default(), BTreeSet::new());
+            for (inserts, file, start, pages) in steps {
+                let run = start..start + pages;
+                let pages = run.clone().map(|page| (file, page));
+                if inserts {
+                    set.insert(file, run);
+                    model.extend(pages);
+                } else {
+                    set.remove(file, run);
+                    pages.for_each(|page| {
+                        model.remove(&page);
+                    });
+                }
+                check(&set, &model)?;
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_without_end_takes_all_that_is_there() {
+        let mut set = PageSet::default();
+        set.insert(1, 3..9);
+        set.insert(2, 0..4);
+        set.remove(1, 5..u64::MAX);
+        assert_eq!((set.first_run(1), set.len()), (Some(3..5), 6));
+    }
+}

@@ -1,0 +1,52 @@
+//! NFSv3, MOUNT and the portmapper over UDP: a call is a datagram, and so is its answer.
+//!
+//! Who asks is believed to be at the address that the datagram names, as by every such server: it is off by default.
+
+use super::dialogue::{After, Dialogue};
+use super::fault::Kind;
+use super::host::Host;
+use dyno_measure::monotonic_ns;
+use dyno_nfs::wire::{Transport, RECORD_MARK_BYTES};
+use dyno_reactor::{Datagrams, Executor, MOST_DATAGRAM_BYTES};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+const NS_PER_MS: u64 = 1_000_000;
+/// Datagrams in a row after which the others have their turn.
+const IN_A_TURN: u32 = 16;
+
+/// Answers until the server stops. What is no call gets no answer.
+pub(super) async fn serve_datagrams(socket: Datagrams, executor: Executor, host: Arc<Host>, thread: usize) {
+    let delay = host.options.fault.filter(|fault| fault.kind == Kind::Delay);
+    let delay_ns = delay.map_or(0, |fault| u64::from(fault.value) * NS_PER_MS);
+    let mut dialogue = Dialogue::new(host, thread, Transport::Udp);
+    let (mut buffer, mut out, mut served) = (vec![0; MOST_DATAGRAM_BYTES], Vec::new(), 0_u32);
+    while let Ok((bytes, client)) = socket.receive(&mut buffer).await {
+        let after = dialogue.answer(&buffer[..bytes], &mut out);
+        if delay_ns > 0 {
+            executor.sleep_until(monotonic_ns() + delay_ns).await;
+        }
+        if after.is_ok() {
+            send(&socket, &out, after == Ok(After::Close), client);
+        }
+        out.clear();
+        served = served.wrapping_add(1);
+        if served % IN_A_TURN == 0 {
+            executor.give_way().await;
+        }
+    }
+}
+
+/// Sends each record as a datagram; one that a fault has spoilt, and that would end a connection, as it stands.
+fn send(socket: &Datagrams, out: &[u8], is_spoilt: bool, client: SocketAddr) {
+    let mut rest = out;
+    while let Some((mark, behind)) = rest.split_first_chunk::<RECORD_MARK_BYTES>() {
+        let length = (u32::from_be_bytes(*mark) & (u32::MAX >> 1)) as usize;
+        let (datagram, next) = match behind.split_at_checked(length) {
+            Some(split) if !is_spoilt => split,
+            _ => (behind, &[][..]),
+        };
+        socket.send(datagram, client);
+        rest = next;
+    }
+}

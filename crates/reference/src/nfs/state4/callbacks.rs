@@ -1,0 +1,143 @@
+//! The calls to clients (RFC 8881, 2.10.3.1): by which session a client is called, over which connection, and when. One slot a session, so one call under way at once.
+//!
+//! Not for: the bytes of those calls (`../v4/callbacks.rs`).
+
+use super::back::{Back, Line, Recall, MOST_WAITING};
+use super::clients::{Clients, SessionId};
+use super::delegations::Delegation;
+use super::opens::Stateid;
+use dyno_nfs::wire::{Credential, FileHandle};
+use std::sync::Arc;
+
+/// A recall that is to be sent now.
+#[derive(Debug)]
+pub(in crate::nfs) struct Due {
+    pub(in crate::nfs) xid: u32,
+    pub(in crate::nfs) program: u32,
+    pub(in crate::nfs) credential: Option<Credential>,
+    pub(in crate::nfs) session: SessionId,
+    /// In the session's slot.
+    pub(in crate::nfs) number: u32,
+    pub(in crate::nfs) stateid: Stateid,
+    pub(in crate::nfs) file: FileHandle,
+}
+
+impl Clients {
+    /// Has the calls of a session go over a connection from now on. Whether the session may be called.
+    pub(in crate::nfs) fn bind(&mut self, id: &SessionId, line: &Arc<Line>) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let Some(back) = &mut session.back else {
+            return false;
+        };
+        // What was under way on another connection has got lost with it, or its answer will.
+        if let Some((_, lost)) = back.under_way.take() {
+            back.waiting.push_front(lost);
+        }
+        back.line = Arc::downgrade(line);
+        line.bind(*id);
+        line.ring();
+        if let Some(client) = self.clients.get_mut(&session.client) {
+            client.called_by = Some(*id);
+        }
+        true
+    }
+
+    /// Whether a session's calls have no connection to go over.
+    pub(in crate::nfs) fn path_is_down(&self, id: &SessionId) -> bool {
+        let back = self.sessions.get(id).and_then(|session| session.back.as_ref());
+        back.is_some_and(Back::is_down)
+    }
+
+    /// Whether a client can be called.
+    pub(in crate::nfs) fn can_be_called(&self, client: u64) -> bool {
+        let session = self.clients.get(&client).and_then(|client| client.called_by);
+        session.is_some_and(|id| self.sessions.contains_key(&id) && !self.path_is_down(&id))
+    }
+
+    /// Has a client asked for a delegation, `times` over, unless it has been.
+    pub(in crate::nfs) fn call_back(&mut self, delegation: &Delegation, times: usize) {
+        let Delegation {
+            client,
+            stateid,
+            file,
+        } = *delegation;
+        let session = self.clients.get(&client).and_then(|client| client.called_by);
+        let session = session.and_then(|id| self.sessions.get_mut(&id));
+        let Some(back) = session.and_then(|session| session.back.as_mut()) else {
+            return;
+        };
+        let recall = Recall { stateid, file };
+        if back.knows(&recall) || back.waiting.len() + times > MOST_WAITING {
+            return;
+        }
+        back.waiting.extend(std::iter::repeat_n(recall, times));
+        if let Some(line) = back.line.upgrade() {
+            line.ring();
+        }
+    }
+
+    /// The calls that a connection is to carry now.
+    pub(in crate::nfs) fn due_calls(&mut self, line: &Line) -> Vec<Due> {
+        let mut due = Vec::new();
+        for id in line.sessions() {
+            let back = self
+                .sessions
+                .get_mut(&id)
+                .and_then(|session| session.back.as_mut());
+            let Some(back) = back.filter(|back| std::ptr::eq(back.line.as_ptr(), line)) else {
+                continue;
+            };
+            if back.under_way.is_some() {
+                continue;
+            }
+            let Some(recall) = back.waiting.pop_front() else {
+                continue;
+            };
+            self.last_call = self.last_call.wrapping_add(1);
+            back.number = back.number.wrapping_add(1);
+            back.under_way = Some((self.last_call, recall));
+            due.push(Due {
+                xid: self.last_call,
+                program: back.program,
+                credential: back.credential.clone(),
+                session: id,
+                number: back.number,
+                stateid: recall.stateid,
+                file: recall.file,
+            });
+        }
+        due
+    }
+
+    /// A client has answered a call, `understood` or with a refusal, after which it is asked again when somebody is in the
+    /// way once more. False: nobody has called it so.
+    pub(in crate::nfs) fn answered(&mut self, line: &Line, xid: u32, understood: bool) -> bool {
+        for id in line.sessions() {
+            let back = self
+                .sessions
+                .get_mut(&id)
+                .and_then(|session| session.back.as_mut());
+            let Some(back) = back else { continue };
+            if let Some((_, recall)) = back.under_way.take_if(|(number, _)| *number == xid) {
+                if understood && back.understood.len() < MOST_WAITING {
+                    back.understood.push(recall.stateid);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A delegation was given back, or freed: nothing more is said of it.
+    pub(in crate::nfs) fn given_back(&mut self, client: u64, stateid: Stateid) {
+        let session = self.clients.get(&client).and_then(|client| client.called_by);
+        let session = session.and_then(|id| self.sessions.get_mut(&id));
+        if let Some(back) = session.and_then(|session| session.back.as_mut()) {
+            back.understood.retain(|known| known.other != stateid.other);
+            back.waiting
+                .retain(|recall| recall.stateid.other != stateid.other);
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! Who is known to the server (RFC 8881, 18.35 and 18.36), their sessions, and the replies that a slot keeps (2.10.6).
+//!
+//! A client that was not heard of for a lease is forgotten with all it has open, once somebody else asks for something. After
+//! a restart nobody is known; who was has a time of grace to come back and reclaim (8.4.2).
+
+pub(in crate::nfs) use super::back::SessionId;
+
+use super::back::Back;
+use super::opens::Opens;
+use super::status::{
+    Outcome, BAD_HIGH_SLOT, CLIENT_BUSY, COMPLETE_ALREADY, FALSE_RETRY, NOT_SAME, RETRY_UNCACHED,
+};
+use crate::nfs::options::LEASE_S;
+use dyno_measure::NS_PER_S;
+use dyno_nfs::status::{Status, Status4};
+use std::collections::{HashMap, HashSet};
+
+const LEASE_NS: u64 = LEASE_S as u64 * NS_PER_S;
+const MOST_CLIENTS: usize = 16_384;
+const MOST_SESSIONS: usize = 64; // of a client
+pub(in crate::nfs) const MOST_SLOTS: u32 = 64;
+
+/// How large messages of a session may be, and how many under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::nfs) struct Channel {
+    pub(in crate::nfs) request_bytes: u32,
+    pub(in crate::nfs) reply_bytes: u32,
+    pub(in crate::nfs) kept_bytes: u32,
+    pub(in crate::nfs) operations: u32,
+    pub(in crate::nfs) slots: u32,
+}
+
+/// A slot: the number of its last request, and what became of it.
+#[derive(Debug, Default)]
+struct Slot {
+    number: u32,
+    /// Of the last request, so that another one under its number is told from it.
+    digest: u64,
+    under_way: bool,
+    reply: Option<Box<[u8]>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client: u64,
+    channel: Channel,
+    slots: Vec<Slot>,
+    /// How its client is called; None: not at all.
+    pub(super) back: Option<Back>,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    owner: Box<[u8]>,
+    verifier: u64,
+    uid: u32,
+    /// It has made a session.
+    confirmed: bool,
+    /// The number of its next CREATE_SESSION, and the reply to the last one.
+    next: u32,
+    last_created: Option<Box<[u8]>>,
+    sessions: usize,
+    complete: bool,
+    heard_ns: u64,
+    /// By which of its sessions it is called.
+    pub(super) called_by: Option<SessionId>,
+}
+
+/// The time after a restart in which clients reclaim.
+#[derive(Debug)]
+struct Grace {
+    ends_ns: u64,
+    waited_for: HashSet<Box<[u8]>>,
+    /// Who may reclaim.
+    known: HashSet<Box<[u8]>>,
+}
+
+/// What EXCHANGE_ID says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::nfs) struct Exchanged {
+    pub(in crate::nfs) client: u64,
+    pub(in crate::nfs) next: u32,
+    pub(in crate::nfs) confirmed: bool,
+}
+
+/// What becomes of a CREATE_SESSION.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::nfs) enum Creation {
+    /// It is to be made.
+    New,
+    /// It was made by the same request before.
+    Repeated(Box<[u8]>),
+}
+
+/// What becomes of a SEQUENCE.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::nfs) enum Sequenced {
+    /// It is to be carried out, for that client.
+    New(u64, Channel),
+    /// It was, with that reply.
+    Repeated(Box<[u8]>),
+}
+
+/// All of them, with what they have open.
+#[derive(Debug, Default)]
+pub(in crate::nfs) struct Clients {
+    /// Another one for each start of a server, so that numbers of clients and sessions are not those of another start.
+    start: u32,
+    last_number: u32,
+    pub(super) clients: HashMap<u64, Client>,
+    pub(super) sessions: HashMap<SessionId, Session>,
+    /// The number of the last call to any client.
+    pub(super) last_call: u32,
+    grace: Option<Grace>,
+    pub(in crate::nfs) opens: Opens,
+}
+
+impl Clients {
+    pub(in crate::nfs) fn new(start: u32) -> Self {
+        Self {
+            start,
+            opens: Opens::new(start),
+            ..Self::default()
+        }
+    }
+
+    /// Forgets everybody, as a restart does; who had confirmed a session may reclaim.
+    pub(in crate::nfs) fn restart(&mut self, now_ns: u64) {
+        let confirmed = self.clients.values().filter(|client| client.confirmed);
+        let known: HashSet<Box<[u8]>> = confirmed.map(|client| client.owner.clone()).collect();
+        let last_number = self.last_number;
+        *self = Self::new(self.start.wrapping_add(1));
+        self.last_number = last_number;
+        if !known.is_empty() {
+            self.grace = Some(Grace {
+                ends_ns: now_ns.saturating_add(LEASE_NS),
+                waited_for: known.clone(),
+                known,
+            });
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last_number = self.last_number.wrapping_add(1);
+        u64::from(self.start) << 32 | u64::from(self.last_number)
+    }
+
+    /// EXCHANGE_ID.
+    pub(in crate::nfs) fn exchange(
+        &mut self,
+        (owner, verifier, uid): (&[u8], u64, u32),
+        update: bool,
+        now_ns: u64,
+    ) -> Outcome<Exchanged> {
+        self.forget_silent(now_ns);
+        let of_owner = |confirmed: bool| {
+            let found = self
+                .clients
+                .iter()
+                .find(|(_, client)| client.confirmed == confirmed && *client.owner == *owner);
+            found.map(|(number, _)| *number)
+        };
+        let (confirmed, unconfirmed) = (of_owner(true), of_owner(false));
+        if let Some(number) = confirmed {
+            let client = self.clients.get_mut(&number).ok_or(Status4::StaleClientId)?;
+            if client.uid != uid {
+                return Err(if update {
+                    Status::Perm.into()
+                } else {
+                    Status4::ClientIdInUse.into()
+                });
+            }
+            if client.verifier == verifier {
+                client.heard_ns = now_ns;
+                return Ok(Exchanged {
+                    client: number,
+                    next: client.next,
+                    confirmed: true,
+                });
+            }
+            if update {
+                return Err(NOT_SAME);
+            }
+        } else if update {
+            return Err(Status::NoEnt.into());
+        }
+        if let Some(number) = unconfirmed {
+            self.forget(number);
+        }
+        if self.clients.len() >= MOST_CLIENTS {
+            return Err(Status::JukeBox.into());
+        }
+        let number = self.number();
+        self.clients.insert(
+            number,
+            Client {
+                owner: owner.into(),
+                verifier,
+                uid,
+                confirmed: false,
+                next: 1,
+                last_created: None,
+                sessions: 0,
+                complete: false,
+                heard_ns: now_ns,
+                called_by: None,
+            },
+        );
+        Ok(Exchanged {
+            client: number,
+            next: 1,
+            confirmed: false,
+        })
+    }
+
+    /// CREATE_SESSION, before anything is made.
+    pub(in crate::nfs) fn begin_session(&self, client: u64, number: u32, uid: u32) -> Outcome<Creation> {
+        let client = self.clients.get(&client).ok_or(Status4::StaleClientId)?;
+        if client.uid != uid {
+            return Err(Status4::ClientIdInUse.into());
+        }
+        match &client.last_created {
+            Some(reply) if number == client.next.wrapping_sub(1) => Ok(Creation::Repeated(reply.clone())),
+            _ if number != client.next => Err(Status4::SequenceMisordered.into()),
+            _ if client.sessions >= MOST_SESSIONS => Err(Status::JukeBox.into()),
+            _ => Ok(Creation::New),
+        }
+    }
+
+    /// Makes a session. With its first one a client is confirmed, and takes the place of what had its name before.
+    pub(in crate::nfs) fn make_session(
+        &mut self,
+        number: u64,
+        channel: Channel,
+        back: Option<Back>,
+        now_ns: u64,
+    ) -> Outcome<SessionId> {
+        let serial = self.number();
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        id[8..].copy_from_slice(&serial.to_be_bytes());
+        let client = self.clients.get_mut(&number).ok_or(Status4::StaleClientId)?;
+        let is_new = !client.confirmed;
+        client.confirmed = true;
+        client.sessions += 1;
+        client.next = client.next.wrapping_add(1);
+        client.heard_ns = now_ns;
+        let owner = client.owner.clone();
+        let slots = (0..channel.slots).map(|_| Slot::default()).collect();
+        self.sessions.insert(
+            id,
+            Session {
+                client: number,
+                channel,
+                slots,
+                back,
+            },
+        );
+        if is_new {
+            let of_before = self
+                .clients
+                .iter()
+                .find(|(other, client)| **other != number && client.owner == owner);
+            if let Some(before) = of_before.map(|(other, _)| *other) {
+                self.forget(before);
+            }
+        }
+        Ok(id)
+    }
+
+    /// Keeps the reply to the last CREATE_SESSION.
+    pub(in crate::nfs) fn keep_created(&mut self, client: u64, reply: &[u8]) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.last_created = Some(reply.into());
+        }
+    }
+
+    /// The client of a session.
+    pub(in crate::nfs) fn client_of(&self, session: &SessionId) -> Outcome<u64> {
+        let session = self.sessions.get(session).ok_or(Status4::BadSession)?;
+        Ok(session.client)
+    }
+
+    /// What was granted to a session.
+    pub(in crate::nfs) fn channel_of(&self, session: &SessionId) -> Outcome<Channel> {
+        let session = self.sessions.get(session).ok_or(Status4::BadSession)?;
+        Ok(session.channel)
+    }
+
+    /// SEQUENCE: `slot`, `highest` and `number` as the client says; `digest` of its whole request.
+    pub(in crate::nfs) fn sequence(
+        &mut self,
+        id: &SessionId,
+        (number, slot, highest): (u32, u32, u32),
+        digest: u64,
+        now_ns: u64,
+    ) -> Outcome<Sequenced> {
+        let session = self.sessions.get_mut(id).ok_or(Status4::BadSession)?;
+        let (client, channel) = (session.client, session.channel);
+        if highest >= channel.slots {
+            return Err(BAD_HIGH_SLOT);
+        }
+        let slot = session.slots.get_mut(slot as usize).ok_or(Status4::BadSlot)?;
+        if number == slot.number && slot.digest == digest && slot.under_way {
+            return Err(Status::JukeBox.into());
+        }
+        if number == slot.number && number != 0 {
+            return match &slot.reply {
+                _ if slot.digest != digest => Err(FALSE_RETRY),
+                Some(reply) => Ok(Sequenced::Repeated(reply.clone())),
+                None => Err(RETRY_UNCACHED),
+            };
+        }
+        if number != slot.number.wrapping_add(1) || slot.under_way {
+            return Err(Status4::SequenceMisordered.into());
+        }
+        *slot = Slot {
+            number,
+            digest,
+            under_way: true,
+            reply: None,
+        };
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.heard_ns = now_ns;
+        }
+        Ok(Sequenced::New(client, channel))
+    }
+
+    /// The request of a slot was carried out; `reply`: what is kept of it.
+    pub(in crate::nfs) fn done(&mut self, id: &SessionId, slot: u32, reply: Option<&[u8]>) {
+        let session = self.sessions.get_mut(id);
+        if let Some(slot) = session.and_then(|session| session.slots.get_mut(slot as usize)) {
+            slot.under_way = false;
+            slot.reply = reply.map(Into::into);
+        }
+    }
+
+    /// The request of a slot was not carried out, and will be under the same number.
+    pub(in crate::nfs) fn undo(&mut self, id: &SessionId, slot: u32) {
+        let session = self.sessions.get_mut(id);
+        if let Some(slot) = session.and_then(|session| session.slots.get_mut(slot as usize)) {
+            slot.under_way = false;
+            slot.number = slot.number.wrapping_sub(1);
+        }
+    }
+
+    pub(in crate::nfs) fn destroy_session(&mut self, id: &SessionId) -> Outcome {
+        let session = self.sessions.remove(id).ok_or(Status4::BadSession)?;
+        if let Some(client) = self.clients.get_mut(&session.client) {
+            client.sessions = client.sessions.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    pub(in crate::nfs) fn destroy_client(&mut self, number: u64) -> Outcome {
+        let client = self.clients.get(&number).ok_or(Status4::StaleClientId)?;
+        if client.sessions > 0 || self.opens.has_any(number) {
+            return Err(CLIENT_BUSY);
+        }
+        self.forget(number);
+        Ok(())
+    }
+
+    /// RECLAIM_COMPLETE. With the last one that is waited for the time of grace ends.
+    pub(in crate::nfs) fn complete(&mut self, number: u64) -> Outcome {
+        let client = self.clients.get_mut(&number).ok_or(Status4::StaleClientId)?;
+        if std::mem::replace(&mut client.complete, true) {
+            return Err(COMPLETE_ALREADY);
+        }
+        if let Some(grace) = &mut self.grace {
+            grace.waited_for.remove(&client.owner);
+        }
+        Ok(())
+    }
+
+    /// Whether a client may open or lock now: by reclaiming alone while clients are waited for, and only who had something.
+    pub(in crate::nfs) fn may_claim(&mut self, number: u64, reclaims: bool, now_ns: u64) -> Outcome {
+        let over = |grace: &Grace| grace.waited_for.is_empty() || now_ns >= grace.ends_ns;
+        if self.grace.as_ref().is_some_and(over) {
+            self.grace = None;
+        }
+        let client = self.clients.get(&number).ok_or(Status4::StaleClientId)?;
+        match &self.grace {
+            Some(grace) if reclaims && !client.complete && grace.known.contains(&client.owner) => Ok(()),
+            _ if reclaims => Err(Status4::NoGrace.into()),
+            Some(_) => Err(Status4::Grace.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets who was not heard of for a lease.
+    pub(in crate::nfs) fn forget_silent(&mut self, now_ns: u64) {
+        let is_silent = |client: &Client| now_ns.saturating_sub(client.heard_ns) > LEASE_NS;
+        let silent: Vec<u64> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| is_silent(client))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in silent {
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        self.clients.remove(&number);
+        self.sessions.retain(|_, session| session.client != number);
+        self.opens.forget(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANNEL: Channel = Channel {
+        request_bytes: 1 << 20,
+        reply_bytes: 1 << 20,
+        kept_bytes: 4096,
+        operations: 16,
+        slots: 4,
+    };
+
+    fn with_session() -> (Clients, u64, SessionId) {
+        let mut clients = Clients::new(7);
+        let known = clients.exchange((b"me", 1, 0), false, 0).expect("new");
+        assert_eq!(clients.begin_session(known.client, 1, 0), Ok(Creation::New));
+        let session = clients
+            .make_session(known.client, CHANNEL, None, 0)
+            .expect("made");
+        (clients, known.client, session)
+    }
+
+    #[test]
+    fn a_slot_carries_a_request_out_once_and_repeats_its_reply() {
+        let (mut clients, me, session) = with_session();
+        let new = Ok(Sequenced::New(me, CHANNEL));
+        assert_eq!(clients.sequence(&session, (1, 0, 0), 5, 0), new);
+        assert_eq!(
+            clients.sequence(&session, (1, 0, 0), 5, 0),
+            Err(Status::JukeBox.into())
+        );
+        clients.done(&session, 0, Some(b"reply"));
+        let again = Sequenced::Repeated(b"reply"[..].into());
+        assert_eq!(clients.sequence(&session, (1, 0, 0), 5, 0), Ok(again));
+        assert_eq!(clients.sequence(&session, (1, 0, 0), 6, 0), Err(FALSE_RETRY));
+        let misordered = Err(Status4::SequenceMisordered.into());
+        assert_eq!(clients.sequence(&session, (3, 0, 0), 5, 0), misordered);
+        assert_eq!(clients.sequence(&session, (2, 0, 0), 5, 0), new);
+        clients.done(&session, 0, None);
+        assert_eq!(clients.sequence(&session, (2, 0, 0), 5, 0), Err(RETRY_UNCACHED));
+        assert_eq!(
+            clients.sequence(&session, (1, 4, 0), 5, 0),
+            Err(Status4::BadSlot.into())
+        );
+        assert_eq!(clients.sequence(&session, (1, 1, 4), 5, 0), Err(BAD_HIGH_SLOT));
+        assert_eq!(
+            clients.sequence(&[0; 16], (1, 0, 0), 5, 0),
+            Err(Status4::BadSession.into())
+        );
+    }
+
+    #[test]
+    fn a_client_that_starts_again_takes_its_own_place_once_it_has_a_session() {
+        let (mut clients, me, session) = with_session();
+        let same = clients.exchange((b"me", 1, 0), false, 0).expect("known");
+        assert_eq!((same.client, same.confirmed, same.next), (me, true, 2));
+        assert_eq!(
+            clients.exchange((b"me", 1, 9), false, 0),
+            Err(Status4::ClientIdInUse.into())
+        );
+        let anew = clients.exchange((b"me", 2, 0), false, 0).expect("another run");
+        assert!(anew.client != me && !anew.confirmed);
+        assert!(clients.client_of(&session).is_ok(), "not confirmed yet");
+        clients.make_session(anew.client, CHANNEL, None, 0).expect("made");
+        assert_eq!(clients.client_of(&session), Err(Status4::BadSession.into()));
+        clients.forget_silent(LEASE_NS + 1);
+        assert_eq!(
+            clients.begin_session(anew.client, 2, 0),
+            Err(Status4::StaleClientId.into())
+        );
+    }
+
+    #[test]
+    fn after_a_restart_clients_reclaim_until_all_have_come_back_or_time_is_up() {
+        let (mut clients, me, session) = with_session();
+        clients.restart(0);
+        assert_eq!(clients.client_of(&session), Err(Status4::BadSession.into()));
+        assert_eq!(
+            clients.begin_session(me, 2, 0),
+            Err(Status4::StaleClientId.into())
+        );
+        let mut number = |owner: &[u8]| {
+            let known = clients.exchange((owner, 1, 0), false, 0).expect("new");
+            clients
+                .make_session(known.client, CHANNEL, None, 0)
+                .expect("made");
+            known.client
+        };
+        let (me, other) = (number(b"me"), number(b"other"));
+        assert_eq!(clients.may_claim(other, false, 0), Err(Status4::Grace.into()));
+        assert_eq!(clients.may_claim(other, true, 0), Err(Status4::NoGrace.into()));
+        assert_eq!(clients.may_claim(me, true, 0), Ok(()));
+        assert_eq!(clients.complete(me), Ok(()));
+        assert_eq!(clients.complete(me), Err(COMPLETE_ALREADY));
+        assert_eq!(clients.may_claim(other, false, 0), Ok(()));
+        clients.restart(0);
+        let known = clients.exchange((b"new", 1, 0), false, LEASE_NS).expect("new");
+        assert_eq!(
+            clients.may_claim(known.client, false, LEASE_NS),
+            Ok(()),
+            "nobody came back"
+        );
+    }
+}

@@ -1,0 +1,392 @@
+//! What clients have open (RFC 8881, 9 and 10), and the states of all kinds: data and rules, without bytes.
+//!
+//! An open is of an owner and a file; locks are of a lock owner and an open. Each has a state with a number that clients
+//! name it by, and a version that counts its changes. Locks are set and given back in `locks.rs`, delegations in
+//! `delegations.rs`.
+
+use super::range::Range;
+use super::status::Outcome;
+use dyno_nfs::status::{Status, Status4};
+use dyno_nfs::wire::FileHandle;
+use std::collections::{HashMap, HashSet};
+
+/// Of all clients together.
+const MOST_STATES: usize = 1 << 20;
+
+pub(in crate::nfs) const READ: u32 = 1;
+pub(in crate::nfs) const WRITE: u32 = 2;
+
+/// A name of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::nfs) struct Stateid {
+    pub(in crate::nfs) version: u32,
+    pub(in crate::nfs) other: [u8; 12],
+}
+
+impl Stateid {
+    /// Of nobody.
+    pub(in crate::nfs) const ANONYMOUS: Self = Self {
+        version: 0,
+        other: [0; 12],
+    };
+    /// Of nobody, for reading past locks.
+    const BYPASS: Self = Self {
+        version: u32::MAX,
+        other: [u8::MAX; 12],
+    };
+    /// The one that the last operation of the compound has made.
+    pub(in crate::nfs) const CURRENT: Self = Self {
+        version: 1,
+        other: [0; 12],
+    };
+    /// What CLOSE gives back: good for nothing.
+    pub(in crate::nfs) const INVALID: Self = Self {
+        version: u32::MAX,
+        other: [0; 12],
+    };
+}
+
+/// Who opens or locks: the client, and the name that it gives.
+pub(in crate::nfs) type Owner = (u64, Box<[u8]>);
+
+/// How far a delegation has been asked back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::nfs) enum Recall {
+    /// Not at all.
+    No,
+    /// For the first time then.
+    Since(u64),
+    /// It was not given back in time, and counts for nothing.
+    Revoked,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Open {
+        access: u32,
+        deny: u32,
+    },
+    /// Of an open, whose number it is.
+    Lock {
+        open: u64,
+        ranges: Vec<Range>,
+    },
+    Delegation(Recall),
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) owner: Owner,
+    pub(super) file: FileHandle,
+    pub(super) version: u32,
+    pub(super) kind: Kind,
+}
+
+/// All states.
+#[derive(Debug, Default)]
+pub(in crate::nfs) struct Opens {
+    start: u32,
+    last: u64,
+    pub(super) states: HashMap<u64, State>,
+    by_file: HashMap<FileHandle, Vec<u64>>,
+    by_client: HashMap<u64, HashSet<u64>>,
+    /// How many revoked delegations a client has not freed.
+    pub(super) revoked: HashMap<u64, usize>,
+    /// When a delegation of a file was in somebody's way for the last time.
+    pub(super) contended: HashMap<FileHandle, u64>,
+}
+
+impl Opens {
+    pub(in crate::nfs) fn new(start: u32) -> Self {
+        Self {
+            start,
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::nfs) fn has_any(&self, client: u64) -> bool {
+        self.by_client.contains_key(&client)
+    }
+
+    /// All states of a client.
+    pub(in crate::nfs) fn forget(&mut self, client: u64) {
+        for number in self.by_client.remove(&client).unwrap_or_default() {
+            self.remove(number);
+        }
+        self.revoked.remove(&client);
+    }
+
+    pub(super) fn stateid(&self, number: u64) -> Stateid {
+        let mut other = [0; 12];
+        other[..4].copy_from_slice(&self.start.to_be_bytes());
+        other[4..].copy_from_slice(&number.to_be_bytes());
+        let version = self.states.get(&number).map_or(0, |state| state.version);
+        Stateid { version, other }
+    }
+
+    pub(super) fn add(&mut self, state: State) -> Outcome<u64> {
+        if self.states.len() >= MOST_STATES {
+            return Err(Status4::Resource.into());
+        }
+        self.last += 1;
+        self.by_file.entry(state.file).or_default().push(self.last);
+        self.by_client.entry(state.owner.0).or_default().insert(self.last);
+        self.states.insert(self.last, state);
+        Ok(self.last)
+    }
+
+    pub(super) fn remove(&mut self, number: u64) {
+        let Some(state) = self.states.remove(&number) else {
+            return;
+        };
+        if let Some(numbers) = self.by_file.get_mut(&state.file) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.by_file.remove(&state.file);
+            }
+        }
+        if let Some(numbers) = self.by_client.get_mut(&state.owner.0) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.by_client.remove(&state.owner.0);
+            }
+        }
+    }
+
+    pub(super) fn of_file(&self, file: &FileHandle) -> impl Iterator<Item = (u64, &State)> {
+        let numbers = self.by_file.get(file).into_iter().flatten();
+        numbers.filter_map(|number| Some((*number, self.states.get(number)?)))
+    }
+
+    pub(super) fn named(&self, client: u64, stateid: Stateid) -> Outcome<(u64, &State)> {
+        let start = u32::from_be_bytes(stateid.other[..4].try_into().unwrap_or_default());
+        let number = u64::from_be_bytes(stateid.other[4..].try_into().unwrap_or_default());
+        if start != self.start {
+            // Of another start of the server.
+            return Err(Status4::BadStateid.into());
+        }
+        let state = self.states.get(&number).filter(|state| state.owner.0 == client);
+        let state = state.ok_or(Status4::BadStateid)?;
+        match stateid.version {
+            0 => Ok((number, state)),
+            version if version == state.version => Ok((number, state)),
+            version if version < state.version => Err(Status4::OldStateid.into()),
+            _ => Err(Status4::BadStateid.into()),
+        }
+    }
+
+    pub(super) fn of(&self, client: u64, stateid: Stateid, file: &FileHandle) -> Outcome<(u64, &State)> {
+        let (number, state) = self.named(client, stateid)?;
+        match state.file == *file {
+            true => Ok((number, state)),
+            false => Err(Status4::BadStateid.into()),
+        }
+    }
+
+    /// That a file can be opened so by that owner: nobody else keeps others out, or has what is to be kept from others.
+    pub(in crate::nfs) fn may_open(
+        &self,
+        owner: &Owner,
+        file: &FileHandle,
+        access: u32,
+        deny: u32,
+    ) -> Outcome {
+        let is_in_the_way = |state: &State| match state.kind {
+            Kind::Open {
+                access: theirs,
+                deny: denied,
+            } => state.owner != *owner && (access & denied != 0 || deny & theirs != 0),
+            Kind::Lock { .. } | Kind::Delegation(_) => false,
+        };
+        match self.of_file(file).any(|(_, state)| is_in_the_way(state)) {
+            true => Err(Status4::ShareDenied.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens, or adds to what the owner has open of the file.
+    pub(in crate::nfs) fn open(
+        &mut self,
+        owner: Owner,
+        file: FileHandle,
+        access: u32,
+        deny: u32,
+    ) -> Outcome<Stateid> {
+        self.may_open(&owner, &file, access, deny)?;
+        let is_open = |state: &State| matches!(state.kind, Kind::Open { .. }) && state.owner == owner;
+        let there = self.of_file(&file).find(|(_, state)| is_open(state));
+        let number = match there.map(|(number, _)| number) {
+            Some(number) => {
+                if let Some(state) = self.states.get_mut(&number) {
+                    state.version += 1;
+                    if let Kind::Open {
+                        access: theirs,
+                        deny: denied,
+                    } = &mut state.kind
+                    {
+                        *theirs |= access;
+                        *denied |= deny;
+                    }
+                }
+                number
+            }
+            None => self.add(State {
+                owner,
+                file,
+                version: 1,
+                kind: Kind::Open { access, deny },
+            })?,
+        };
+        Ok(self.stateid(number))
+    }
+
+    pub(in crate::nfs) fn downgrade(
+        &mut self,
+        client: u64,
+        stateid: Stateid,
+        file: &FileHandle,
+        (access, deny): (u32, u32),
+    ) -> Outcome<Stateid> {
+        let number = self.open_of(client, stateid, file)?;
+        if let Some(state) = self.states.get_mut(&number) {
+            if let Kind::Open {
+                access: held,
+                deny: denied,
+            } = &mut state.kind
+            {
+                if access == 0 || access & !*held != 0 || deny & !*denied != 0 {
+                    return Err(Status::Inval.into());
+                }
+                (*held, *denied) = (access, deny);
+            }
+            state.version += 1;
+        }
+        Ok(self.stateid(number))
+    }
+
+    pub(super) fn open_of(&self, client: u64, stateid: Stateid, file: &FileHandle) -> Outcome<u64> {
+        match self.of(client, stateid, file)? {
+            (number, state) if matches!(state.kind, Kind::Open { .. }) => Ok(number),
+            _ => Err(Status4::BadStateid.into()),
+        }
+    }
+
+    /// Closes, with all locks that were taken by that open.
+    pub(in crate::nfs) fn close(&mut self, client: u64, stateid: Stateid, file: &FileHandle) -> Outcome {
+        let number = self.open_of(client, stateid, file)?;
+        let locks: Vec<u64> = self
+            .of_file(file)
+            .filter(|(_, state)| matches!(state.kind, Kind::Lock { open, .. } if open == number))
+            .map(|(lock, _)| lock)
+            .collect();
+        for gone in locks.into_iter().chain([number]) {
+            self.remove(gone);
+        }
+        Ok(())
+    }
+
+    /// That a file may be written to, or read, in the name of a state.
+    pub(in crate::nfs) fn may_use(
+        &self,
+        client: u64,
+        stateid: Stateid,
+        file: &FileHandle,
+        write: bool,
+    ) -> Outcome {
+        if [Stateid::ANONYMOUS, Stateid::BYPASS].contains(&stateid) {
+            let needed = if write { WRITE } else { READ };
+            let denies = |state: &State| matches!(state.kind, Kind::Open { deny, .. } if deny & needed != 0);
+            return match self.of_file(file).any(|(_, state)| denies(state)) {
+                true => Err(Status4::Locked.into()),
+                false => Ok(()),
+            };
+        }
+        let access = match self.of(client, stateid, file)?.1.kind {
+            Kind::Open { access, .. } => access,
+            Kind::Lock { open, .. } => self.access(open),
+            Kind::Delegation(Recall::Revoked) => return Err(Status4::DelegationRevoked.into()),
+            Kind::Delegation(_) => READ,
+        };
+        // Who may write may read, since it may have to read what it writes into (RFC 8881, 9.1.2).
+        match !write || access & WRITE != 0 {
+            true => Ok(()),
+            false => Err(Status4::OpenMode.into()),
+        }
+    }
+
+    pub(super) fn access(&self, open: u64) -> u32 {
+        match self.states.get(&open).map(|state| &state.kind) {
+            Some(Kind::Open { access, .. }) => *access,
+            _ => 0,
+        }
+    }
+
+    /// TEST_STATEID: what it would be refused with.
+    pub(in crate::nfs) fn test(&self, client: u64, stateid: Stateid) -> Outcome {
+        match self.named(client, stateid)?.1.kind {
+            Kind::Delegation(Recall::Revoked) => Err(Status4::DelegationRevoked.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// FREE_STATEID: of locks that are all gone, and of a delegation that was revoked.
+    pub(in crate::nfs) fn free(&mut self, client: u64, stateid: Stateid) -> Outcome {
+        let (number, state) = self.named(client, stateid)?;
+        let is_revoked = matches!(state.kind, Kind::Delegation(Recall::Revoked));
+        if !is_revoked && !matches!(&state.kind, Kind::Lock { ranges, .. } if ranges.is_empty()) {
+            return Err(Status4::LocksHeld.into());
+        }
+        if is_revoked {
+            self.freed_revoked(client);
+        }
+        self.remove(number);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: u8) -> Owner {
+        (u64::from(name), [name].into())
+    }
+
+    fn file() -> FileHandle {
+        FileHandle::of(b"file").expect("short")
+    }
+
+    #[test]
+    fn who_keeps_others_out_keeps_them_out_until_it_closes() {
+        let mut opens = Opens::new(1);
+        let first = opens.open(owner(1), file(), READ, WRITE).expect("free");
+        let denied = Err(Status4::ShareDenied.into());
+        assert_eq!(opens.open(owner(2), file(), WRITE, 0), denied);
+        assert_eq!(opens.open(owner(2), file(), READ, READ), denied);
+        let other = opens.open(owner(2), file(), READ, 0).expect("it may read");
+        assert_eq!(
+            opens.may_use(2, other, &file(), true),
+            Err(Status4::OpenMode.into())
+        );
+        assert_eq!(
+            opens.may_use(9, Stateid::ANONYMOUS, &file(), true),
+            Err(Status4::Locked.into())
+        );
+        let more = opens.open(owner(1), file(), WRITE, 0).expect("its own");
+        assert_eq!((more.other, more.version), (first.other, 2));
+        assert_eq!(
+            opens.may_use(1, first, &file(), false),
+            Err(Status4::OldStateid.into())
+        );
+        let less = opens.downgrade(1, more, &file(), (READ, 0)).expect("less");
+        assert_eq!(
+            opens.may_use(1, less, &file(), true),
+            Err(Status4::OpenMode.into())
+        );
+        assert_eq!(opens.close(2, less, &file()), Err(Status4::BadStateid.into()));
+        assert_eq!(opens.close(1, less, &file()), Ok(()));
+        assert_eq!(opens.test(1, less), Err(Status4::BadStateid.into()));
+        assert!(opens.open(owner(2), file(), WRITE, 0).is_ok());
+        assert!(!opens.has_any(1));
+    }
+}

@@ -1,0 +1,210 @@
+//! Clients and sessions on the wire (RFC 8881, 18.34 to 18.37, 18.50, 18.51).
+
+use super::compound::{parse_session, Compound};
+use crate::nfs::state4::back::Back;
+use crate::nfs::state4::clients::{Channel, Creation, MOST_SLOTS};
+use crate::nfs::state4::status::Outcome;
+use dyno_nfs::status::Status;
+use dyno_nfs::wire::{Credential, Malformed, Reader, Writer};
+
+const MOST_OWNER_BYTES: usize = 1024;
+const MOST_AUTH_BYTES: usize = 400;
+const MOST_GROUPS: u32 = 16;
+const MOST_CALLBACK_FLAVORS: u32 = 16;
+/// What a client may say in EXCHANGE_ID; all other bits must be clear.
+const CLIENT_FLAGS: u32 = 0x4007_0103;
+const UPDATE: u32 = 0x4000_0000;
+const CONFIRMED: u32 = 0x8000_0000;
+/// The server has no layouts.
+const NO_PNFS: u32 = 0x0001_0000;
+const MOST_OPERATIONS: u32 = 64;
+const MOST_KEPT_BYTES: u32 = 8192;
+/// Less is of no use.
+const LEAST_BYTES: u32 = 1024;
+/// Around the data of a READ or a WRITE.
+const AROUND_BYTES: u32 = 8192;
+// What a connection carries: requests, calls to the client, or both.
+const FORE: u32 = 1;
+const BOTH: u32 = 3;
+/// In the flags of CREATE_SESSION: the connection carries calls to the client, too.
+const CALLS: u32 = 2;
+
+fn parse_channel(reader: &mut Reader<'_>) -> Result<Channel, Malformed> {
+    reader.u32()?; // padding
+    let channel = Channel {
+        request_bytes: reader.u32()?,
+        reply_bytes: reader.u32()?,
+        kept_bytes: reader.u32()?,
+        operations: reader.u32()?,
+        slots: reader.u32()?,
+    };
+    match reader.u32()? {
+        0 => {}
+        1 => {
+            reader.u32()?; // of RDMA
+        }
+        _ => return Err(Malformed),
+    }
+    Ok(channel)
+}
+
+fn write_channel(channel: &Channel, writer: &mut Writer<'_>) {
+    writer.u32(0).u32(channel.request_bytes).u32(channel.reply_bytes);
+    writer.u32(channel.kept_bytes).u32(channel.operations);
+    writer.u32(channel.slots).u32(0);
+}
+
+/// Reads as whom the client wants to be called: by the first way that it names and that is one of ours.
+fn parse_callback_security(reader: &mut Reader<'_>) -> Result<Option<Credential>, Malformed> {
+    let count = reader.u32()?;
+    if count > MOST_CALLBACK_FLAVORS {
+        return Err(Malformed);
+    }
+    let mut chosen = None;
+    for _ in 0..count {
+        match reader.u32()? {
+            0 => {
+                chosen.get_or_insert(None);
+            }
+            1 => {
+                reader.u32()?;
+                let machine = reader.opaque(MOST_AUTH_BYTES)?;
+                let credential = Credential {
+                    machine: String::from_utf8_lossy(machine).into_owned(),
+                    uid: reader.u32()?,
+                    gid: reader.u32()?,
+                };
+                chosen.get_or_insert(Some(credential));
+                let groups = reader.u32()?;
+                if groups > MOST_GROUPS {
+                    return Err(Malformed);
+                }
+                reader.bytes(groups as usize * 4)?;
+            }
+            6 => {
+                reader.u32()?;
+                reader.opaque(MOST_AUTH_BYTES)?;
+                reader.opaque(MOST_AUTH_BYTES)?;
+            }
+            _ => return Err(Malformed),
+        }
+    }
+    Ok(chosen.flatten())
+}
+
+impl Compound<'_> {
+    pub(super) fn exchange_id(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
+        let verifier = reader.u64()?;
+        let owner = reader.opaque(MOST_OWNER_BYTES)?;
+        let flags = reader.u32()?;
+        let protection = reader.u32()?;
+        // Protection of states by keys needs Kerberos.
+        if flags & !CLIENT_FLAGS != 0 || protection != 0 || owner.is_empty() {
+            return Err(Status::Inval.into());
+        }
+        match reader.u32()? {
+            0 => {}
+            1 => {
+                reader.opaque(MOST_OWNER_BYTES)?;
+                reader.opaque(MOST_OWNER_BYTES)?;
+                reader.bytes(12)?;
+            }
+            _ => return Err(Malformed.into()),
+        }
+        let who = (owner, verifier, self.asked.caller.uid);
+        let known = self
+            .host
+            .clients()
+            .exchange(who, flags & UPDATE != 0, self.now_ns)?;
+        writer.u64(known.client).u32(known.next);
+        writer.u32(NO_PNFS | if known.confirmed { CONFIRMED } else { 0 });
+        writer.u32(0); // no protection
+                       // A server of its own name, as no other has its files.
+        let name = format!("serverdyno {:016x}", self.host.server);
+        writer
+            .u64(0)
+            .opaque(name.as_bytes())
+            .opaque(name.as_bytes())
+            .u32(0);
+        Ok(())
+    }
+
+    pub(super) fn create_session(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
+        let (client, number) = (reader.u64()?, reader.u32()?);
+        let flags = reader.u32()?; // to be kept for ever, or over RDMA, is not offered
+        let (fore, back) = (parse_channel(reader)?, parse_channel(reader)?);
+        let program = reader.u32()?;
+        let credential = parse_callback_security(reader)?;
+        let mut clients = self.host.clients();
+        match clients.begin_session(client, number, self.asked.caller.uid)? {
+            Creation::Repeated(reply) => {
+                writer.bytes(&reply);
+                return Ok(());
+            }
+            Creation::New => {}
+        }
+        let most_bytes = self.asked.max_transfer_bytes + AROUND_BYTES;
+        let granted = Channel {
+            request_bytes: fore.request_bytes.min(most_bytes),
+            reply_bytes: fore.reply_bytes.min(most_bytes),
+            kept_bytes: fore.kept_bytes.min(MOST_KEPT_BYTES),
+            operations: fore.operations.min(MOST_OPERATIONS),
+            slots: fore.slots.min(MOST_SLOTS),
+        };
+        if granted.request_bytes.min(granted.reply_bytes) < LEAST_BYTES {
+            return Err(Status::TooSmall.into());
+        }
+        if granted.operations == 0 || granted.slots == 0 {
+            return Err(Status::Inval.into());
+        }
+        let delegates = self.host.options.delegations.is_some();
+        let called = delegates.then(|| Back::new(program, credential));
+        let session = clients.make_session(client, granted, called, self.now_ns)?;
+        let is_bound = flags & CALLS != 0 && clients.bind(&session, self.line);
+        let mut reply = Vec::new();
+        let mut own = Writer(&mut reply);
+        own.bytes(&session)
+            .u32(number)
+            .u32(if is_bound { CALLS } else { 0 });
+        write_channel(&granted, &mut own);
+        write_channel(&back, &mut own);
+        clients.keep_created(client, &reply);
+        writer.bytes(&reply);
+        Ok(())
+    }
+
+    /// For requests, connections need not be bound: those of a session come over any.
+    pub(super) fn bind_connection(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
+        let session = parse_session(reader)?;
+        let direction = reader.u32()?;
+        reader.bool()?;
+        let mut clients = self.host.clients();
+        clients.client_of(&session)?;
+        let is_bound = direction != FORE && clients.bind(&session, self.line);
+        writer
+            .bytes(&session)
+            .u32(if is_bound { BOTH } else { FORE })
+            .u32(0);
+        Ok(())
+    }
+
+    pub(super) fn destroy_session(&mut self, reader: &mut Reader<'_>) -> Outcome {
+        let session = parse_session(reader)?;
+        self.host.clients().destroy_session(&session)
+    }
+
+    pub(super) fn destroy_client(&mut self, reader: &mut Reader<'_>) -> Outcome {
+        let client = reader.u64()?;
+        self.host.clients().destroy_client(client)
+    }
+
+    pub(super) fn reclaim_complete(&mut self, reader: &mut Reader<'_>) -> Outcome {
+        let of_one_file_system = reader.bool()?;
+        let client = self.client()?;
+        match of_one_file_system {
+            // No file system moves.
+            true => self.file().map(|_| ()),
+            false => self.host.clients().complete(client),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The pieces of messages that several operations have.
+
+use crate::nfs::state4::opens::Stateid;
+use crate::nfs::state4::status::Outcome;
+use dyno_nfs::status::{Status, Status4};
+use dyno_nfs::wire::{Malformed, Reader, Writer, MAX_NAME_BYTES};
+
+/// Reads one part of a path.
+pub(super) fn parse_name<'a>(reader: &mut Reader<'a>) -> Outcome<&'a [u8]> {
+    let name = reader.opaque(MAX_NAME_BYTES)?;
+    match name {
+        b"" => Err(Status::Inval.into()),
+        b"." | b".." => Err(Status4::BadName.into()),
+        _ if name.contains(&b'/') || name.contains(&0) => Err(Status4::BadName.into()),
+        _ => Ok(name),
+    }
+}
+
+/// Appends `change_info4`: nothing came in between, because the export was locked.
+pub(super) fn write_change((before, after): (u64, u64), writer: &mut Writer<'_>) {
+    writer.u32(1).u64(before).u64(after);
+}
+
+pub(super) fn parse_stateid(reader: &mut Reader<'_>) -> Result<Stateid, Malformed> {
+    Ok(Stateid {
+        version: reader.u32()?,
+        other: reader.bytes(12)?.try_into().map_err(|_| Malformed)?,
+    })
+}
+
+pub(super) fn write_stateid(stateid: Stateid, writer: &mut Writer<'_>) {
+    writer.u32(stateid.version).bytes(&stateid.other);
+}

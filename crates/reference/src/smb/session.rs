@@ -1,0 +1,187 @@
+//! A session: what all of its connections have in common, its channels (MS-SMB2 3.3.1.8): the keys of its first log-on, its trees
+//! and its pipes. It lives as long as one of its channels, unless it is logged off or replaced.
+//!
+//! Not for: how somebody logs on, and what one channel has of its own (`logon.rs`).
+
+use super::pipes::Pipes;
+use super::status::Status;
+use super::volume::ConnectionId;
+use dyno_smb::crypto::{Keys, Opener, Sealer, Signer};
+use dyno_smb::wire::{Cipher, Dialect, SigningAlgorithm};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const MOST_TREES: usize = 64;
+/// At a time; as many as Windows has by default.
+const MOST_CHANNELS: usize = 32;
+
+/// What a tree is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tree {
+    /// Files, in the volume at this place.
+    Volume(usize),
+    Pipes,
+}
+
+/// What a first connection has agreed on, and every other has to agree on, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) dialect: Option<Dialect>,
+    pub(crate) cipher: Option<Cipher>,
+    pub(crate) signing: SigningAlgorithm,
+}
+
+/// What the first log-on came to.
+pub(crate) struct FirstKeys {
+    pub(crate) keys: Keys,
+    pub(crate) signer: Arc<Signer>,
+}
+
+/// A log-on that is done.
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    terms: Terms,
+    /// A guest has none.
+    first: Option<FirstKeys>,
+    pub(crate) must_sign: bool,
+    pub(crate) must_encrypt: bool,
+    has_ended: AtomicBool,
+    state: Mutex<State>,
+    pipes: Mutex<Pipes>,
+}
+
+struct State {
+    trees: Vec<(u32, Tree)>,
+    next_tree: u32,
+    channels: Vec<ConnectionId>,
+    /// Since it began; numbers them.
+    channels_begun: u16,
+}
+
+impl Session {
+    /// With no channel yet. `first`: what signs and encrypts, unless it is a guest's.
+    pub(crate) fn new(
+        id: u64,
+        terms: Terms,
+        first: Option<FirstKeys>,
+        must_sign: bool,
+        must_encrypt: bool,
+    ) -> Self {
+        let state = State {
+            trees: Vec::new(),
+            next_tree: 1,
+            channels: Vec::new(),
+            channels_begun: 0,
+        };
+        Self {
+            id,
+            terms,
+            first,
+            must_sign,
+            must_encrypt,
+            has_ended: AtomicBool::new(false),
+            state: Mutex::new(state),
+            pipes: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pipes(&self) -> MutexGuard<'_, Pipes> {
+        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What signs where a channel has no key of its own yet.
+    pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
+        self.first.as_ref().map(|first| &first.signer)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// On all of its channels.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Whether a connection with these terms may become a channel of it (MS-SMB2 3.3.5.5). What it was signed with is
+    /// looked at first: who signs in another way than it has agreed to with us can't be understood.
+    pub(crate) fn check_binding(&self, theirs: Terms) -> Result<(), Status> {
+        if self.has_ended() {
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        let is_gmac = |terms: &Terms| terms.signing == SigningAlgorithm::Aes128Gmac;
+        match (is_gmac(&self.terms), is_gmac(&theirs)) {
+            (true, false) => return Err(Status::REQUEST_OUT_OF_SEQUENCE),
+            (false, true) => return Err(Status::NOT_SUPPORTED),
+            _ => {}
+        }
+        if theirs.dialect < Some(Dialect::Smb300) {
+            return Err(Status::REQUEST_NOT_ACCEPTED);
+        }
+        if theirs.dialect != self.terms.dialect || theirs.cipher != self.terms.cipher {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        if self.first.is_none() {
+            // Guests have no key by which a second connection could prove that it is theirs.
+            return Err(Status::NOT_SUPPORTED);
+        }
+        Ok(())
+    }
+
+    /// Adds a channel; gives what encrypts there. All channels of a session encrypt under the same keys, each with nonces of
+    /// its own.
+    pub(crate) fn join(&self, channel: ConnectionId) -> Result<Option<(Sealer, Opener)>, Status> {
+        let mut state = self.state();
+        let begun = state.channels_begun.checked_add(1);
+        let room = begun.filter(|_| state.channels.len() < MOST_CHANNELS);
+        let number = state.channels_begun;
+        state.channels_begun = room.ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        state.channels.push(channel);
+        let Some((FirstKeys { keys, .. }, cipher)) = self.first.as_ref().zip(self.terms.cipher) else {
+            return Ok(None);
+        };
+        let sealer = Sealer::of_channel(cipher, &keys.server_to_client, number);
+        Ok(Some((sealer, Opener::new(cipher, &keys.client_to_server))))
+    }
+
+    /// The connection is gone. `hand_over` is told which channel stands in for it, or that there is none; until it is done,
+    /// no other goes.
+    pub(crate) fn leave(&self, channel: ConnectionId, hand_over: impl FnOnce(Option<ConnectionId>)) {
+        let mut state = self.state();
+        state.channels.retain(|known| *known != channel);
+        hand_over(state.channels.first().copied());
+    }
+
+    /// Gives a tree its number.
+    pub(crate) fn add_tree(&self, of: Tree) -> Result<u32, Status> {
+        let mut state = self.state();
+        if state.trees.len() >= MOST_TREES {
+            return Err(Status::INSUFFICIENT_RESOURCES);
+        }
+        let tree = state.next_tree;
+        state.next_tree = tree.wrapping_add(1).max(1);
+        state.trees.push((tree, of));
+        Ok(tree)
+    }
+
+    /// What it is of.
+    pub(crate) fn tree(&self, tree: u32) -> Result<Tree, Status> {
+        if self.has_ended() {
+            return Err(Status::USER_SESSION_DELETED);
+        }
+        let state = self.state();
+        let found = state.trees.iter().find(|known| known.0 == tree);
+        found.map(|known| known.1).ok_or(Status::NETWORK_NAME_DELETED)
+    }
+
+    /// Forgets a tree; gives what it was of.
+    pub(crate) fn disconnect_tree(&self, tree: u32) -> Result<Tree, Status> {
+        let of = self.tree(tree)?;
+        self.state().trees.retain(|known| known.0 != tree);
+        Ok(of)
+    }
+}

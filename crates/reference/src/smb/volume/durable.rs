@@ -1,0 +1,454 @@
+//! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): an open whose connection is
+//! lost stays for its owner, who comes back and names it. Durable ones need an oplock or lease that keeps the handle, and go
+//! with the server; persistent ones outlive its restart. Whoever else wants the file meanwhile gets it, and the owner does
+//! not come back to it.
+
+use super::{
+    caching, names, right, ConnectionId, FileId, Hold, LeaseName, Moment, Opened, Opener, Own, Volume,
+};
+use crate::smb::fault::Kind;
+use crate::smb::status::Status;
+
+/// How long one whose connection is lost is kept where the client names no time, as Samba does it.
+const KEPT_MS: u32 = 60_000;
+/// The longest time that a client gets, as from Windows and Samba.
+const KEPT_MOST_MS: u32 = 300_000;
+const NS_PER_MS: u64 = 1_000_000;
+/// A write or a change of attributes is refused where the client has had so many connections since; the counter wraps.
+const OLDER: u16 = 0x8000;
+
+/// Whom the connection that is lost stands for.
+const NOBODY: ConnectionId = ConnectionId {
+    thread: 0,
+    slot: 0,
+    serial: 0,
+};
+
+/// By which name its owner asks for it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeptName {
+    /// Of the client.
+    pub(crate) client_guid: u128,
+    /// Of the open; None: SMB 2 has none.
+    pub(crate) create_guid: Option<u128>,
+}
+
+/// What its owner names who comes back to it.
+#[derive(Debug)]
+pub(crate) struct ComesBack<'a> {
+    pub(crate) file: FileId,
+    pub(crate) name: KeptName,
+    pub(crate) lease: Option<LeaseName>,
+    pub(crate) path: &'a [u16],
+}
+
+/// What makes an open outlive its connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    name: KeptName,
+    persistent: bool,
+    /// After the loss of its connection.
+    kept_ms: u32,
+    /// When its connection was lost.
+    left_ns: Option<u64>,
+    /// What the last write has overwritten, and the end before it, for a server that loses that.
+    overwritten: Option<(u64, Vec<u8>)>,
+}
+
+impl Volume {
+    /// Keeps a new open over the loss of its connection, where that may be; gives for how long, in milliseconds.
+    /// `wanted_ms` 0: the client leaves that to the server.
+    pub(crate) fn keep(
+        &mut self,
+        file: FileId,
+        name: KeptName,
+        persistent: bool,
+        wanted_ms: u32,
+    ) -> Option<u32> {
+        let open = file.0;
+        let holds_handle = self.held(open).state & caching::HANDLE != 0;
+        if self.node(open).is_directory() || !(persistent || holds_handle) {
+            return None;
+        }
+        let kept_ms = if wanted_ms == 0 {
+            KEPT_MS
+        } else {
+            wanted_ms.min(KEPT_MOST_MS)
+        };
+        self.opens[open].kept = Some(Kept {
+            name,
+            persistent,
+            kept_ms,
+            left_ns: None,
+            overwritten: None,
+        });
+        Some(kept_ms)
+    }
+
+    /// The connection, session or tree of these is lost: what is not kept is closed.
+    pub(crate) fn leave(&mut self, moment: Moment, theirs: impl Fn(&Opener) -> bool) {
+        for index in self.opens_of(theirs) {
+            self.leave_one(index, moment);
+        }
+    }
+
+    /// The server is started anew: only persistent opens outlive that.
+    pub(crate) fn restart(&mut self, moment: Moment) {
+        for index in self.opens_of(|_| true) {
+            if self.opens[index]
+                .kept
+                .as_ref()
+                .is_some_and(|kept| kept.persistent)
+            {
+                self.leave_one(index, moment);
+            } else {
+                self.close(index, moment);
+            }
+        }
+        self.mail.clear();
+    }
+
+    fn leave_one(&mut self, index: usize, moment: Moment) {
+        let fault = self.fault;
+        let open = &mut self.opens[index];
+        let Some(kept) = open.kept.as_mut() else {
+            return self.close(index, moment);
+        };
+        if kept.left_ns.is_some() {
+            return;
+        }
+        kept.left_ns = Some(moment.ns);
+        (open.connection, open.session, open.tree) = (NOBODY, 0, 0);
+        let undone = kept.overwritten.take();
+        if let (Some((offset, data)), Some(Kind::UndoneWrites)) = (undone, fault) {
+            let (node, space) = (open.node, self.space.clone());
+            if let Some(pages) = self.nodes[node].pages_mut() {
+                // What was overwritten had room before.
+                let _ = pages.write(offset, &data, &space);
+            }
+        }
+        if fault == Some(Kind::ForgottenHandles) {
+            self.close(index, moment);
+        }
+    }
+
+    /// Notes what a write is about to overwrite, where the server is to lose it.
+    pub(super) fn note_overwritten(&mut self, open: usize, offset: u64, bytes: usize) {
+        if self.fault != Some(Kind::UndoneWrites) || self.opens[open].kept.is_none() {
+            return;
+        }
+        let mut before = Vec::new();
+        if let Some(pages) = self.node(open).pages().filter(|pages| offset < pages.end()) {
+            pages.read(offset, bytes, &mut before);
+        }
+        if let Some(kept) = &mut self.opens[open].kept {
+            kept.overwritten = Some((offset, before));
+        }
+    }
+
+    /// The owner comes back to an open whose connection was lost. The client and the path count with a lease alone.
+    pub(crate) fn come_back(
+        &mut self,
+        opener: &Opener,
+        comes: &ComesBack<'_>,
+        moment: Moment,
+    ) -> Result<Opened, Status> {
+        self.close_forgotten(moment);
+        let (index, serial) = comes.file;
+        let open = self.opens.get(index).filter(|open| open.serial == serial);
+        let open = open.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let kept = open.kept.as_ref().filter(|kept| kept.left_ns.is_some());
+        let kept = kept.ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let held = match open.hold {
+            Hold::Lease(lease) => Some(lease),
+            _ => None,
+        };
+        let is_its_client = held.is_none() || kept.name.client_guid == comes.name.client_guid;
+        if !is_its_client
+            || kept.name.create_guid != comes.name.create_guid
+            || held.map(|index| self.leases[index].name) != comes.lease
+        {
+            return Err(Status::OBJECT_NAME_NOT_FOUND);
+        }
+        if held.is_some()
+            && names::folded(self.path(index).get(1..).unwrap_or_default()) != names::folded(comes.path)
+        {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let open = &mut self.opens[index];
+        if let Some(kept) = open.kept.as_mut() {
+            kept.left_ns = None;
+        }
+        (open.connection, open.session, open.tree) = (opener.connection, opener.session, opener.tree);
+        if let Some(lease) = held {
+            self.leases[lease].connection = opener.connection;
+        }
+        Ok(self.opened(index))
+    }
+
+    /// Somebody wants `node` with these rights and shares: opens whose connection is lost make way.
+    pub(super) fn close_in_the_way(
+        &mut self,
+        node: usize,
+        own: Own,
+        (access, overwrites): (u32, bool),
+        share: u32,
+        moment: Moment,
+    ) {
+        self.close_forgotten(moment);
+        if access & !right::QUIET == 0 && !overwrites {
+            return;
+        }
+        for open in self.nodes[node].opens.clone() {
+            let hinders = overwrites
+                || self.held(open).state & caching::WRITE != 0
+                || self.opens[open].conflicts(access, share);
+            if self.is_left(open) && own != self.own(open) && hinders {
+                self.close(open, moment);
+            }
+        }
+    }
+
+    /// Somebody changes `node`: what the owners of such opens may have read is old.
+    pub(super) fn close_outdated(&mut self, node: usize, own: Own, keep: u8, moment: Moment) {
+        for open in self.nodes[node].opens.clone() {
+            if self.is_left(open) && own != self.own(open) && self.held(open).state & !keep != 0 {
+                self.close(open, moment);
+            }
+        }
+    }
+
+    /// Whether it outlives its connection.
+    pub(crate) fn is_kept(&self, open: usize) -> bool {
+        self.opens[open].kept.is_some()
+    }
+
+    /// Whether its connection is lost.
+    pub(super) fn is_left(&self, open: usize) -> bool {
+        let kept = self.opens[open].kept.as_ref();
+        kept.is_some_and(|kept| kept.left_ns.is_some())
+    }
+
+    /// Closes those whose owners have not come back in time.
+    fn close_forgotten(&mut self, moment: Moment) {
+        let late = |kept: &Kept| {
+            let kept_ns = u64::from(kept.kept_ms) * NS_PER_MS;
+            kept.left_ns.is_some_and(|left_ns| moment.ns >= left_ns + kept_ns)
+        };
+        let found = self
+            .opens
+            .iter()
+            .filter(|(_, open)| open.kept.as_ref().is_some_and(late));
+        let found: Vec<usize> = found.map(|(index, _)| index).collect();
+        for open in found {
+            self.close(open, moment);
+        }
+    }
+
+    /// Holds the number of the client's connection against what its open has seen (3.3.5.2.10): what changes a file and
+    /// comes late from an older one is refused.
+    pub(crate) fn check_channel_sequence(
+        &mut self,
+        open: usize,
+        sequence: u16,
+        changes: bool,
+    ) -> Result<(), Status> {
+        let known = &mut self.opens[open].channel_sequence;
+        if sequence.wrapping_sub(*known) < OLDER {
+            *known = sequence;
+            return Ok(());
+        }
+        if changes {
+            Err(Status::FILE_NOT_AVAILABLE)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Asked, Space, Stop, Waiter, Want};
+    use super::*;
+    use std::sync::Arc;
+
+    const DELETE_ON_CLOSE: u32 = 0x0000_1000;
+    const OPEN_OR_MAKE: u32 = 3;
+    const ALL_CACHING: u8 = caching::READ | caching::WRITE | caching::HANDLE;
+    const OPLOCK: Asked = Asked::Oplock(ALL_CACHING);
+    const NAME: KeptName = KeptName {
+        client_guid: 1,
+        create_guid: Some(2),
+    };
+
+    fn volume() -> Volume {
+        Volume::new(Arc::new(Space::new(1 << 20)), 1, None, 0)
+    }
+
+    fn at(ns: u64) -> Moment {
+        Moment { ns, filetime: 1 }
+    }
+
+    /// Of one client, by its connection.
+    fn opener(serial: u64) -> Opener {
+        let connection = ConnectionId {
+            thread: 0,
+            slot: 0,
+            serial,
+        };
+        Opener {
+            connection,
+            session: serial,
+            tree: 1,
+        }
+    }
+
+    fn units(path: &str) -> Vec<u16> {
+        path.encode_utf16().collect()
+    }
+
+    fn open(volume: &mut Volume, serial: u64, options: u32, asked: Asked) -> Result<Opened, Stop> {
+        let want = Want {
+            path: &units("kept"),
+            access: right::ALL,
+            share: 7,
+            disposition: OPEN_OR_MAKE,
+            options,
+            attributes: 0,
+            asked,
+            parent: None,
+        };
+        let opener = opener(serial);
+        let waiter = Waiter {
+            connection: opener.connection,
+            async_id: 7,
+        };
+        volume.open(&opener, &want, at(1), waiter)
+    }
+
+    /// Opened, kept for so long, and its connection lost at 2 ns.
+    fn left(volume: &mut Volume, options: u32, asked: Asked, wanted_ms: u32) -> FileId {
+        let file = open(volume, 1, options, asked).expect("it can be opened").file;
+        assert!(volume.keep(file, NAME, false, wanted_ms).is_some());
+        volume.leave(at(2), |theirs| theirs.session == 1);
+        file
+    }
+
+    fn come_back(
+        volume: &mut Volume,
+        file: FileId,
+        name: KeptName,
+        (lease, path): (Option<LeaseName>, &str),
+        ns: u64,
+    ) -> Result<Opened, Status> {
+        let comes = ComesBack {
+            file,
+            name,
+            lease,
+            path: &units(path),
+        };
+        volume.come_back(&opener(2), &comes, at(ns))
+    }
+
+    #[test]
+    fn what_comes_late_from_an_older_connection_changes_nothing() {
+        let mut volume = volume();
+        let index = open(&mut volume, 1, 0, Asked::Nothing)
+            .expect("it can be opened")
+            .file
+            .0;
+        for (sequence, is_refused) in [
+            (0, false),
+            (1, false),
+            (0, true),
+            (1, false),
+            (0x7fff, false),
+            (1, true),
+            (0xfffe, false),
+            (0, false), // the counter wraps
+            (0xffff, true),
+            (0x8000, true),
+            (0x7fff, false),
+        ] {
+            let expected = if is_refused {
+                Err(Status::FILE_NOT_AVAILABLE)
+            } else {
+                Ok(())
+            };
+            // What only reads is let in, and is no sign of a newer connection.
+            if is_refused {
+                assert_eq!(volume.check_channel_sequence(index, sequence, false), Ok(()));
+            }
+            assert_eq!(
+                volume.check_channel_sequence(index, sequence, true),
+                expected,
+                "{sequence:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_goes_with_the_open_of_a_lost_connection_is_made_anew() {
+        let mut volume = volume();
+        let file = left(&mut volume, DELETE_ON_CLOSE, OPLOCK, 0);
+        volume.opens[file.0].share = 0;
+        let number = volume.facts(file.0).number;
+        let opened = open(&mut volume, 3, 0, Asked::Nothing).expect("it is made");
+        assert_ne!(opened.facts.number, number);
+        let gone = come_back(&mut volume, file, NAME, (None, "kept"), 3);
+        assert_eq!(gone.map(|opened| opened.file), Err(Status::OBJECT_NAME_NOT_FOUND));
+    }
+
+    #[test]
+    fn client_and_path_count_with_a_lease_alone() {
+        let stranger = KeptName {
+            client_guid: 9,
+            ..NAME
+        };
+        let lease = (NAME.client_guid, 5);
+        let asked = Asked::Lease {
+            name: lease,
+            state: ALL_CACHING,
+            epoch: None,
+            of_directories: false,
+        };
+        let not_found = Err(Status::OBJECT_NAME_NOT_FOUND);
+        let mut leased = volume();
+        let file = left(&mut leased, 0, asked, 0);
+        for (name, of_lease, path, expected) in [
+            (NAME, None, "kept", not_found),
+            (NAME, Some((NAME.client_guid, 6)), "kept", not_found),
+            (stranger, Some(lease), "kept", not_found),
+            (NAME, Some(lease), "", Err(Status::INVALID_PARAMETER)),
+            (NAME, Some(lease), "other", Err(Status::INVALID_PARAMETER)),
+            (NAME, Some(lease), "KEPT", Ok(file)),
+            (NAME, Some(lease), "kept", not_found), // it has come back
+        ] {
+            let found = come_back(&mut leased, file, name, (of_lease, path), 3);
+            assert_eq!(found.map(|opened| opened.file), expected, "{path}");
+        }
+        let mut with_oplock = volume();
+        let file = left(&mut with_oplock, 0, OPLOCK, 0);
+        let unnamed = KeptName {
+            create_guid: None,
+            ..NAME
+        };
+        let refused = come_back(&mut with_oplock, file, unnamed, (None, "kept"), 3);
+        assert_eq!(refused.map(|opened| opened.file), not_found);
+        let found = come_back(&mut with_oplock, file, stranger, (None, "other"), 3);
+        assert_eq!(found.map(|opened| opened.file), Ok(file));
+    }
+
+    #[test]
+    fn an_open_is_kept_for_as_long_as_is_asked_for_up_to_five_minutes() {
+        for (wanted_ms, kept_ms) in [(0, 60_000_u64), (1, 1), (u32::MAX, 300_000)] {
+            for (late_ns, comes_back) in [(-1, true), (0, false)] {
+                let mut volume = volume();
+                let file = left(&mut volume, 0, OPLOCK, wanted_ms);
+                let end_ns = (2 + kept_ms * NS_PER_MS).saturating_add_signed(late_ns);
+                let found = come_back(&mut volume, file, NAME, (None, "kept"), end_ns);
+                assert_eq!(found.is_ok(), comes_back, "{wanted_ms}");
+            }
+        }
+    }
+}

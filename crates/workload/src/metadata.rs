@@ -1,0 +1,414 @@
+//! Metadata: each client makes small files, asks for their attributes, reads them and removes them, each for all its files
+//! before the next begins: the phases of mdtest, again and again. Between making and reading them it may look at the directory
+//! several times: it lists it, asks for a name that is not there, and for the attributes of all its files.
+//!
+//! An operation is a file as a whole: `create` opens, writes and closes it, `read` opens, reads and closes it. Clients don't
+//! wait for each other between phases. Not for: when an operation is due, nor what a client's cache would keep.
+
+use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence};
+use crate::{Slot, Workload};
+
+const DIRECTORY: PathId = PathId(0);
+const MARKER: PathId = PathId(1);
+/// The path of the first file; the others follow, and then, for who looks at it, the directory that they are all in, and a name
+/// that is not there.
+const FIRST_FILE: u32 = 2;
+
+/// What every client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataOptions {
+    /// Of each client.
+    pub files: u32,
+    /// Of each file; it is written and read at once.
+    pub bytes: u32,
+    /// All clients' files are in one directory; else each client has one of its own.
+    pub shared: bool,
+    /// How often a client looks at the directory before it reads its files; 0: it asks for their attributes once, and lists
+    /// nothing.
+    pub looks: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Create,
+    Stat,
+    Read,
+    Remove,
+    List,
+    Absent,
+}
+
+/// The names of phases, in the order of their classes. The last two are there for who looks at the directory.
+const PHASES: [(Phase, &str); 6] = [
+    (Phase::Create, "create"),
+    (Phase::Stat, "stat"),
+    (Phase::Read, "read"),
+    (Phase::Remove, "remove"),
+    (Phase::List, "list"),
+    (Phase::Absent, "absent"),
+];
+
+impl Phase {
+    /// Operations of one pass through it.
+    fn operations(self, files: u32) -> u32 {
+        match self {
+            Self::List | Self::Absent => 1,
+            _ => files,
+        }
+    }
+}
+
+impl MetadataOptions {
+    /// The phases of a pass, one after the other.
+    fn pass(&self) -> Vec<Phase> {
+        let look = match self.looks {
+            0 => [Phase::Stat].as_slice(),
+            _ => &[Phase::List, Phase::Absent, Phase::Stat],
+        };
+        let looks = std::iter::repeat_n(look, self.looks.max(1) as usize).flatten();
+        let made = [Phase::Create].into_iter().chain(looks.copied());
+        made.chain([Phase::Read, Phase::Remove]).collect()
+    }
+}
+
+/// What a client knows of one of its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Absent,
+    There,
+    /// What would have made or removed it failed.
+    Unknown,
+}
+
+/// The operations of one client.
+#[derive(Clone, Debug)]
+pub struct Metadata {
+    options: MetadataOptions,
+    catalogue: FileCatalogue,
+    known: Vec<Known>,
+    pass: Vec<Phase>,
+    /// Index into `pass`.
+    phase: usize,
+    /// The next file of this phase.
+    file: u32,
+    /// The phase and the file of the operation that was given last.
+    last: Option<(Phase, u32)>,
+    passes: u64,
+}
+
+impl Metadata {
+    /// Of a client.
+    #[must_use]
+    pub fn new(options: MetadataOptions, client: u32) -> Self {
+        let file = |number| match options.shared {
+            true => format!("../file.{client}.{number}"),
+            false => format!("file.{number}"),
+        };
+        let looks = options.looks > 0;
+        let looked_at = match options.shared {
+            _ if !looks => Vec::new(),
+            true => vec!["..".to_owned(), format!("../absent.{client}")],
+            false => vec![String::new(), "absent".to_owned()],
+        };
+        let paths = ["".into(), "made".into()].into_iter();
+        let classes = PHASES.iter().take(if looks { 6 } else { 4 });
+        Self {
+            options,
+            catalogue: FileCatalogue {
+                classes: classes.map(|(_, name)| (*name).to_owned()).collect(),
+                paths: paths
+                    .chain((0..options.files).map(file))
+                    .chain(looked_at)
+                    .collect(),
+                patterns: vec!["*".to_owned()],
+            },
+            known: vec![Known::Absent; options.files as usize],
+            pass: options.pass(),
+            phase: 0,
+            file: 0,
+            last: None,
+            passes: 0,
+        }
+    }
+
+    /// Notes how the operation that was given last ended.
+    fn learn(&mut self, last: &Outcome) {
+        let Some((phase, file)) = self.last.take() else {
+            return;
+        };
+        let known = match (phase, last.ok) {
+            (Phase::Create, true) => Known::There,
+            (Phase::Remove, true) => Known::Absent,
+            (Phase::Create | Phase::Remove, false) => Known::Unknown,
+            (Phase::Stat | Phase::Read | Phase::List | Phase::Absent, _) => return,
+        };
+        self.known[file as usize] = known;
+    }
+
+    /// What the phase does with the file; None: it has nothing to do with one that may not be there.
+    fn action(&self, phase: Phase, file: u32) -> Option<FileAction> {
+        let (path, bytes) = (PathId(FIRST_FILE + file), self.options.bytes);
+        let known = self.known[file as usize];
+        let there = known == Known::There;
+        match phase {
+            Phase::Create => Some(FileAction::WriteFile {
+                path,
+                bytes,
+                // What a pass writes differs from what the one before it wrote.
+                generation: u32::try_from(self.passes).unwrap_or(u32::MAX),
+            }),
+            Phase::Stat => there.then_some(FileAction::QueryPath {
+                path,
+                presence: Presence::There,
+            }),
+            Phase::Read => there.then_some(FileAction::ReadFile { path, bytes }),
+            Phase::Remove => removal(path, known),
+            Phase::List => Some(FileAction::Find {
+                directory: PathId(FIRST_FILE + self.options.files),
+                pattern: 0,
+                presence: Presence::There,
+            }),
+            Phase::Absent => Some(FileAction::QueryPath {
+                path: PathId(FIRST_FILE + self.options.files + 1),
+                presence: Presence::NotThere,
+            }),
+        }
+    }
+
+    /// Goes on to the next file, or to the first of the next phase.
+    fn advance(&mut self) {
+        self.file += 1;
+        if self.file == self.pass[self.phase].operations(self.options.files) {
+            self.file = 0;
+            self.phase += 1;
+        }
+        if self.phase == self.pass.len() {
+            self.phase = 0;
+            self.passes += 1;
+        }
+    }
+}
+
+fn removal(path: PathId, known: Known) -> Option<FileAction> {
+    let presence = match known {
+        Known::Absent => return None,
+        Known::There => Presence::There,
+        Known::Unknown => Presence::Either,
+    };
+    Some(FileAction::Delete { path, presence })
+}
+
+impl Workload for Metadata {
+    type Op = FileOp;
+
+    fn next(&mut self, last: &Outcome) -> FileOp {
+        self.learn(last);
+        // It ends within a pass: there is always something to create.
+        loop {
+            let (phase, file) = (self.pass[self.phase], self.file);
+            let action = self.action(phase, file);
+            self.advance();
+            if let Some(action) = action {
+                self.last = Some((phase, file));
+                let class = ClassId(phase as u8); // one of six
+                return FileOp { class, action };
+            }
+        }
+    }
+}
+
+impl FileWorkload for Metadata {
+    fn catalogue(&self) -> &FileCatalogue {
+        &self.catalogue
+    }
+
+    /// An empty directory, into which the first phase makes its files.
+    fn preparation(&self, found: bool) -> Vec<FileAction> {
+        if found {
+            return Vec::new();
+        }
+        let directory = FileAction::MakeDirectory {
+            path: DIRECTORY,
+            presence: Presence::Either,
+        };
+        let slot = Slot(0);
+        let marker = FileAction::Open {
+            slot,
+            path: MARKER,
+            intent: Intent::Replace,
+            directory: false,
+            presence: Presence::There,
+        };
+        vec![directory, marker, FileAction::Close { slot }]
+    }
+
+    fn marker(&self) -> PathId {
+        MARKER
+    }
+
+    fn leaving(&self) -> Vec<FileAction> {
+        let mut known = self.known.clone();
+        if let Some((Phase::Create | Phase::Remove, file)) = self.last {
+            known[file as usize] = Known::Unknown;
+        }
+        let files = (FIRST_FILE..).map(PathId).zip(known);
+        files.filter_map(|(path, known)| removal(path, known)).collect()
+    }
+
+    fn removal(&self) -> Vec<FileAction> {
+        let files = (0..self.options.files).map(|file| PathId(FIRST_FILE + file));
+        let paths = files.chain([MARKER]);
+        let deletes = paths.map(|path| FileAction::Delete {
+            path,
+            presence: Presence::Either,
+        });
+        let directory = FileAction::RemoveDirectory {
+            path: DIRECTORY,
+            presence: Presence::Either,
+        };
+        deletes.chain([directory]).collect()
+    }
+
+    fn passes(&self) -> u64 {
+        self.passes
+    }
+
+    fn pass_operations(&self) -> u64 {
+        let operations = |phase: &Phase| u64::from(phase.operations(self.options.files));
+        self.pass.iter().map(operations).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{content_of, footprint_bytes, played, Writing};
+
+    const OPTIONS: MetadataOptions = MetadataOptions {
+        files: 3,
+        bytes: 100,
+        shared: false,
+        looks: 0,
+    };
+    const FAILED: Outcome = Outcome {
+        ok: false,
+        ..Outcome::START
+    };
+
+    fn classes(workload: &mut Metadata, count: usize) -> Vec<u8> {
+        (0..count)
+            .map(|_| workload.next(&Outcome::START).class.0)
+            .collect()
+    }
+
+    #[test]
+    fn each_phase_goes_through_all_files_before_the_next_begins() {
+        let mut client = Metadata::new(OPTIONS, 0);
+        assert_eq!(classes(&mut client, 12), [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+        assert_eq!((client.passes(), client.pass_operations()), (1, 12));
+        assert_eq!(classes(&mut client, 4), [0, 0, 0, 1]);
+        assert_eq!(client.leaving().len(), 3);
+    }
+
+    #[test]
+    fn between_making_and_reading_its_files_a_client_looks_at_the_directory_as_often_as_it_should() {
+        let options = MetadataOptions { looks: 2, ..OPTIONS };
+        let mut client = Metadata::new(options, 0);
+        let look = [4, 5, 1, 1, 1];
+        let pass = [&[0; 3][..], &look, &look, &[2; 3], &[3; 3]].concat();
+        assert_eq!(classes(&mut client, 19), pass);
+        assert_eq!((client.passes(), client.pass_operations()), (1, 19));
+        assert_eq!(client.catalogue.classes.len(), 6);
+        assert_eq!(Metadata::new(OPTIONS, 0).catalogue.classes.len(), 4);
+    }
+
+    #[test]
+    fn a_file_that_was_not_made_is_left_alone_until_it_is_removed_and_made_again() {
+        let mut client = Metadata::new(OPTIONS, 0);
+        client.next(&Outcome::START);
+        client.next(&FAILED);
+        assert_eq!(classes(&mut client, 7), [0, 1, 1, 2, 2, 3, 3]);
+        // The first file may be there in part.
+        let either = |file| FileAction::Delete {
+            path: PathId(FIRST_FILE + file),
+            presence: Presence::Either,
+        };
+        let mut client = Metadata::new(OPTIONS, 0);
+        let ops: Vec<_> = [Outcome::START, FAILED, FAILED, FAILED, Outcome::START]
+            .map(|last| client.next(&last).action)
+            .into();
+        assert_eq!(ops[3..], [either(0), either(1)]);
+        // The first is gone, and nobody knows what becomes of the second.
+        assert_eq!(client.leaving(), [either(1), either(2)]);
+    }
+
+    #[test]
+    fn what_was_asked_for_last_may_have_happened_or_not() {
+        let mut client = Metadata::new(OPTIONS, 0);
+        client.next(&Outcome::START);
+        let either = FileAction::Delete {
+            path: PathId(FIRST_FILE),
+            presence: Presence::Either,
+        };
+        assert_eq!(client.leaving(), [either]);
+        assert_eq!(Metadata::new(OPTIONS, 0).leaving(), []);
+    }
+
+    #[test]
+    fn files_of_one_directory_have_the_clients_number_in_their_names() {
+        let shared = MetadataOptions {
+            shared: true,
+            ..OPTIONS
+        };
+        let names = |options, client| Metadata::new(options, client).catalogue.paths;
+        assert_eq!(names(OPTIONS, 7)[2..], ["file.0", "file.1", "file.2"]);
+        assert_eq!(
+            names(shared, 7),
+            ["", "made", "../file.7.0", "../file.7.1", "../file.7.2"]
+        );
+        let looks = MetadataOptions { looks: 1, ..shared };
+        assert_eq!(names(looks, 7)[5..], ["..", "../absent.7"]);
+    }
+
+    #[test]
+    fn nothing_stays_but_the_marker_and_the_footprint_is_all_files() {
+        let left = played(&mut Metadata::new(OPTIONS, 0), 0, 5, 26);
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["made"]);
+        assert_eq!(footprint_bytes(&mut Metadata::new(OPTIONS, 0)), 300);
+    }
+
+    #[test]
+    fn a_file_as_a_whole_is_opened_moved_and_closed() {
+        let action = FileAction::WriteFile {
+            path: PathId(2),
+            bytes: 100,
+            generation: 4,
+        };
+        let steps: Vec<_> = action.steps().collect();
+        let [FileAction::Open {
+            intent: Intent::Replace,
+            slot,
+            ..
+        }, FileAction::Write {
+            bytes: 100,
+            generation: 4,
+            ..
+        }, FileAction::Close { slot: closed }] = steps[..]
+        else {
+            panic!("not {steps:?}");
+        };
+        assert_eq!(slot, closed);
+        let empty = FileAction::ReadFile {
+            path: PathId(2),
+            bytes: 0,
+        };
+        assert_eq!(empty.steps().count(), 2);
+        let of = |generation| Writing {
+            client: 0,
+            mix: 5,
+            file: 1,
+            generation,
+        };
+        assert_ne!(content_of(of(0), 0, 100), content_of(of(1), 0, 100));
+    }
+}

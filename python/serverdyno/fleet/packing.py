@@ -1,0 +1,59 @@
+"""What a controller and a node say to each other, packed: as JSON with the bytes behind it, deflated (RFC 1951).
+
+Both sides know beforehand which words come (nodes of another build are refused), so a short message is mostly its
+figures. Not for: what is said (`pipe.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from serverdyno import _native
+
+RAW = -zlib.MAX_WBITS
+"""Without a head and a checksum: TLS has one."""
+END_OF_WORDS = b"\0"
+"""Stands in no JSON."""
+SAID_OFTEN = (
+    '"refused": "why": "hint": {"do": "stop", "with": {}} {"do": "start", "with": {"document": {"clients": 1, "seed": '
+    '"nonce": "part": {"client_offset": 0, "client_step": 1, "client_run": 1, "clients": 1}}, "anew": false}} '
+    '{"do": "clock", "with": {}} {"do": "go", "with": {"start_monotonic_ns": 1, "timeout_s": 1.0}} '
+    '{"do": "look", "with": {"timeout_s": 1.0}} '
+    '{"told": null} {"told": {"ended": false, "snapshot": {"elapsed_s": 0.0, "clients_prepared": 1, "operations": 0, '
+    '"bytes_in": 0, "bytes_moved": 0, "errors": 0, "clients_active": 1, "p99_ms": null}, "link_down": null, '
+    '"window": {"others_cpu_s": 0.0, "steal_cpu_s": 0.0, "cpus": 2}}}'
+)
+"""Of requests and answers. What is missing in what both know costs some bytes and nothing else."""
+
+
+def _as_in_tallies(told: Mapping[str, Any]) -> bytes:
+    """The names, with the values that most mixes have, as CBOR has them (RFC 8949)."""
+    known = b""
+    for name, value in told.items():
+        known += bytes([0x60 + len(name)]) + name.encode()
+        if isinstance(value, Mapping):
+            known += bytes([0xA0 + len(value)]) + _as_in_tallies(value)
+        elif isinstance(value, bytes):
+            known += bytes([0x58, len(value)]) + value
+        else:
+            known += b"\xf6" if value is None else b"\x80" if isinstance(value, list) else b"\x00"
+    return known
+
+
+KNOWN = _as_in_tallies(_native.merge([])) + SAID_OFTEN.encode()
+
+
+def packed(words: Any, blob: bytes | None = None) -> bytes:
+    """Pack what is told, and the bytes behind it if there are any."""
+    packer = zlib.compressobj(wbits=RAW, zdict=KNOWN)
+    plain = json.dumps(words).encode() + (b"" if blob is None else END_OF_WORDS + blob)
+    return packer.compress(plain) + packer.flush()
+
+
+def unpacked(message: bytes) -> tuple[Any, bytes | None]:
+    """The reverse. Raises ValueError or zlib.error for anything else."""
+    words, mark, blob = zlib.decompressobj(wbits=RAW, zdict=KNOWN).decompress(message).partition(END_OF_WORDS)
+    return json.loads(words), blob if mark else None

@@ -1,0 +1,66 @@
+"""Contention: clients that read and write blocks of a few files that they all share. A workload of `files.py`.
+
+Not for: what is wrong with a block that was read (`crates/workload/src/versions.rs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import Field
+
+from serverdyno import wording
+from serverdyno.protocols.model import Model
+
+CONTENTION: Final = "contention"
+"""The workload's name."""
+
+
+class ContentionSettings(Model):
+    """Which files all clients share, and how often they write."""
+
+    files: int = Field(default=1, ge=1, le=1024, description="Files that all clients share.")
+    blocks: int = Field(
+        default=64, ge=1, le=2**16, description="Blocks of each file. Fewer: locks conflict more."
+    )
+    block_bytes: int = Field(
+        default=4096,
+        ge=64,
+        le=2**20,
+        description="Bytes of a block, which is locked, read and written as a whole.",
+    )
+    writes_percent: int = Field(
+        default=50, ge=0, le=100, description="Of a hundred turns, so many write; the others only read."
+    )
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Of all shared files."""
+        return self.files * self.blocks * self.block_bytes
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What does not fit together: nothing."""
+        return iter(())
+
+    def kept(self) -> str:
+        """Say what stays on the server, for the methodology."""
+        return (
+            f"{self.workspace_bytes:,} bytes in all, made by the first client before the first mix and not measured. "
+            "They stay from mix to mix."
+        )
+
+    def described(self) -> str:
+        """Say what clients do, for the methodology."""
+        shared = wording.plural(self.files, "file")
+        return (
+            f"All clients share {shared} of {self.blocks:,} blocks of {self.block_bytes:,} bytes. In each turn a "
+            "client opens a file for reading and writing, locks one block, reads it, unlocks it and closes the file. "
+            f"In {wording.share(self.writes_percent / 100)} of the turns it also writes the block. File, block and "
+            "writing are drawn at random. A client that finds the block locked asks again after 0.5 ms, then after "
+            "twice as long each time, 32 ms at most."
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what shapes the load, by key path below `files`."""
+        return {f"{CONTENTION}.{key}": value for key, value in self.model_dump().items()}

@@ -1,0 +1,87 @@
+"""Failover: clients that go on with a file over an outage of their server. A workload of `files.py`.
+
+Not for: how the server is taken away (`runner/outage.py`), nor for what is wrong with a block that was read
+(`crates/workload/src/versions.rs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from serverdyno import wording
+from serverdyno.protocols.model import Model
+from serverdyno.protocols.work import Cut
+
+FAILOVER: Final = "failover"
+"""The workload's name."""
+CUTS: Final = {
+    "server": "all processes of the server are killed, and it is started again",
+    "processes": "the processes that serve the connections are killed; the server's first process goes on",
+    "connections": "every client cuts its connection, and the server goes on",
+}
+
+
+class FailoverSettings(Model):
+    """What each client writes and reads, and what is taken away from it meanwhile."""
+
+    blocks: int = Field(default=64, ge=1, le=2**16, description="Blocks of the file of each client.")
+    block_bytes: int = Field(
+        default=4096, ge=64, le=2**20, description="Bytes of a block, which is written and read as a whole."
+    )
+    writes_per_flush: int = Field(
+        default=4, ge=1, le=1_000_000, description="After so many writes a client flushes its file."
+    )
+    cut: Literal["server", "processes", "connections"] = Field(
+        default="server", description="; ".join(f"{name}: {what}" for name, what in CUTS.items()) + "."
+    )
+    cut_percent: int = Field(
+        default=30, ge=1, le=99, description="After which part of each mix's window that happens, in percent."
+    )
+    away_s: float = Field(
+        default=1.0,
+        ge=0,
+        le=3600,
+        description="How long a server that was killed is away before it is started again.",
+    )
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Of a client's file."""
+        return self.blocks * self.block_bytes
+
+    @property
+    def cut_off(self) -> Cut:
+        """What is taken away, and when."""
+        return Cut(self.cut, self.cut_percent, self.away_s)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What does not fit together: nothing."""
+        return iter(())
+
+    def section(self) -> dict[str, Any]:
+        """Return what the data plane is told."""
+        shape = self.model_dump(include={"blocks", "block_bytes", "writes_per_flush"})
+        by_clients = self.cut_percent if self.cut == "connections" else None
+        return {**shape, "cut_connections_percent": by_clients}
+
+    def described(self) -> str:
+        """Say what clients do, for the methodology."""
+        writes = wording.plural(self.writes_per_flush, "write")
+        return (
+            f"Each client has a file of {self.blocks:,} blocks of {self.block_bytes:,} bytes open. It writes a block, "
+            f"flushes after every {writes}, and reads a block, again and again; blocks are drawn at random. After "
+            f"{self.cut_percent} % of the window {CUTS[self.cut]}{self._away()}. A client whose connection is lost "
+            "connects again every 50 ms (over NFS 100 ms), for as long as an operation may take. Every block that is "
+            "read is checked, and after the mix each block is read back: what was acknowledged and flushed must be "
+            "there."
+        )
+
+    def _away(self) -> str:
+        return f" after {self.away_s:g} s" if self.cut == "server" else ""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what shapes the load, by key path below `files`."""
+        return {f"{FAILOVER}.{key}": value for key, value in self.model_dump().items()}

@@ -1,0 +1,70 @@
+"""Metadata: clients that make small files, look at them, read and remove them. A workload of `files.py`.
+
+The phases are those of mdtest. Not for: the step `metadata` of a scenario, in which clients wait for each other between
+phases (`scenarios/model.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import Field
+
+from serverdyno.protocols.model import Model
+
+METADATA: Final = "metadata"
+"""The workload's name."""
+
+
+class MetadataSettings(Model):
+    """What each client does. An operation is a file as a whole."""
+
+    files: int = Field(
+        default=20, ge=1, le=100_000, description="Files of each client, which every phase goes through."
+    )
+    file_bytes: int = Field(
+        default=0, ge=0, le=2**20, description="Size of each file, which is written and read at once."
+    )
+    shared: bool = Field(
+        default=False, description="Whether all clients' files are in one directory, and not in one a client."
+    )
+
+    looks: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="How often a client looks at the directory in each pass: it lists the directory, asks for a name "
+        "that is not there, and for the attributes of each of its files. 0: it asks for these once, and lists nothing.",
+    )
+
+    @property
+    def workspace_bytes(self) -> int:
+        """What a client keeps on the server, at most."""
+        return self.files * self.file_bytes
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What does not fit together: nothing can."""
+        return iter(())
+
+    def described(self) -> str:
+        """Say what clients do, for the methodology."""
+        where = "the directory of all clients of a share" if self.shared else "a directory of its own"
+        size = f"of {self.file_bytes:,} bytes" if self.file_bytes else "without content"
+        looks = (
+            "asks for the attributes of each, "
+            if self.looks == 0
+            else f"looks at the directory {self.looks:,} times (lists it, asks for a name that is not there, and for "
+            "the attributes of each of its files), "
+        )
+        return (
+            f"Each client creates {self.files:,} files {size} in {where}, {looks}reads each "
+            "and removes each, again and again. An operation is a file as a whole: create opens, writes and closes it, "
+            "read opens, reads and closes it. Clients begin together and do not wait for each other between phases, "
+            "unlike those of mdtest; each asks for its own files."
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what shapes the load, by key path below `files`."""
+        without = set() if self.looks else {"looks"}
+        return {f"{METADATA}.{key}": value for key, value in self.model_dump(exclude=without).items()}

@@ -1,0 +1,63 @@
+"""Configurations compared by a time of each mix, level by level.
+
+What is compared is the inverse of the time, so that *faster* means a shorter time. Where a mix has no such time, its
+level is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from serverdyno.analysis.improvement import Runs
+from serverdyno.analysis.levels import AtLevel, at_levels
+from serverdyno.analysis.pairs import Pair, Side
+from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.store.records import MixRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TimesCompared:
+    """Two configurations. `found`: the levels at which both have the time in every repetition."""
+
+    base: str
+    other: str
+    found: tuple[AtLevel, ...]
+
+
+def side_of_times(
+    side: Side, result: ConfigurationResult, results: Results, time: Callable[[MixRecord], float | None]
+) -> Side:
+    """Return a side whose figure is 1 / `time` of each mix; none of a mix of which a repetition has no such time."""
+    records = [record for record in results.used if record.configuration == result.name]
+    places = {mix.mix: place for place, mix in enumerate(result.mixes) if mix is not None}
+    times = [(record, time(record)) for record in records]
+    unknown = {record.mix for record, found in times if not found}
+    matrix = np.full(result.runs.throughput.shape, np.nan)
+    for record, found in times:
+        if found and record.mix not in unknown:
+            matrix[result.runs.repetitions.index(record.repetition), places[record.mix]] = 1 / found
+    return replace(side, runs=Runs(result.runs.repetitions, matrix))
+
+
+def compared(
+    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, floor_percent: float
+) -> tuple[TimesCompared, ...]:
+    """Compare the second of each pair with the first; verdicts hold for all levels of all pairs together."""
+    found = at_levels(pairs, paired=paired, minimum_percent=minimum_percent, floor_percent=floor_percent)
+    return tuple(
+        TimesCompared(base.name, other.name, levels)
+        for (base, other), levels in zip(pairs, found, strict=True)
+    )
+
+
+def change_percent(speed_percent: float | None) -> float | None:
+    """Return a difference in speed as the change of the time: +100 % is -50 %."""
+    return None if speed_percent is None else (1 / (1 + speed_percent / 100) - 1) * 100
+
+
+def undecided(pairs: Sequence[TimesCompared]) -> bool:
+    """Whether no level of any pair has an interval."""
+    return all(level.low_percent is None for pair in pairs for level in pair.found)

@@ -1,0 +1,63 @@
+"""The outage of a mix: the server, or a part of it, is taken away in the middle of the window, where the suite says so.
+
+Not for: how a server does that (`servers/local.py`), and what becomes of its clients (`report/sections/outages.py`).
+"""
+
+from __future__ import annotations
+
+import time
+
+from serverdyno.errors import UserError
+from serverdyno.plan.model import Mix, Suite
+from serverdyno.protocols.work import Cut
+from serverdyno.servers.base import RunningServer
+from serverdyno.servers.local import LocalServer
+
+NS_PER_S = 1_000_000_000
+
+
+def cut_of(suite: Suite) -> Cut | None:
+    """Return what the suite takes away from its clients in the middle of each mix; None: nothing."""
+    return suite.work.cut(suite.settings(suite.work))
+
+
+class Outage:
+    """That of one mix."""
+
+    def __init__(self, cut: Cut | None, server: RunningServer, mix: Mix) -> None:
+        """`cut` None: none. Raises UserError where the server can't be cut off so."""
+        self._cut, self._server = cut, server
+        self._start_ns = 0
+        self._due_s = 0.0
+        self._ordered = False
+        if cut is None:
+            return
+        window_s = mix.length_s - mix.ramp_up_s - mix.ramp_down_s
+        self._due_s = mix.ramp_up_s + window_s * cut.percent / 100
+        if not cut.by_clients and not (
+            isinstance(server, LocalServer) and cut.how in server.settings_type.cuts
+        ):
+            raise UserError(
+                f"the server can't be cut off so: files.failover.cut = {cut.how!r}",
+                hint='cut = "connections" works with every server.',
+            )
+
+    def look(self, elapsed_s: float) -> None:
+        """Take the server away once it is due. Called a few times a second."""
+        if self._cut is None or self._ordered or elapsed_s < self._due_s:
+            return
+        self._ordered = True
+        self._start_ns = time.monotonic_ns() - round(elapsed_s * NS_PER_S)
+        if not self._cut.by_clients:
+            assert isinstance(self._server, LocalServer)
+            self._server.cut_off(self._cut.how, self._cut.away_s)
+
+    def at_s(self) -> float | None:
+        """When it was, since the start of the mix; None: there was none."""
+        if self._cut is None or not self._ordered:
+            return None
+        if self._cut.by_clients:
+            return self._due_s
+        assert isinstance(self._server, LocalServer)
+        cut_ns = self._server.was_cut_off_ns()
+        return None if cut_ns is None else (cut_ns - self._start_ns) / NS_PER_S

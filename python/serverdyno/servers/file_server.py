@@ -1,0 +1,66 @@
+"""Where the file servers that we start are reached: a network of their own, loopback, or an address of this machine.
+
+Not for what they serve: volumes on a disk (`volume_server.py`), files of our own servers (`reference_files.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import ClassVar, Literal, TypeVar
+
+from pydantic import Field
+
+from serverdyno.errors import UserError
+from serverdyno.servers.base import LocalSettings
+from serverdyno.servers.local import LocalServer
+
+CAP_SYS_ADMIN = 21  # capabilities(7)
+
+
+class FileServerSettings(LocalSettings):
+    """What can be varied, whatever it serves."""
+
+    listens_elsewhere: ClassVar[bool] = True
+
+    network: Literal["auto", "namespace", "loopback"] = Field(
+        default="auto",
+        description="namespace: the server's own network namespace, where nobody else has its ports (needs root). "
+        "loopback: a free port of 127.0.0.1. auto: namespace if allowed.",
+    )
+
+
+FileServerSettingsT = TypeVar("FileServerSettingsT", bound=FileServerSettings)
+
+
+class FileServer(LocalServer[FileServerSettingsT]):
+    """A file server. See `base.ServerDriver` for the contract."""
+
+    @property
+    def own_network(self) -> bool:
+        """Whether it gets a network namespace; what others shall reach has none of its own."""
+        if self.is_elsewhere:
+            return False
+        network = self.settings.network
+        return network == "namespace" or (network == "auto" and may_unshare())
+
+    def listen_on(self, address: str) -> None:
+        """See `base.ServerDriver`."""
+        super().listen_on(address)
+        if self.settings.network == "namespace" or ":" in address:
+            raise UserError(
+                f"{self.name} can't listen on {address}: it takes an IPv4 address, and network must not be namespace"
+            )
+
+    def network_note(self) -> str:
+        """Where it is."""
+        if self.own_network:
+            return "Network: a namespace of its own."
+        place = f"the address {self.host}" if self.is_elsewhere else "loopback"
+        return f"Network: {place} of the machine; only our processes listen on the port."
+
+
+def may_unshare() -> bool:
+    """Whether we may make namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
+    match = re.search(r"^CapEff:\s+([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return match is not None and bool(int(match[1], 16) >> CAP_SYS_ADMIN & 1)

@@ -1,0 +1,114 @@
+"""Run beside a domain controller (`domain.py`): mixes on its share, as a plan's run opens it. Cases come as JSON.
+
+A case has `host`, `settings` of the server `external`, `smb` of the suite, `environment`, and `clock_offset_s`, by
+which the ticket says that the KDC is ahead. With `close_share`, the server's configuration, the share is taken away in
+the middle of the mix. What came of it is `sessions`, `whole`, `errors` and `reconnects`, or `error` and `hint`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+from unittest.mock import patch
+
+from disk_mix import begun, ended, whole
+from domain import HOST
+from file_server import PATIENCE_S
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet import local
+from serverdyno.fleet.consent import open_target
+from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.plan.expand import mixes
+from serverdyno.plan.model import GeneratorPlan, Suite
+from serverdyno.protocols.smb import SMB, SmbSettings
+from serverdyno.servers.registry import create
+
+# A credential cache: version, length of the header, tag 1 of length 8: seconds, microseconds.
+BEFORE_OFFSET = "0504000c00010008"
+OPERATIONS = 300
+
+
+def main() -> None:
+    """Carry out the cases."""
+    print(json.dumps([told(**case) for case in json.load(sys.stdin)]))
+
+
+def told(
+    *,
+    host: str = HOST,
+    settings: dict[str, Any] | None = None,
+    smb: dict[str, Any] | None = None,
+    environment: dict[str, str] | None = None,
+    clock_offset_s: int | None = None,
+    close_share: str | None = None,
+    **shape: Any,
+) -> dict[str, Any]:
+    """What came of one."""
+    with patch.dict(os.environ, environment or {}):
+        try:
+            target = opened(host, settings or {}, smb or {}, clock_offset_s)
+        except DynoError as error:
+            return {"error": str(error), "hint": error.hint}
+    result = ended(begun(target, **shape)) if close_share is None else interrupted(target, close_share)
+    return {
+        "sessions": result["sessions"],
+        "whole": whole(result),
+        "errors": result["errors"],
+        "reconnects": result["generator"]["reconnects"],
+    }
+
+
+def opened(
+    host: str, settings: dict[str, Any], smb: dict[str, Any], clock_offset_s: int | None
+) -> _native.Target:
+    """The target, after the first look of a run. Raises DynoError."""
+    asked = {"shares": ["data"], "authentication": "kerberos"} | settings
+    suite = Suite(
+        name="tiny",
+        title="Tiny",
+        source="a test",
+        workload="diskmix",
+        clients=[1],
+        length_s=1.0,
+        sections={"smb": SmbSettings(**smb)},
+    )
+    driver = create("external", asked, documents=Path(os.devnull), url=f"smb://{host}/")
+    driver.ready()
+    access = driver.access()
+    if clock_offset_s is not None:
+        assert access.ticket is not None and access.ticket.startswith(BEFORE_OFFSET)
+        offset = clock_offset_s.to_bytes(4, "big", signed=True).hex()
+        access = replace(access, ticket=BEFORE_OFFSET + offset + access.ticket[len(BEFORE_OFFSET + offset) :])
+    target = open_target(SMB, access, suite.settings(SMB))
+    driver.ask(target)
+    setup = LoadSetup(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
+    local.preflight(setup, mixes(suite)[0])
+    return target
+
+
+def interrupted(target: _native.Target, configuration: str) -> _native.MixResult:
+    """A client whose share is taken away from it, and which goes on."""
+    load = begun(target, files={"cache": "none"}, clients=1, length_s=600.0, leave_after_errors=None)
+    wait_until(load, "operations", OPERATIONS)
+    command = ["smbcontrol", "-s", configuration, "smbd", "close-share", "data"]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    wait_until(load, "errors", 1)
+    wait_until(load, "operations", load.snapshot()["operations"] + OPERATIONS)
+    load.stop()
+    return ended(load)
+
+
+def wait_until(load: _native.Load, counter: Literal["operations", "errors"], count: int) -> None:
+    """Until it has counted so many. The caller of this program bounds the time."""
+    while load.snapshot()[counter] < count:
+        assert not load.wait(0.02)
+
+
+if __name__ == "__main__":
+    main()

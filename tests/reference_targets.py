@@ -1,0 +1,64 @@
+"""Reference file servers of this process, and targets of load on them, for tests of workloads on files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benches.mixes import files_mix
+
+from file_server import PATIENCE_S
+from serverdyno import _native
+
+
+@contextmanager
+def nfs(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
+    server = _native.ReferenceNfsServer.start(**options)
+    try:
+        section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
+        yield _native.Target.open("nfs", json.dumps(section)), server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def smb(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
+    server = _native.ReferenceSmbServer.start(**options)
+    try:
+        section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"]}
+        yield _native.Target.open("smb", json.dumps(section)), server
+    finally:
+        server.stop()
+
+
+def directory(path: Path) -> _native.Target:
+    return _native.Target.open("posix", json.dumps({"url": f"file://{path}"}))
+
+
+def mixed(
+    to: _native.Target,
+    files: dict[str, Any],
+    *,
+    meanwhile: Callable[[], object] | None = None,
+    **shape: Any,
+) -> _native.MixResult:
+    """One mix from its start to its end: two clients for a second, unless `shape` says otherwise.
+
+    `meanwhile` is done once it has gone on for half a second.
+    """
+    wanted = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0} | shape
+    load = files_mix(to, files, None, **wanted).start()
+    if meanwhile is not None:
+        while load.snapshot()["elapsed_s"] < 0.5:
+            assert not load.wait(0.02), "the mix ends before it has begun"
+        meanwhile()
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def counts(result: _native.MixResult) -> dict[str, int]:
+    """Successes in the window by class."""
+    return {row["operation"]: row["count"] for row in result["by_operation"]}

@@ -1,0 +1,126 @@
+"""A node that is short of CPU time is waited for; one that is dead, stopped or cut off is not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from benches.mixes import http_target
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dyno_process import PATIENCE_S
+from fleet_mix import carried, mix
+from fleet_nodes import running_fleet
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet.membership import fleet_at
+from serverdyno.fleet.silence import LATE_FOR_S, LONGEST_S, LOOK_S, LOOKS, Lateness, Silence
+from serverdyno.plan.model import GeneratorPlan
+
+MOST_S = 3.0
+NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
+
+
+def over_after_s(gaps_s: list[float], late_s: float, *, patient: bool) -> float | None:
+    """When a listener whose looks are so far apart gives up a speaker that says nothing more."""
+    silence, now_s = Silence(MOST_S, 0.0), 0.0
+    silence.heard(0.0, late_s)
+    for gap_s in gaps_s:
+        now_s += gap_s
+        silence.look()
+        if silence.is_over(now_s, patient=patient):
+            return now_s
+    return None
+
+
+def test_between_two_with_cpu_time_silence_is_over_in_time() -> None:
+    for patient in (False, True):
+        assert over_after_s([LOOK_S] * 20, late_s=0.0, patient=patient) == MOST_S
+
+
+def test_a_listener_that_had_no_cpu_time_looks_again_before_it_gives_up() -> None:
+    assert over_after_s([60.0], late_s=0.0, patient=False) is None
+    assert over_after_s([60.0] + [LOOK_S] * (LOOKS - 2), late_s=0.0, patient=False) is None
+    assert over_after_s([60.0] + [LOOK_S] * 20, late_s=0.0, patient=False) == 60.0 + LOOK_S * (LOOKS - 1)
+
+
+@given(late_s=st.floats(0.0, 1e6), gap_s=st.floats(0.01, 10.0))
+def test_a_speaker_that_was_late_is_given_time_and_not_for_ever(late_s: float, gap_s: float) -> None:
+    gaps_s = [gap_s] * 10_000
+    patient, strict = (over_after_s(gaps_s, late_s, patient=each) for each in (True, False))
+    assert patient is not None
+    assert strict is not None
+    assert strict <= patient <= max(LONGEST_S, LOOKS * gap_s) + gap_s
+    # Nobody who was in time is waited for: a node that is stopped is found within 5 s.
+    assert late_s > 0.1 or patient <= max(MOST_S + 1.0, LOOKS * gap_s) + gap_s
+
+
+def test_looks_before_a_stall_do_not_count_unless_all_is_silent_for_very_long() -> None:
+    listener = Silence(MOST_S, 0.0)
+    for _ in range(LOOKS):
+        listener.look()
+    listener.stood_still(MOST_S)
+    listener.look()
+    assert not listener.is_over(MOST_S)
+    for _ in range(LOOKS):
+        listener.look()
+    listener.stood_still(LONGEST_S)
+    assert listener.is_over(LONGEST_S)
+
+
+def test_how_late_one_is_is_told_for_a_while_and_while_it_lasts() -> None:
+    lateness = Lateness(0.0)
+    assert lateness.lately_s(LOOK_S) == 0.0
+    assert lateness.lately_s(LOOK_S + 2.0) == 2.0
+    lateness.look(LOOK_S + 2.0)
+    lateness.look(2 * LOOK_S + 2.0)
+    assert lateness.lately_s(2 * LOOK_S + 2.0) == 2.0
+    for number in range(1, 20):
+        lateness.look((2 + number) * LOOK_S + 2.0)
+    assert lateness.lately_s(21 * LOOK_S + 2.0) == 0.0
+    assert 19 * LOOK_S > LATE_FOR_S
+
+
+STALLS_S = (2.0, 5.0)
+"""The first is short; after it the node says how late it was, and a longer one is borne."""
+
+
+def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(tmp_path: Path) -> None:
+    server = _native.ReferenceServer.start()
+    ended = threading.Event()
+    try:
+        target = http_target(f"http://127.0.0.1:{server.port}/")
+        with (
+            running_fleet(tmp_path / "lab", ("a", "b")) as fleet,
+            fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes,
+        ):
+
+            def starve() -> None:
+                for stall_s in STALLS_S:
+                    fleet.nodes["b"].send_signal(signal.SIGSTOP)
+                    time.sleep(stall_s)
+                    fleet.nodes["b"].send_signal(signal.SIGCONT)
+                    time.sleep(3 * LOOK_S)  # for a look and a ping
+                ended.set()
+
+            starving = threading.Thread(target=starve)
+            starving.start()
+            try:
+                together = carried(nodes, mix(target, length_s=sum(STALLS_S)))
+            finally:
+                starving.join(PATIENCE_S)
+            assert ended.is_set()
+            assert together["operations_total"] == sum(
+                each.result["operations_total"] for each in nodes.figures
+            )
+            # Who is stopped for good is lost all the same.
+            fleet.nodes["b"].send_signal(signal.SIGSTOP)
+            with pytest.raises(DynoError, match="node b is lost: its machine is there, and it stands still"):
+                carried(nodes, mix(target))
+            fleet.nodes["b"].send_signal(signal.SIGCONT)
+    finally:
+        server.stop()

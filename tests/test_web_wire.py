@@ -1,0 +1,181 @@
+"""What goes over the wire, as tshark reads it: every request that was counted is there, and nothing is malformed.
+
+TLS is decrypted with the keys that the load leaves where SSLKEYLOGFILE asks for them.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches.mixes import http_target, web_mix
+
+from dyno_process import INSTALLED, PATIENCE_S, Home
+from file_server import skip_unless_installed
+from serverdyno import _native
+from serverdyno.probes.host import tls_keys_logged
+from serverdyno.servers.running import running
+
+KEY_LOG = "SSLKEYLOGFILE"
+MIX: dict[str, Any] = {
+    "workload": "webbench-static",
+    "clients": 2,
+    # A bound on the requests, so that dissecting takes seconds.
+    "think_time_s": 0.05,
+    "length_s": 1.0,
+    "ramp_up_s": 0.0,
+    "ramp_down_s": 0.0,
+    "timeout_s": 20.0,
+}
+TWELVE_STREAMS = {"http_version": "2", "threads": 12, "streams": 6}
+ONE_REQUEST_A_CONNECTION = {"keep_alive": False, "threads": 4}
+HTTP2, HTTP1 = "http2", "http"
+FIELDS = {
+    HTTP2: ("http2.headers.method", "http2.headers.status"),
+    HTTP1: ("http.request.method", "http.response.code"),
+}
+HELLO, CERTIFICATE = "1", "11"
+
+
+def only(version: str, resumption: float) -> dict[str, Any]:
+    return {"min_version": version, "max_version": version, "resumption": resumption}
+
+
+CASES: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
+    "HTTP/2 over TLS 1.3": (
+        "nginx",
+        {"tls": "ecdsa-p256", "http2": True},
+        HTTP2,
+        TWELVE_STREAMS | {"tls": only("1.3", 0.0)},
+    ),
+    "HTTP/1.1 over TLS 1.2, half of the sessions resumed": (
+        "nginx",
+        {"tls": "rsa-2048"},
+        HTTP1,
+        ONE_REQUEST_A_CONNECTION | {"tls": only("1.2", 0.5)},
+    ),
+    "HTTP/1.1 over TLS 1.3, half of the sessions resumed": (
+        "apache",
+        {"tls": "ecdsa-p256"},
+        HTTP1,
+        ONE_REQUEST_A_CONNECTION | {"tls": only("1.3", 0.5)},
+    ),
+    "HTTP/2 in the clear": ("apache", {"http2": True}, HTTP2, TWELVE_STREAMS),
+}
+
+
+@contextmanager
+def captured(port: int, into: Path) -> Iterator[None]:
+    """Every packet of a port of loopback. Fails where one was dropped."""
+    skip_unless_installed("tshark", "dumpcap")
+    command = ["dumpcap", "-q", "-i", "lo", "-B", "64", "-f", f"tcp port {port}", "-w", str(into)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        try:
+            if not any(line.startswith("File:") for line in process.stderr):
+                pytest.skip("capturing is not allowed here")
+            yield
+            await_marker(port, into)
+        finally:
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.read()
+    assert "dropped on interface" in told and "/0 (pcap:0/" in told, told
+
+
+def await_marker(port: int, capture: Path) -> None:
+    """Until an empty connection, made now, has reached the file: so has all that came before it."""
+    with socket.create_connection(("127.0.0.1", port)) as marker:
+        ports = struct.pack("!HH", marker.getsockname()[1], port)
+    deadline = time.monotonic() + PATIENCE_S
+    while ports not in capture.read_bytes():
+        assert time.monotonic() < deadline, "the capture does not go on"
+        time.sleep(0.05)
+
+
+def dissected(capture: Path, port: int, keys: Path, carried: str, *arguments: str) -> list[str]:
+    """The lines that tshark prints about a capture."""
+    layers = [f"tcp.port=={port},{'tls' if keys.exists() else carried}"]
+    if carried == HTTP1:
+        layers.append(f"tls.port=={port},http")
+    decoding = [word for layer in layers for word in ("-d", layer)]
+    command = ["tshark", "-r", str(capture), "-2", "-o", f"tls.keylog_file:{keys}", *decoding, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    return done.stdout.splitlines()
+
+
+def values(capture: Path, port: int, keys: Path, carried: str, field: str) -> Counter[str]:
+    """How often each value of a field came."""
+    lines = dissected(capture, port, keys, carried, "-Y", field, "-T", "fields", "-e", field)
+    return Counter(value for line in lines for value in line.split(","))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tshark_finds_every_request_and_handshake_and_nothing_malformed(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, settings, carried, mix = CASES[case]
+    if name not in INSTALLED:
+        pytest.skip(f"{name} is not installed here: run tools/install-servers.sh")
+    capture, keys = tmp_path / "load.pcapng", tmp_path / "keys"
+    monkeypatch.setenv(KEY_LOG, str(keys))
+    with running(name, settings) as server:
+        access = server.access()
+        target = http_target(access.url, trust=access.trust)
+        port = int(access.url.rstrip("/").rpartition(":")[2])
+        keys.unlink(missing_ok=True)
+        with captured(port, capture):
+            load = web_mix(target, **MIX, **mix).start()
+            assert load.wait(PATIENCE_S), "the mix does not end"
+    result = load.result()
+    assert not result["errors"], result["errors"]
+    asked, answered = (values(capture, port, keys, carried, field) for field in FIELDS[carried])
+    assert asked == {"GET": result["operations_total"]} and result["operations_total"] > 20
+    assert sum(answered.values()) == result["operations_total"] and answered.keys() <= {"200", "404"}
+    messages = values(capture, port, keys, carried, "tls.handshake.type")
+    full = sum(row["count"] for row in result["handshakes"] if not row["resumed"])
+    assert messages[HELLO] == sum(row["count"] for row in result["handshakes"])
+    assert messages[CERTIFICATE] == full
+    assert bool(full) == ("tls" in settings)
+    wrong = "_ws.malformed || ((tls || http || http2) && _ws.expert.severity == error)"
+    assert dissected(capture, port, keys, carried, "-Y", wrong) == []
+
+
+def test_keys_of_sessions_are_written_only_where_the_environment_asks_and_the_report_says_so(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_LOG, raising=False)
+    assert not tls_keys_logged()
+    authority = _native.Authority()
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
+    tls: Any = {
+        "certificate": certificate,
+        "key": key,
+        "min_version": "1.2",
+        "max_version": "1.3",
+        "resumption": True,
+    }
+    keys = tmp_path / "keys"
+    server = _native.ReferenceServer.start(body_bytes=100, tls=tls)
+    options = ("--ca-file", tmp_path / "ca.pem", "--clients", "1", "--length", "1.3s")
+    url = f"https://127.0.0.1:{server.port}/"
+    try:
+        told = home.dyno("load", url, *options, "--into", tmp_path / "told", **{KEY_LOG: str(keys)})
+        assert told.returncode == 0, told.stderr
+        assert KEY_LOG in told.stdout
+        refused = home.dyno("load", url, *options, **{KEY_LOG: str(tmp_path / "absent" / "keys")})
+        assert refused.returncode == 2, refused.stderr
+        assert f"{KEY_LOG} names" in refused.stderr and "No such file or directory" in refused.stderr
+    finally:
+        server.stop()
+    labels = {line.split(" ", 1)[0] for line in keys.read_text().splitlines()}
+    assert {"CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"} <= labels
