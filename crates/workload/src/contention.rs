@@ -212,10 +212,13 @@ impl FileWorkload for Contention {
     fn leaving(&self) -> Vec<FileAction> {
         let (slot, offset, bytes) = (SLOT, self.offset, self.options.block_bytes.into());
         let close = FileAction::Close { slot };
+        // A lock has to go first: NFS may refuse to close a file that has one, and then others wait for it in vain.
         match self.last {
-            Step::Read | Step::Write | Step::Lock => vec![FileAction::Unlock { slot, offset, bytes }, close],
-            Step::Unlock | Step::Open => vec![close],
-            Step::Close => Vec::new(),
+            Step::Read | Step::Write | Step::Unlock => {
+                vec![FileAction::Unlock { slot, offset, bytes }, close]
+            }
+            Step::Lock | Step::Close => vec![close],
+            Step::Open => Vec::new(),
         }
     }
 
@@ -334,14 +337,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_and_locked_at_the_end_is_closed() {
-        let mut workload = Contention::new(OPTIONS, 1, 0);
-        let left: Vec<usize> = (0..3)
-            .map(|_| {
-                workload.next(&Outcome::START);
-                workload.leaving().len()
-            })
-            .collect();
-        assert_eq!(left, [1, 2, 2]);
+    fn what_is_open_and_locked_at_the_end_is_unlocked_and_closed() {
+        let (open, lock) = (OPEN, LOCK);
+        let options = ContentionOptions {
+            writes_percent: 100,
+            ..OPTIONS
+        };
+        let mut workload = Contention::new(options, 1, 0);
+        let mut held = Vec::new();
+        let mut next = workload.next(&Outcome::START);
+        // A turn and the beginning of another. The operation that was given last is not carried out.
+        for _ in 0..8 {
+            let leaving = workload.leaving();
+            let unlocks = leaving
+                .iter()
+                .any(|action| matches!(action, FileAction::Unlock { .. }));
+            let closes = matches!(leaving.last(), Some(FileAction::Close { .. }));
+            assert_eq!(
+                (closes, unlocks),
+                (held.contains(&open), held.contains(&lock)),
+                "{held:?}"
+            );
+            assert_eq!(leaving.len(), held.len());
+            match next.action {
+                FileAction::Open { .. } => held.push(open),
+                FileAction::LockWaiting { .. } => held.push(lock),
+                FileAction::Unlock { .. } => held.retain(|&class| class != lock),
+                FileAction::Close { .. } => held.retain(|&class| class != open),
+                _ => {}
+            }
+            next = workload.next(&Outcome::START);
+        }
     }
 }

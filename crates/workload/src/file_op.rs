@@ -205,7 +205,8 @@ pub trait FileWorkload: crate::Workload<Op = FileOp> {
     /// The file whose presence says that the workspace is whole; made last by `preparation`.
     fn marker(&self) -> PathId;
 
-    /// What closes and removes everything that the operations so far have left beside the workspace, after the mix.
+    /// What closes and removes everything that the operations so far have left beside the workspace, after the mix. The
+    /// operation that was given last is not carried out.
     fn leaving(&self) -> Vec<FileAction>;
 
     /// What removes the workspace itself, after `leaving`.
