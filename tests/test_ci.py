@@ -25,12 +25,12 @@ RUST_FAILED = "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0
         (RUST_FAILED, "Tests: 3 passed, 2 failed"),
         (
             f"{RUST}1 failed, 1023 passed, 4 skipped, 1 rerun in 300.12s (0:05:00)\n"
-            "Python tests failed: they are run once more, with nothing beside them.\n1 passed in 3.50s\n",
+            "Python tests failed: they are run once more, by themselves.\n1 passed in 3.50s\n",
             "Tests: 1036 passed, 0 failed",
         ),
         (
             f"{RUST}2 failed, 1022 passed in 300.12s (0:05:00)\n"
-            "Python tests failed: they are run once more, with nothing beside them.\n"
+            "Python tests failed: they are run once more, by themselves.\n"
             "1 failed, 1 passed in 3.50s\n",
             "Tests: 1035 passed, 1 failed",
         ),
