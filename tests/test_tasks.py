@@ -79,7 +79,9 @@ def test_the_shipped_plan_has_the_tasks_of_the_report_over_udp_and_one_server_ov
     loaded = load_tasks(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES)
     assert list(loaded.tasks) == [BONNIE, "etesting-2002"]
     assert loaded.plan.published == "2002-etesting-sfu" and loaded.plan.bonnie.size_mib == 2047
-    transports = {server.name or server.server: server.settings.get("proto") for server in loaded.plan.servers}
+    transports = {
+        server.name or server.server: server.settings.get("proto") for server in loaded.plan.servers
+    }
     assert transports == {"ganesha": "udp", "ganesha-tcp": None, "sync": "udp", "async": "udp"}
 
 
