@@ -25,6 +25,7 @@ mod options;
 mod page_set;
 mod pages;
 mod paths;
+mod places;
 mod policy;
 mod read_ahead;
 mod sent;

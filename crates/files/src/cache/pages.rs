@@ -3,8 +3,8 @@
 
 pub(super) use super::page_set::FileId;
 use super::page_set::PageSet;
+use super::places::Places;
 use crate::page_run::{Page, PageRun, PAGE};
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -45,7 +45,7 @@ struct Slot {
 pub(super) struct Pages {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    places: FxHashMap<(FileId, u64), u32>,
+    places: Places,
     dirty: PageSet,
     unstable: PageSet,
     last_sent: u64,
@@ -75,7 +75,7 @@ impl Pages {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            places: FxHashMap::default(),
+            places: Places::default(),
             dirty: PageSet::default(),
             unstable: PageSet::default(),
             last_sent: 0,
@@ -87,12 +87,12 @@ impl Pages {
     }
 
     pub(super) fn holds(&self, file: FileId, page: u64) -> bool {
-        self.places.contains_key(&(file, page))
+        self.places.get(file, page).is_some()
     }
 
     /// A page, which is now the one used last.
     pub(super) fn get(&mut self, file: FileId, page: u64) -> Option<&[u8; PAGE]> {
-        let place = *self.places.get(&(file, page))?;
+        let place = self.places.get(file, page)?;
         self.touch(place);
         Some(&self.slots[place as usize].bytes)
     }
@@ -146,7 +146,7 @@ impl Pages {
         !self.exact
             || pages_of(from, to).all(|page| {
                 let start = page * PAGE_BYTES;
-                let Some(&place) = self.places.get(&(file, page)) else {
+                let Some(place) = self.places.get(file, page) else {
                     return true;
                 };
                 let slot = &self.slots[place as usize];
@@ -169,9 +169,16 @@ impl Pages {
         Some(start..gap.unwrap_or(end))
     }
 
+    /// The place of a page that is there.
+    fn place_of(&self, file: FileId, page: u64) -> u32 {
+        self.places
+            .get(file, page)
+            .expect("dirty and unstable pages stay")
+    }
+
     fn written(&self, file: FileId, page: u64) -> Range<usize> {
-        let place = self.places.get(&(file, page));
-        place.map_or(0..0, |&place| self.slots[place as usize].written.clone())
+        let place = self.places.get(file, page);
+        place.map_or(0..0, |place| self.slots[place as usize].written.clone())
     }
 
     /// The bytes that were written in a run of dirty pages.
@@ -183,7 +190,7 @@ impl Pages {
 
     /// The `bytes` of a run of pages, counted from its beginning, to be sent from where they are.
     pub(super) fn run(&self, file: FileId, pages: Range<u64>, bytes: Range<usize>) -> PageRun {
-        let page = |page| self.slots[self.places[&(file, page)] as usize].bytes.clone();
+        let page = |page| self.slots[self.place_of(file, page) as usize].bytes.clone();
         PageRun::new(pages.map(page).collect(), bytes)
     }
 
@@ -216,7 +223,8 @@ impl Pages {
     pub(super) fn set_unstable(&mut self, file: FileId, pages: Range<u64>) -> u64 {
         self.last_sent += 1;
         for page in pages.clone() {
-            let slot = &mut self.slots[self.places[&(file, page)] as usize];
+            let place = self.place_of(file, page);
+            let slot = &mut self.slots[place as usize];
             (slot.state, slot.sent) = (State::Unstable, self.last_sent);
         }
         self.dirty.remove(file, pages.clone());
@@ -230,8 +238,8 @@ impl Pages {
         for page in pages {
             let slot = self
                 .places
-                .get(&(file, page))
-                .map(|&place| &self.slots[place as usize]);
+                .get(file, page)
+                .map(|place| &self.slots[place as usize]);
             if slot.is_none_or(|slot| slot.state != State::Unstable || slot.sent != number) {
                 continue;
             }
@@ -255,7 +263,8 @@ impl Pages {
     pub(super) fn set_dirty_again(&mut self, file: FileId, pages: Range<u64>, number: u64) {
         for run in self.as_sent(file, pages, number) {
             for page in run.clone() {
-                self.slots[self.places[&(file, page)] as usize].state = State::Dirty;
+                let place = self.place_of(file, page);
+                self.slots[place as usize].state = State::Dirty;
             }
             self.unstable.remove(file, run.clone());
             self.dirty.insert(file, run);
@@ -279,7 +288,7 @@ impl Pages {
     }
 
     fn release(&mut self, file: FileId, page: u64) {
-        let place = self.places[&(file, page)];
+        let place = self.place_of(file, page);
         self.slots[place as usize].state = State::Clean;
         self.link(place);
     }
@@ -314,7 +323,7 @@ impl Pages {
     pub(super) fn forget(&mut self, file: FileId, pages: Range<u64>) {
         if pages.end - pages.start.min(pages.end) > self.places.len() as u64 {
             // A range without end: look at what there is instead.
-            let found: Vec<u64> = self.pages_in(file, &pages);
+            let found = self.places.pages_in(file, &pages);
             return found.into_iter().for_each(|page| self.drop_page(file, page));
         }
         for page in pages {
@@ -332,13 +341,8 @@ impl Pages {
         *self = Self::new(self.most as u64 * PAGE_BYTES, self.exact);
     }
 
-    fn pages_in(&self, file: FileId, pages: &Range<u64>) -> Vec<u64> {
-        let of_file = |&&(of, page): &&(FileId, u64)| of == file && pages.contains(&page);
-        self.places.keys().filter(of_file).map(|key| key.1).collect()
-    }
-
     fn drop_page(&mut self, file: FileId, page: u64) {
-        if let Some(place) = self.places.remove(&(file, page)) {
+        if let Some(place) = self.places.remove(file, page) {
             match std::mem::replace(&mut self.slots[place as usize].state, State::Clean) {
                 State::Clean => self.unlink(place),
                 State::Dirty => self.dirty.remove(file, page..page + 1),
@@ -350,8 +354,8 @@ impl Pages {
 
     /// Where a page is, which is now the one used last, and whether it had to be made.
     fn place(&mut self, file: FileId, page: u64) -> (u32, bool) {
-        match self.places.get(&(file, page)) {
-            Some(&place) => {
+        match self.places.get(file, page) {
+            Some(place) => {
                 self.touch(place);
                 (place, false)
             }
@@ -386,7 +390,7 @@ impl Pages {
                 place
             }
         };
-        self.places.insert((file, page), place);
+        self.places.insert(file, page, place);
         self.link(place);
         place
     }
