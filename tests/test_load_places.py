@@ -176,6 +176,11 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("-z", "10s"), "--length"),
         (("-i",), "HEAD is not measured"),
         (("-q", "10"), "--rate"),
+        (("-q",), "Leave ab's -q out"),
+        (("--timeout", "2s"), "timeout_s"),
+        (("-v",), "dyno --version"),
+        (("-u", "body"), "--method PUT --data-file"),
+        (("-w",), "--report"),
         (("-s", "script.lua"), "--session"),
         (("-A", "me:secret"), "DYNO_AUTHORIZATION"),
         (("-C", "sid=1"), "--session"),
@@ -186,6 +191,21 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
     ):
         done = home.here("load", "http://127.0.0.1:9/", *habit)
         assert done.returncode == 2 and said in done.stderr, (habit, done.stderr)
+    for letter in "bBeEfgiIlnPqrsSuvVwxXyzZAC":  # of ab
+        option = f"-{letter}"
+        done = home.here("load", "http://127.0.0.1:9/", option, "1")
+        assert done.returncode == 2 and f"{option}: " in done.stderr, done.stderr
+        assert "No such option" not in done.stderr
+    for option in (
+        "--connections",
+        "--duration",
+        "--script",
+        "--latency",
+        "--timeout",
+        "--version",
+    ):  # of wrk
+        done = home.here("load", "http://127.0.0.1:9/", option, "1")
+        assert done.returncode == 2 and "No such option" not in done.stderr, done.stderr
     posted = ("-p", tmp_path / "body", "-T", "application/x-www-form-urlencoded", "-H", "X-A: -n")
     done = home.dyno("load", "http://127.0.0.1:9/", *posted, "-c", "2", "-t", "1", "-d", "1.3s")
     assert "nothing accepted the connection" in done.stderr, done.stderr

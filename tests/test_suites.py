@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from serverdyno import suites
@@ -175,3 +179,30 @@ def test_a_suite_made_from_options_is_held_to_the_same_rules() -> None:
     check_suite(made, 1, "dyno load")
     with pytest.raises(PlanError, match=r"scale: leaves a window of 0.5 s"):
         check_suite(made, 0.05, "dyno load")
+
+
+def test_the_page_on_workloads_lists_every_shipped_suite_with_its_clients_and_threads() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "workload.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]+`) \| ([\d, .]+) \| (\d+)[^|]* \| [^|]+ \|$", page, re.MULTILINE)
+    listed = [(name, row) for row in rows for name in re.findall(r"`([^`]+)`", row[0])]
+    assert sorted(name for name, _ in listed) == sorted(suites.names())
+    for name, (_, clients, threads) in listed:
+        suite = suites.load(name)
+        numbers = [int(number) for number in re.findall(r"\d+", clients)]
+        first = len(numbers) - 1
+        assert (numbers[:first], numbers[-1]) == (suite.clients[:first], suite.clients[-1]), name
+        assert "..." in clients or numbers == suite.clients, name
+        assert int(threads) == suite.threads, name
+
+
+def test_the_reference_of_suites_has_every_key_of_every_table() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "plan.md").read_text(encoding="utf-8")
+    schema = json.loads(
+        (Path(__file__).parent.parent / "docs" / "suite.schema.json").read_text(encoding="utf-8")
+    )
+    tables = [schema, *schema["$defs"].values()]
+    keys = {key for table in tables for key in table.get("properties", {})} - {
+        "sections"
+    }  # which no file has
+    assert len(keys) > 50
+    assert sorted(key for key in keys if f"\n| `{key}` |" not in page and f"### `[{key}]`" not in page) == []

@@ -14,13 +14,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from serverdyno import protocols
-from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
+from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, ServerPlan, Suite, ThreadStep
 from serverdyno.plan.testbed import Subnet
 from serverdyno.protocols.contention import ContentionSettings
 from serverdyno.protocols.failover import FailoverSettings
+from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.metadata import MetadataSettings
 from serverdyno.protocols.steps import Step, Take
 from serverdyno.protocols.streams import StreamsSettings
+from serverdyno.protocols.tls import TlsSettings
 from serverdyno.tasks.bonnie import Bonnie
 from serverdyno.tasks.model import TaskPlan
 
@@ -107,8 +109,13 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _table(Suite, {})
     yield from _titled("### `threads_from`: more threads from a number of clients on", ThreadStep)
+    yield from _titled("### `[open]`: operations that come at a rate of their own", OpenLoad)
     for name, having in sorted(protocols.sections().items()):
         yield from _titled(f"### `[{name}]`", having.settings_type)
+    yield from _titled("### `[http.tls]`: TLS as clients offer it", TlsSettings)
+    yield from _titled(
+        "### `[http.request]`: what clients ask for, and which answers are right", RequestSettings
+    )
     yield from _titled("### `[files.streams]`: what the workload streams does", StreamsSettings)
     yield from _titled("### `[files.metadata]`: what the workload metadata does", MetadataSettings)
     yield from _titled(

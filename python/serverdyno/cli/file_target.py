@@ -116,6 +116,7 @@ def local_target(
     if not target.loopback:
         raise UserError(
             f"{url} is not on this machine: nothing bounds the rate of this load",
-            hint="Measure a server elsewhere by a plan with bounds.",
+            hint="Measure a server elsewhere by a plan with bounds and the suite quick-streams, quick-metadata or "
+            "quick-files.",
         )
     return target

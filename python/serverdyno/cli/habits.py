@@ -12,12 +12,16 @@ from typer.core import TyperCommand
 from serverdyno.errors import UserError
 
 LENGTH = "Say how long: --length 10s (or -d 10s)."
+REPORT = "Leave it out; --report also writes the page with charts, and every table as CSV."
 HABITS = {
     "-n": ("load goes on for a time here, not for a number of requests", LENGTH),
     "-z": ("the length of load is --length here", LENGTH),
     "-D": ("the length of load is --length here", LENGTH),
     "--duration": ("the length of load is --length here", LENGTH),
-    "-q": ("a rate of requests is --rate here", "Say how many come in a second: --rate 1000."),
+    "-q": (
+        "a rate of requests is --rate here",
+        "Say how many come in a second: --rate 1000. Leave ab's -q out: progress goes to standard error.",
+    ),
     "-R": ("a rate of requests is --rate here", "Say how many come in a second: --rate 1000."),
     "-i": (
         "HEAD is not measured: its answers have no body to check",
@@ -27,10 +31,43 @@ HABITS = {
         "there are no scripts here, and the timeout is 30 s",
         "Several paths: --urls FILE. Requests that build on each other: --session FILE, see docs/sessions.md.",
     ),
-    "--latency": (
-        "response times are always shown",
-        "Leave it out; --report also writes the page with charts.",
+    "--script": (
+        "there are no scripts here",
+        "Several paths: --urls FILE. Requests that build on each other: --session FILE.",
     ),
+    "--connections": (
+        "the number of connections is --clients here",
+        "Say how many: --clients 64 (or -c 64).",
+    ),
+    "--timeout": (
+        "a request without an answer fails after 30 s",
+        "Another time is `timeout_s` of a suite of your own: docs/plan.md.",
+    ),
+    "--latency": ("response times are always shown", REPORT),
+    "-w": ("results as HTML are the page of --report", REPORT),
+    "-x": ("results as HTML are the page of --report", REPORT),
+    "-y": ("results as HTML are the page of --report", REPORT),
+    "-e": ("results as CSV are the tables of --report", REPORT),
+    "-g": ("every response time is in a histogram, and none is written by itself", REPORT),
+    "-S": ("response times are shown as percentiles", REPORT),
+    "-u": ("a file to send is --data-file here", "PUT a file: --method PUT --data-file FILE."),
+    "-v": (
+        "answers are not printed, and failures are counted by kind",
+        "Leave it out. The version: dyno --version.",
+    ),
+    "-V": ("the version is told by dyno itself", "dyno --version"),
+    "--version": ("the version is told by dyno itself", "dyno --version"),
+    "-f": (
+        "the versions of TLS are --tls-min and --tls-max here",
+        "One version alone: --tls-min 1.3 --tls-max 1.3.",
+    ),
+    "-Z": ("cipher suites are --ciphers here", "Give IANA's names: --ciphers TLS_AES_128_GCM_SHA256."),
+    "-E": ("clients show no certificate of their own", "Leave it out."),
+    "-I": (
+        "the name in a TLS handshake is the host of the URL",
+        "Another address for it: --resolve HOST:PORT:ADDRESS.",
+    ),
+    "-B": ("the kernel chooses the address to connect from", "Leave it out."),
     "-A": (
         "a password on the command line would stand in every record",
         "export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
@@ -38,6 +75,10 @@ HABITS = {
     "-a": (
         "a password on the command line would stand in every record",
         "export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
+    ),
+    "-P": (
+        "load goes straight to the server, through no proxy",
+        "Give the proxy's own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
     "-C": (
         "a cookie on the command line would stand in every record",

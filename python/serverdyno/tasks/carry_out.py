@@ -136,7 +136,10 @@ def _ready(experiment: TaskExperiment, run: RunKey) -> Iterator[_Place]:
         section = protocol.target_section(access, protocol.settings_type())
         target = open_section(protocol, access, section)
         if not target.loopback:
-            raise UserError(f"{access.url} is not on this machine, and nothing bounds the rate of a task")
+            raise UserError(
+                f"{access.url} is not on this machine, and nothing bounds the rate of a task",
+                hint="Measure it by a plan with bounds and the suite quick-streams, quick-metadata or quick-files.",
+            )
         server.ask(target)
         disclose_server(experiment, configuration.name, server)
         with FsyncCounter(server.pids()) as counter:

@@ -99,5 +99,8 @@ def _targets(servers: Mapping[int, tuple[Configuration, ...]]) -> Iterator[Probl
                 why = f"speaks {spoken.title}, but tasks are carried out over {carried}"
                 yield Problem(("servers", place, "server"), why)
             elif configuration.url is not None and not goes_to_loopback(configuration.url, None):
-                why = "is not on this machine, and nothing bounds the rate of a task"
+                why = (
+                    "is not on this machine, and nothing bounds the rate of a task; a plan with bounds can measure it "
+                    "by the suite quick-streams, quick-metadata or quick-files"
+                )
                 yield Problem(("servers", place, "url"), why)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
+from serverdyno.analysis.trust import TAKEN_SHARE
 from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.spoken import protocols_of
@@ -55,8 +56,9 @@ RATE_BOUND = (
     "rate-bound: it shows the bound and not the server."
 )
 NOISE = (
-    "A mix is marked noisy where everything on the machine but server and generator used more than 10 % of one "
-    "CPU in its window, or where the hypervisor took as much. Where that was not measured there is no mark."
+    f"A mix is marked noisy where other programs and the hypervisor took more than {TAKEN_SHARE * 100:g} % of the CPUs "
+    "of the generator or of the server, whichever are fewer, or where the generator waited for a CPU for more than "
+    f"{TAKEN_SHARE * 100:g} % of the window. Where that was not measured there is no mark."
 )
 UNRECORDED_CPUS = "on CPUs that this experiment doesn't record"
 
