@@ -62,7 +62,7 @@ def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> 
 def test_programs_and_who_reads_no_further_than_the_summary_see_it_too(report: Report) -> None:
     highest = next(said for said in report.summary.text if "Highest peak" in said)
     assert f"clients, {NONE}. Lowest peak: samba-strict, " in highest and f"clients, {EACH}." in highest
-    made = document.document(report)
+    made = document.ReportDocument(report)
     assert [each.flush_outcome for each in made.configurations] == [EACH, NONE]
     strict, lax = made.configurations
     assert strict.flushes == strict.syncs != 0 and lax.flushes and lax.syncs == 0
@@ -81,7 +81,7 @@ def test_what_is_alike_or_not_known_is_not_called_different(
 ) -> None:
     shapes = {"a": FileShape(100), "b": FileShape(200, syncs_a_flush=syncs)}
     report = report_of(experiment(shapes))
-    assert {each.differs_in_durability for each in document.document(report).comparisons} == {differs}
+    assert {each.differs_in_durability for each in document.ReportDocument(report).comparisons} == {differs}
     assert in_improvements(report, "differs_in_durability") == {cell}
     assert in_improvements(report, "part_of_a_pass") == {"yes", "no"}  # of the average, and not of the peak
     highest = next(said for said in report.summary.text if "Highest peak" in said)

@@ -65,7 +65,7 @@ def test_a_folder_is_reported_and_resumed_or_refused_in_words(
         text.render(built, Console(file=io.StringIO(), width=120))
         html.page(built, {figure.key: "" for figure in built.figures})
         markdown.text(built).encode()
-        document.as_json(built)
+        document.ReportDocument(built).as_json()
     with suppress(DynoError), Experiment.open(folder, writable=True) as opened:
         opened.set_aside_damaged()
         carry_out(opened, Listener())

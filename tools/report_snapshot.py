@@ -79,7 +79,7 @@ def write(made: Report, folder: Path) -> None:
         report.write_report(made, Folder.open(folder))
     for table in made.raw:
         (folder / "tables" / f"{table.name}.csv").write_text(csv.text(table), newline="")
-    (folder / "report.json").write_bytes(document.as_json(made))
+    (folder / "report.json").write_bytes(document.ReportDocument(made).as_json())
     (folder / "report.md").write_text(markdown.text(made))
     for width in (80, 200):
         screen = io.StringIO()

@@ -160,7 +160,8 @@ def show_and_write(
     """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
     from serverdyno import published, report  # noqa: PLC0415
-    from serverdyno.report.views import document, text  # noqa: PLC0415
+    from serverdyno.report.views import text  # noqa: PLC0415
+    from serverdyno.report.views.document import ReportDocument  # noqa: PLC0415
 
     out = Console(stderr=True) if as_json else standard_output()
     built = report.build(experiment, None if beside is None else published.named(beside))
@@ -169,7 +170,7 @@ def show_and_write(
             say(Console(stderr=True), problem)
         return False
     if as_json:
-        typer.echo(document.as_json(built), nl=False)
+        typer.echo(ReportDocument(built).as_json(), nl=False)
     else:
         text.render(built, out)
     if not page:

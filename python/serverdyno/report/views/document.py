@@ -1,6 +1,6 @@
 """The report as one JSON document with a published schema: all that is said, and the main figures unrounded.
 
-`docs/report.schema.json` is made from the classes here; a test keeps them alike. What a program wants is under
+`docs/report.schema.json` is made from `ReportDocument`; a test keeps them alike. What a program wants is under
 `configurations` and `comparisons`; the rest is what a reader sees. None (`null`) means: not known, never zero.
 """
 
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from pydantic import TypeAdapter
+from typing import Any
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Metric as Compared
@@ -23,10 +21,10 @@ from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.outages import OutageFigures
 from serverdyno.report.figures.outages import outages as figures_of_outages
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
-from serverdyno.report.model import Answer, Disclosure, Fact, Finding, Report, Section
+from serverdyno.report.model import Answer, Report
+from serverdyno.report.views.page_document import PageDocument
 from serverdyno.report.words import durability, verdicts
 
-SCHEMA_VERSION: Literal[1] = 1
 SCHEMA_NAME = "report.schema.json"
 
 
@@ -203,67 +201,31 @@ class ComparisonFigures:
     differs_in_durability: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDocument:
+@dataclass(init=False)
+class ReportDocument(PageDocument):
     """A report of Serverdyno. `warnings` come before all figures; numbers of tables and figures are as in the page."""
 
-    schema_version: Literal[1]
-    title: str
     experiment: ExperimentFacts
-    particulars: tuple[Fact, ...]
     answer: Answer
-    warnings: tuple[str, ...]
-    summary: Section
-    findings: tuple[Finding, ...]
-    methodology: tuple[Fact, ...]
-    sections: tuple[Section, ...]
-    testbed: Section
-    disclosure: tuple[Disclosure, ...]
-    reproduce: Disclosure
     configurations: tuple[ConfigurationFigures, ...]
     comparisons: tuple[ComparisonFigures, ...]
 
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of a document."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **TypeAdapter(ReportDocument).json_schema(mode="serialization"),
-    }
-
-
-def as_json(report: Report) -> bytes:
-    """The document of a report, as UTF-8."""
-    return TypeAdapter(ReportDocument).dump_json(document(report), indent=1) + b"\n"
-
-
-def document(report: Report) -> ReportDocument:
-    """The document of a report."""
-    told = durability.flush_summaries(report.results.promises)
-    levels = levels_by_configuration(report.source.head.plan)
-    outages = {found.name: _outages(found) for found in figures_of_outages(report.results)}
-    return ReportDocument(
-        schema_version=SCHEMA_VERSION,
-        title=report.title,
-        experiment=_experiment(report),
-        particulars=report.particulars,
-        answer=report.answer,
-        warnings=report.warnings,
-        summary=report.summary,
-        findings=report.findings,
-        methodology=report.methodology,
-        sections=report.sections,
-        testbed=report.testbed,
-        disclosure=report.disclosure,
-        reproduce=report.reproduce,
-        configurations=tuple(
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        told = durability.flush_summaries(report.results.promises)
+        levels = levels_by_configuration(report.source.head.plan)
+        outages = {found.name: _outages(found) for found in figures_of_outages(report.results)}
+        self.experiment = _experiment(report)
+        self.answer = report.answer
+        self.configurations = tuple(
             _configuration(
                 result, told.get(result.name), levels.get(result.name, {}), outages.get(result.name)
             )
             for result in report.results.configurations
-        ),
-        comparisons=tuple(row for comparison in report.comparisons for row in comparison_figures(comparison)),
-    )
+        )
+        self.comparisons = tuple(
+            row for comparison in report.comparisons for row in comparison_figures(comparison)
+        )
 
 
 def _experiment(report: Report) -> ExperimentFacts:

@@ -53,10 +53,13 @@ def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -
 
 
 def _content(view: View, report: Page, drawings: dict[str, str]) -> bytes:
-    from serverdyno.report.views import document, markdown, pdf, steps_document  # noqa: PLC0415
+    from serverdyno.report.views import markdown, pdf  # noqa: PLC0415
+    from serverdyno.report.views.document import ReportDocument  # noqa: PLC0415
+    from serverdyno.report.views.steps_document import TaskReportDocument  # noqa: PLC0415
 
     if view is View.MARKDOWN:
         return markdown.text(report).encode()
     assert isinstance(report, Report | TaskReport), "there is no other"
-    text = document.as_json(report) if isinstance(report, Report) else steps_document.as_json(report)
+    document = ReportDocument(report) if isinstance(report, Report) else TaskReportDocument(report)
+    text = document.as_json()
     return pdf.pages(report, text, drawings) if view is View.PDF else text

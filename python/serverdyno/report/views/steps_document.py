@@ -1,22 +1,20 @@
 """The report of an experiment of tasks as one JSON document with a published schema: what is said, and times unrounded.
 
-`docs/tasks-report.schema.json` is made from the classes here; a test keeps them alike. None (`null`) means: not known.
+`docs/tasks-report.schema.json` is made from `TaskReportDocument`; a test keeps them alike. None (`null`) means: not
+known.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal
-
-from pydantic import TypeAdapter
 
 from serverdyno.analysis.curve import Spread, spread
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.report.figures.steps import Step
-from serverdyno.report.model import Disclosure, Fact, Finding, Section, StepsAnswer, TaskReport
+from serverdyno.report.model import StepsAnswer, TaskReport
+from serverdyno.report.views.page_document import PageDocument
 
-SCHEMA_VERSION: Literal[1] = 1
 SCHEMA_NAME = "tasks-report.schema.json"
 
 
@@ -75,58 +73,20 @@ class StepFigures:
     comparisons: tuple[StepComparison, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReportDocument:
+@dataclass(init=False)
+class TaskReportDocument(PageDocument):
     """A report of tasks of Serverdyno. `warnings` come before all figures."""
 
-    schema_version: Literal[1]
-    title: str
     experiment: TaskExperimentFacts
-    particulars: tuple[Fact, ...]
     answer: StepsAnswer
-    warnings: tuple[str, ...]
-    summary: Section
-    findings: tuple[Finding, ...]
-    methodology: tuple[Fact, ...]
-    sections: tuple[Section, ...]
-    testbed: Section
-    disclosure: tuple[Disclosure, ...]
-    reproduce: Disclosure
     steps: tuple[StepFigures, ...]
 
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of a document."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **TypeAdapter(TaskReportDocument).json_schema(mode="serialization"),
-    }
-
-
-def as_json(report: TaskReport) -> bytes:
-    """The document of a report, as UTF-8."""
-    return TypeAdapter(TaskReportDocument).dump_json(document(report), indent=1) + b"\n"
-
-
-def document(report: TaskReport) -> TaskReportDocument:
-    """The document of a report."""
-    assert isinstance(report.answer, StepsAnswer)  # made so
-    return TaskReportDocument(
-        schema_version=SCHEMA_VERSION,
-        title=report.title,
-        experiment=_experiment(report),
-        particulars=report.particulars,
-        answer=report.answer,
-        warnings=report.warnings,
-        summary=report.summary,
-        findings=report.findings,
-        methodology=report.methodology,
-        sections=report.sections,
-        testbed=report.testbed,
-        disclosure=report.disclosure,
-        reproduce=report.reproduce,
-        steps=tuple(_step(step) for step in report.steps),
-    )
+    def __init__(self, report: TaskReport) -> None:
+        super().__init__(report)
+        assert isinstance(report.answer, StepsAnswer)  # made so
+        self.experiment = _experiment(report)
+        self.answer = report.answer
+        self.steps = tuple(_step(step) for step in report.steps)
 
 
 def _experiment(report: TaskReport) -> TaskExperimentFacts:
