@@ -7,25 +7,25 @@ memory: `reference_nfs.py`.
 from __future__ import annotations
 
 import shlex
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from serverdyno.errors import ServerError
-from serverdyno.protocols.nfs import NFS, Transport, every_export_answers, query_of, wrong_transport
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.disk_settings import DiskSettings
-from serverdyno.servers.reference_files import ReferenceProgram
-from serverdyno.servers.reference_nfs import NFS_PORT
+from serverdyno.servers.reference_nfs_program import (
+    NFS_PORT,
+    ReferenceNfsProgram,
+    ReferenceNfsProgramSettings,
+)
 from serverdyno.servers.volume_server import VolumeServer
 
 SCRIPT = "run.sh"
 
 
-class ReferenceNfsDirectorySettings(DiskSettings):
+class ReferenceNfsDirectorySettings(ReferenceNfsProgramSettings, DiskSettings):
     """What can be varied."""
-
-    protocol: ClassVar[str | None] = NFS.name
 
     threads: int = Field(
         default=8,
@@ -33,51 +33,25 @@ class ReferenceNfsDirectorySettings(DiskSettings):
         le=256,
         description="Threads that serve. A thread that waits for the disk serves nobody else meanwhile.",
     )
-    nfs_version: Literal["3", "4.1"] = Field(
-        default="3", description="The version of NFS that clients speak. The server serves both on its port."
-    )
-    proto: Transport = Field(
-        default="tcp",
-        description="What carries requests, MOUNT too: proto= of a mount. udp only with NFSv3, in "
-        "transfers of 32 KiB at most.",
-    )
     flush: Literal["honour", "ignore"] = Field(
         default="honour",
         description="What COMMIT and stable writes do. honour: fsync before they are answered. ignore: nothing, as "
         "with the export option async.",
     )
-    max_transfer_bytes: int = Field(
-        default=1048576,
-        ge=4096,
-        le=1048576,
-        description="Bytes of one READ or WRITE, at most; the server prefers as many.",
-    )
 
-    @model_validator(mode="after")
-    def makes_sense_together(self) -> Self:
-        """All that contradicts itself, at once."""
-        wrong = {**self.wrong_disk(), **wrong_transport(self.nfs_version, self.proto)}
-        if problems := [problem for problem, found in wrong.items() if found]:
-            raise ValueError("; ".join(problems))
-        return self
+    def contradictions(self) -> dict[str, bool]:
+        """Those of the disk too."""
+        return {**self.wrong_disk(), **super().contradictions()}
 
 
 class ReferenceNfsDirectory(
-    ReferenceProgram[ReferenceNfsDirectorySettings], VolumeServer[ReferenceNfsDirectorySettings]
+    ReferenceNfsProgram[ReferenceNfsDirectorySettings], VolumeServer[ReferenceNfsDirectorySettings]
 ):
     """The driver of `dyno reference nfs --directory`."""
 
     name: ClassVar[str] = "reference-nfs-directory"
     summary: ClassVar[str] = "Serverdyno's own NFS server over directories: sync against async on a disk"
     settings_type: ClassVar[type[Settings]] = ReferenceNfsDirectorySettings
-    command_name: ClassVar[str] = "nfs"
-
-    @property
-    def url(self) -> str:
-        """After `prepare`; it may change in `ready`."""
-        settings = self.settings
-        query = query_of(settings.nfs_version, settings.proto, self.port)
-        return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
         """The exports, and how to get to them. After `start`."""
@@ -109,11 +83,9 @@ class ReferenceNfsDirectory(
             "--bind": self.host,
             "--threads": settings.threads,
             "--flush": settings.flush,
-            "--max-transfer-bytes": settings.max_transfer_bytes,
         }
         places = [f"--directory={self.volumes.top / name}" for name in self.volumes.names]
-        udp = ["--udp"] if settings.proto == "udp" else []
-        command = shlex.join([*self.program_command(options), *udp, *places])
+        command = shlex.join([*self.program_command(options), *self.transfer_options(), *places])
         return {SCRIPT: f"set -eu\n{self.wait_for_volumes}\nexec {command}\n"}
 
     def notes(self) -> list[str]:
@@ -135,7 +107,3 @@ class ReferenceNfsDirectory(
                 else []
             ),
         ]
-
-    def answers_as_ours(self) -> bool:
-        """Whether each export can be mounted; `LocalServer` has seen that only our process listens."""
-        return every_export_answers(self.access())
