@@ -82,10 +82,7 @@ class OutageFigures:
 
 def outages(results: Results) -> tuple[OutageFigures, ...]:
     """Return the outages of each configuration that had one, all its load levels together, in the plan's order."""
-    by_name = {
-        result.name: [record for record in results.used if record.configuration == result.name]
-        for result in results.configurations
-    }
+    by_name = {result.name: results.records(result.name) for result in results.configurations}
     return tuple(figures(name, records) for name, records in by_name.items() if any(map(_cut, records)))
 
 
@@ -94,7 +91,7 @@ def by_level(results: Results) -> tuple[tuple[int, OutageFigures], ...]:
     found = []
     for result in results.configurations:
         for mix in result.finished:
-            records = [r for r in results.used if r.configuration == result.name and r.mix == mix.mix]
+            records = results.records(result.name, mix.mix)
             if any(map(_cut, records)):
                 found.append((mix.clients, figures(result.name, records)))
     return tuple(found)

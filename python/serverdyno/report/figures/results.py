@@ -235,6 +235,14 @@ class Results:
         """Every finished mix of every configuration."""
         return [mix for result in self.configurations for mix in result.finished]
 
+    def records(self, configuration: str, mix: int | None = None) -> list[MixRecord]:
+        """The records used of a configuration, by run: those of one mix, by its index, or of all."""
+        return [
+            record
+            for record in self.used
+            if record.configuration == configuration and (mix is None or record.mix == mix)
+        ]
+
 
 def compute(source: Source) -> Results:
     """Everything that the report says in figures."""

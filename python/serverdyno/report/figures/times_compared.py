@@ -31,9 +31,8 @@ def side_of_times(
     side: Side, result: ConfigurationResult, results: Results, time: Callable[[MixRecord], float | None]
 ) -> Side:
     """Return a side whose figure is 1 / `time` of each mix; none of a mix of which a repetition has no such time."""
-    records = [record for record in results.used if record.configuration == result.name]
     places = {mix.mix: place for place, mix in enumerate(result.mixes) if mix is not None}
-    times = [(record, time(record)) for record in records]
+    times = [(record, time(record)) for record in results.records(result.name)]
     unknown = {record.mix for record, found in times if not found}
     matrix = np.full(result.runs.throughput.shape, np.nan)
     for record, found in times:

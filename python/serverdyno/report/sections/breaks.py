@@ -39,11 +39,8 @@ def table(results: Results, basis: str) -> Table | None:
     rows = []
     for result in results.configurations:
         for mix in result.finished:
-            of_mix = [
-                record
-                for record in results.used
-                if record.configuration == result.name and record.mix == mix.mix and record.breaks is not None
-            ]
+            records = results.records(result.name, mix.mix)
+            of_mix = [record for record in records if record.breaks is not None]
             if of_mix:
                 rows.append(_row(result.name, of_mix))
     if not any(record.breaks for record in results.used):

@@ -59,7 +59,7 @@ def per_client(results: Results) -> list[PerClient]:
     in_operations = results.terms.throughput_counts_operations
     for result in results.configurations:
         for mix in result.finished:
-            records = _records(results, result.name, mix.mix)
+            records = results.records(result.name, mix.mix)
             runs = [each for record in records if (each := _stayed(record, in_operations=in_operations))]
             if runs:
                 found.append(_per_client(result.name, mix, runs))
@@ -97,14 +97,10 @@ def _per_client(configuration: str, mix: MixFigures, runs: Sequence[Sequence[flo
 def saved(results: Results) -> list[Saved]:
     """Of the peak mix of every configuration."""
     return [
-        _saved(result, _records(results, result.name, result.peak.mix))
+        _saved(result, results.records(result.name, result.peak.mix))
         for result in results.configurations
         if result.peak is not None
     ]
-
-
-def _records(results: Results, configuration: str, mix: int) -> list[MixRecord]:
-    return [record for record in results.used if record.configuration == configuration and record.mix == mix]
 
 
 def _saved(result: ConfigurationResult, records: Sequence[MixRecord]) -> Saved:

@@ -89,8 +89,7 @@ def _flush_ms(results: Results, name: str, mix: MixFigures, place: int) -> float
     """A percentile of the flushes of one point, by its place; None where too few were answered."""
     rows = [
         row.response_time_hdr
-        for record in results.used
-        if record.configuration == name and record.mix == mix.mix
+        for record in results.records(name, mix.mix)
         for row in record.by_operation
         if row.operation == FLUSH
     ]

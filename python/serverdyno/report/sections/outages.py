@@ -122,7 +122,7 @@ def handles_table(results: Results, basis: str) -> Table | None:
         _handles_row(result.name, records)
         for result in results.configurations
         for mix in result.finished
-        if (records := [r for r in results.used if r.configuration == result.name and r.mix == mix.mix])
+        if (records := results.records(result.name, mix.mix))
         and any(record.handles_asked for record in records)
     )
     if not rows:

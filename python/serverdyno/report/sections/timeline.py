@@ -55,11 +55,10 @@ def whole_test(results: Results, basis: str) -> list[Figure]:
     began = min((record.started_unix_s for record in results.used), default=0.0)
     found = []
     for suffix, group in groups(results):
-        names = {result.name for result in group}
-        records = [record for record in results.used if record.configuration in names]
+        records = [record for result in group for record in results.records(result.name)]
         levels = sorted({results.axis.level(record) for record in records})[:MOST_PANELS_OF_TEST]
-        panels = tuple(_of_level(results, group, records, level, began) for level in levels)
-        if len(records) > len(names) and panels:
+        panels = tuple(_of_level(results, group, level, began) for level in levels)
+        if len(records) > len(group) and panels:
             title = "The whole test on one timeline, by load level"
             x_title = "Minutes since the first test"
             found.append(
@@ -71,7 +70,6 @@ def whole_test(results: Results, basis: str) -> list[Figure]:
 def _of_level(
     results: Results,
     group: Sequence[ConfigurationResult],
-    records: Sequence[MixRecord],
     level: int,
     began: float,
 ) -> Panel:
@@ -83,8 +81,8 @@ def _of_level(
                 results.terms.throughput(record),
                 label=f"repetition {record.repetition}",
             )
-            for record in sorted(records, key=lambda record: record.started_unix_s)
-            if record.configuration == result.name and results.axis.level(record) == level
+            for record in sorted(results.records(result.name), key=lambda record: record.started_unix_s)
+            if results.axis.level(record) == level
         )
         if points:
             series.append(Series(result.name, style_of(results, result.name), points))
