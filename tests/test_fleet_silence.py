@@ -18,7 +18,7 @@ from fleet_nodes import running_fleet
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.membership import fleet_at
-from serverdyno.fleet.silence import LATE_FOR_S, LONGEST_S, LOOK_S, LOOKS, Lateness, Silence
+from serverdyno.fleet.silence import LATE_FOR_S, LISTENER_LOOK_S, LONGEST_S, LOOKS, Lateness, Silence
 from serverdyno.plan.model import GeneratorPlan
 
 MOST_S = 3.0
@@ -39,13 +39,15 @@ def over_after_s(gaps_s: list[float], late_s: float, *, patient: bool) -> float 
 
 def test_between_two_with_cpu_time_silence_is_over_in_time() -> None:
     for patient in (False, True):
-        assert over_after_s([LOOK_S] * 20, late_s=0.0, patient=patient) == MOST_S
+        assert over_after_s([LISTENER_LOOK_S] * 20, late_s=0.0, patient=patient) == MOST_S
 
 
 def test_a_listener_that_had_no_cpu_time_looks_again_before_it_gives_up() -> None:
     assert over_after_s([60.0], late_s=0.0, patient=False) is None
-    assert over_after_s([60.0] + [LOOK_S] * (LOOKS - 2), late_s=0.0, patient=False) is None
-    assert over_after_s([60.0] + [LOOK_S] * 20, late_s=0.0, patient=False) == 60.0 + LOOK_S * (LOOKS - 1)
+    assert over_after_s([60.0] + [LISTENER_LOOK_S] * (LOOKS - 2), late_s=0.0, patient=False) is None
+    assert over_after_s(
+        [60.0] + [LISTENER_LOOK_S] * 20, late_s=0.0, patient=False
+    ) == 60.0 + LISTENER_LOOK_S * (LOOKS - 1)
 
 
 @given(late_s=st.floats(0.0, 1e6), gap_s=st.floats(0.01, 10.0))
@@ -74,15 +76,15 @@ def test_looks_before_a_stall_do_not_count_unless_all_is_silent_for_very_long() 
 
 def test_how_late_one_is_is_told_for_a_while_and_while_it_lasts() -> None:
     lateness = Lateness(0.0)
-    assert lateness.lately_s(LOOK_S) == 0.0
-    assert lateness.lately_s(LOOK_S + 2.0) == 2.0
-    lateness.look(LOOK_S + 2.0)
-    lateness.look(2 * LOOK_S + 2.0)
-    assert lateness.lately_s(2 * LOOK_S + 2.0) == 2.0
+    assert lateness.lately_s(LISTENER_LOOK_S) == 0.0
+    assert lateness.lately_s(LISTENER_LOOK_S + 2.0) == 2.0
+    lateness.look(LISTENER_LOOK_S + 2.0)
+    lateness.look(2 * LISTENER_LOOK_S + 2.0)
+    assert lateness.lately_s(2 * LISTENER_LOOK_S + 2.0) == 2.0
     for number in range(1, 20):
-        lateness.look((2 + number) * LOOK_S + 2.0)
-    assert lateness.lately_s(21 * LOOK_S + 2.0) == 0.0
-    assert 19 * LOOK_S > LATE_FOR_S
+        lateness.look((2 + number) * LISTENER_LOOK_S + 2.0)
+    assert lateness.lately_s(21 * LISTENER_LOOK_S + 2.0) == 0.0
+    assert 19 * LISTENER_LOOK_S > LATE_FOR_S
 
 
 STALLS_S = (2.0, 5.0)
@@ -104,7 +106,7 @@ def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(tm
                     fleet.nodes["b"].send_signal(signal.SIGSTOP)
                     time.sleep(stall_s)
                     fleet.nodes["b"].send_signal(signal.SIGCONT)
-                    time.sleep(3 * LOOK_S)  # for a look and a ping
+                    time.sleep(3 * LISTENER_LOOK_S)  # for a look and a ping
                 ended.set()
 
             starving = threading.Thread(target=starve)

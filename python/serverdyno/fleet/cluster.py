@@ -21,18 +21,18 @@ import psutil
 from distributed import Client
 
 from serverdyno.errors import DynoError
-from serverdyno.fleet import dask_settings, facts, link, silence
+from serverdyno.fleet import dask_settings, facts, link
 from serverdyno.fleet.contract import Exchange
 from serverdyno.fleet.folder import CONTROLLER, FleetFolder, host_and_port
 from serverdyno.fleet.packing import packed, unpacked
 from serverdyno.fleet.pipe import told_or_raised
-from serverdyno.fleet.silence import Silence
+from serverdyno.fleet.silence import LISTENER_LOOK_S, Silence
 from serverdyno.probes.noise import process_cpu_s
 
 Told = TypeVar("Told")
 
-LOOK_S = 1.2
-"""From one word of a node on a mix to the next: a mix of 2 s takes two, and no ping."""
+MIX_LOOK_S = 1.2
+"""The longest from one word of a node on a mix to the next: a mix of 2 s takes two, and no ping."""
 PING_S = 1.5
 """From the last word of a node to a ping: longer than a look at a mix takes, so that the answers are words enough."""
 DOOR_S = 0.75
@@ -43,6 +43,8 @@ AT_ONCE = 16
 """Nodes that are asked what they are at the same time: each takes a TLS handshake first."""
 END_S = 5.0
 AGAIN_S = 0.1
+CHECK_MEMBERS_S = 0.5
+"""From one look at who has joined the fleet to the next."""
 ENDED = "it has ended"
 UNREACHED = "its machine does not answer: it is down, or its link is cut"
 STANDS_STILL = "its machine is there, and it stands still: it was stopped (SIGSTOP), or has no CPU time"
@@ -52,7 +54,7 @@ STANDS_STILL = "its machine is there, and it stands still: it was stopped (SIGST
 class DaskNode:
     """One node, as the controller holds it."""
 
-    look_s = LOOK_S
+    look_s = MIX_LOOK_S
 
     def __init__(self, cluster: Cluster, name: str, address: str, told: dict[str, Any]) -> None:
         """`told`: see `facts.node_facts`."""
@@ -155,7 +157,7 @@ class DaskNode:
                     await asyncio.sleep(PING_S - quiet_s)
                     continue
                 ping = ping or asyncio.ensure_future(self._rpc.dyno_ping(controller=self._cluster.controller))
-                await asyncio.wait({ping}, timeout=silence.LOOK_S)
+                await asyncio.wait({ping}, timeout=LISTENER_LOOK_S)
                 self._heard.look()
                 if ping.done() and ping.exception() is None:
                     self._heard.heard(time.monotonic(), ping.result())
@@ -311,4 +313,4 @@ def wait_for(cluster: Cluster, names: Sequence[str], patience_s: float) -> dict[
         there = cluster.members()
         if all(name in there for name in names) or time.monotonic() >= until:
             return {name: there[name] for name in names if name in there}
-        time.sleep(min(silence.LOOK_S, patience_s))
+        time.sleep(min(CHECK_MEMBERS_S, patience_s))

@@ -17,7 +17,8 @@ from serverdyno.fleet.contract import FleetError
 from serverdyno.fleet.folder import host_and_port
 
 PATIENCE_S = 5.0
-LOOK_S = 0.1
+TRY_AGAIN_S = 0.1
+"""From one attempt to reach the scheduler to the next."""
 
 
 class NobodyThere(FleetError):  # noqa: N818  # the field's word for it is no error
@@ -76,4 +77,4 @@ def wait_for(at: str, folder: Path, patience_s: float, is_alive: Callable[[], bo
         except NobodyThere:
             if time.monotonic() >= until or not is_alive():
                 raise
-        time.sleep(LOOK_S)
+        time.sleep(TRY_AGAIN_S)

@@ -24,12 +24,13 @@ from serverdyno.fleet.folder import FleetFolder
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.node_team import ServerNode
 from serverdyno.fleet.processes import WORKSPACES_BITS
-from serverdyno.fleet.silence import LOOK_S
 from serverdyno.plan.model import GeneratorPlan
 from serverdyno.probes.host import MOMENTARY
 
 PATIENCE_S = 20.0
 """For nodes that are to be there, and to say what they are: one that was started again joins within seconds."""
+CHECK_FREE_S = 0.5
+"""From one question whether the nodes are free to the next."""
 SETTINGS = ("sysctls", "limits")
 """Of the machine: what shapes the load that a node makes."""
 
@@ -59,7 +60,7 @@ def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, A
         told = cluster.facts(there, max(PATIENCE_S, FACTS_S))
         if time.monotonic() >= until or not any(one is not None and one["in_use"] for one in told.values()):
             return told
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_FREE_S)
 
 
 def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:

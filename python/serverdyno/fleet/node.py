@@ -30,7 +30,7 @@ from serverdyno.fleet.folder import NodeFolder, host_and_port
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.packing import packed, unpacked
 from serverdyno.fleet.pipe import refusal
-from serverdyno.fleet.silence import LOOK_S, Lateness, Silence
+from serverdyno.fleet.silence import LISTENER_LOOK_S, Lateness, Silence
 from serverdyno.fleet.worker import Worker
 from serverdyno.servers import abandoned
 
@@ -113,9 +113,9 @@ class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own h
         """End the load of a controller that is not heard of any more."""
         self._lateness = Lateness(time.monotonic())  # joining is no look
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LISTENER_LOOK_S)
             now_s = time.monotonic()
-            if self._lateness.look(now_s) > LOOK_S:
+            if self._lateness.look(now_s) > LISTENER_LOOK_S:
                 self._silence.stood_still(now_s)
             self._silence.look()
             if self._controller is not None and not self._is_in_use():

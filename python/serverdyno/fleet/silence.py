@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 
-LOOK_S = 0.5
-"""From one look to the next, on both sides."""
+LISTENER_LOOK_S = 0.5
+"""From one look of a listener to its next, on both sides."""
 LOOKS = 4
 """So often a listener looks before it gives up: what came while it had no CPU time is heard by then."""
 LATE_FOR_S = 5.0
@@ -58,14 +58,14 @@ class Lateness:
     """How late one's own looks came: by so much is everything else late, too."""
 
     def __init__(self, now_s: float) -> None:
-        self._due_s = now_s + LOOK_S
+        self._due_s = now_s + LISTENER_LOOK_S
         self._late: deque[tuple[float, float]] = deque()
 
     def look(self, now_s: float) -> float:
-        """Take note of a look, which was due `LOOK_S` after the last one; return how late it is."""
+        """Take note of a look, which was due `LISTENER_LOOK_S` after the last one; return how late it is."""
         late_s = max(0.0, now_s - self._due_s)
         self._late.append((now_s, late_s))
-        self._due_s = now_s + LOOK_S
+        self._due_s = now_s + LISTENER_LOOK_S
         return late_s
 
     def lately_s(self, now_s: float) -> float:

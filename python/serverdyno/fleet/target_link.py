@@ -15,7 +15,8 @@ import psutil
 
 from serverdyno.fleet.folder import host_and_port
 
-LOOK_S = 0.5
+CHECK_LINK_S = 0.5
+"""The least from one question to the kernel whether the link is up to the next."""
 
 
 class TargetLink:
@@ -30,7 +31,7 @@ class TargetLink:
 
     def is_down(self) -> bool:
         """Whether it carries nothing now; as of the last half second."""
-        if self.name is not None and time.monotonic() - self._looked_s >= LOOK_S:
+        if self.name is not None and time.monotonic() - self._looked_s >= CHECK_LINK_S:
             self._looked_s = time.monotonic()
             stats = psutil.net_if_stats().get(self.name)
             self._is_down = stats is None or not stats.isup

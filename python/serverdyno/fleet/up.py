@@ -22,7 +22,8 @@ MODULE = "serverdyno.fleet.scheduler"
 START_S = 60.0
 JOIN_S = 60.0
 END_S = 10.0
-LOOK_S = 0.1
+CHECK_ENDED_S = 0.1
+"""From one question whether a process has ended to the next."""
 
 
 def start_scheduler(folder: FleetFolder) -> int:
@@ -121,5 +122,5 @@ def _has_ended(process: psutil.Process) -> bool:
                 return True
         except psutil.NoSuchProcess:
             return True
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_ENDED_S)
     return False
