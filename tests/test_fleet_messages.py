@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+import zlib
+from pathlib import Path
 
 import pytest
 from benches.mixes import http_target
@@ -11,11 +14,17 @@ from hypothesis import strategies as st
 
 from dyno_process import PATIENCE_S
 from fleet_mix import carried, mix
+from fleet_nodes import running_fleet
 from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet import cluster
 from serverdyno.fleet.clock import CLOSE_NS, EXCHANGES, measured
 from serverdyno.fleet.contract import Exchange
-from serverdyno.fleet.packing import packed, unpacked
+from serverdyno.fleet.membership import all_nodes
+from serverdyno.fleet.packing import MOST_ANSWER_BYTES, MOST_REQUEST_BYTES, RAW, packed, unpacked
 from serverdyno.fleet.processes import processes
+from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S
+from serverdyno.protocols import load_file
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 WORDS = st.recursive(
@@ -25,9 +34,78 @@ WORDS = st.recursive(
 )
 
 
+def deflated(plain: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=RAW)
+    return packer.compress(plain) + packer.flush()
+
+
 @given(words=WORDS, blob=st.none() | st.binary())
 def test_words_and_the_bytes_behind_them_come_as_they_were_said(words: object, blob: bytes | None) -> None:
-    assert unpacked(packed(words, blob)) == (words, blob)
+    assert unpacked(packed(words, blob), MOST_ANSWER_BYTES) == (words, blob)
+
+
+def test_no_more_is_inflated_than_a_message_may_have() -> None:
+    bomb = packed(None, bytes(16 << 20))
+    assert len(bomb) < 1 << 15
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"^a message of more than 1 MiB$"):
+            unpacked(bomb, 1 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_message_may_have_as_many_bytes_as_is_said_and_none_more() -> None:
+    message = packed(7, b"four")  # with the mark between them six bytes
+    assert unpacked(message, 6) == (7, b"four")
+    with pytest.raises(ValueError, match="more than"):
+        unpacked(message, 5)
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (b"", "^a part of a message$"),
+        (packed({"told": None}, b"rows" * 9)[:-3], "^a part of a message$"),
+        (b"\xff no deflate", "^a message that was damaged on its way: "),
+        (deflated(b"{"), "^a message that is not JSON: "),
+    ],
+    ids=["empty", "cut short", "not deflated", "not JSON"],
+)
+def test_what_is_no_message_is_refused_in_words(message: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        unpacked(message, MOST_ANSWER_BYTES)
+
+
+def test_the_longest_messages_are_within_their_bounds() -> None:
+    assert MOST_REQUEST_BYTES > 1.4 * load_file.MOST_BYTES  # base64 of what did not deflate
+    a_client_bytes, a_second_bytes = 56 + 200, 64  # with an outage of its own
+    assert 4 * (MAX_CLIENTS * a_client_bytes + MAX_LENGTH_S * a_second_bytes) < MOST_ANSWER_BYTES
+
+
+def test_node_and_controller_tell_each_other_what_they_can_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_fleet(tmp_path / "lab", ["a"]) as fleet, cluster.connected(fleet.folder) as connection:
+        [node] = all_nodes(connection, ["a"])
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster, "packed", lambda words: json.dumps(words).encode())
+            node.ask("clock")
+            with pytest.raises(
+                ValueError, match=r"^a can't read a request: it is a message that was damaged"
+            ):
+                node.answer()
+        with monkeypatch.context() as patched:
+            patched.setattr(cluster, "MOST_ANSWER_BYTES", 4)
+            node.ask("clock")
+            with pytest.raises(
+                DynoError, match=r"^the answer of node a can't be read: it is a message of more"
+            ):
+                node.answer()
+        node.ask("clock")
+        assert node.answer() is None  # it is still there
+        node.end()
 
 
 def test_a_result_of_few_clients_is_less_than_a_third_of_its_size() -> None:

@@ -24,7 +24,7 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, facts, link
 from serverdyno.fleet.contract import Exchange
 from serverdyno.fleet.folder import CONTROLLER, FleetFolder, host_and_port
-from serverdyno.fleet.packing import packed, unpacked
+from serverdyno.fleet.packing import MOST_ANSWER_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import told_or_raised
 from serverdyno.fleet.silence import LISTENER_LOOK_S, Silence
 from serverdyno.probes.noise import process_cpu_s
@@ -113,7 +113,11 @@ class DaskNode:
             raise self._loss() from error
         if not answer:
             raise self._loss()
-        return told_or_raised(*unpacked(answer))
+        try:
+            words, blob = unpacked(answer, MOST_ANSWER_BYTES)
+        except ValueError as error:
+            raise DynoError(f"the answer of {self.name} can't be read: it is {error}") from error
+        return told_or_raised(words, blob)
 
     def cpu_s(self) -> float:
         """Of its process, where it runs on this machine; else it uses nothing here."""

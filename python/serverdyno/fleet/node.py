@@ -28,7 +28,7 @@ from serverdyno.fleet import dask_settings, link
 from serverdyno.fleet.facts import node_facts
 from serverdyno.fleet.folder import NodeFolder, host_and_port
 from serverdyno.fleet.lease import LEASE_S
-from serverdyno.fleet.packing import packed, unpacked
+from serverdyno.fleet.packing import MOST_REQUEST_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import refusal
 from serverdyno.fleet.silence import LISTENER_LOOK_S, Lateness, Silence
 from serverdyno.fleet.worker import Worker
@@ -69,7 +69,12 @@ class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own h
         if not self._is_let_to(controller):
             answer, blob = refusal(RuntimeError(f"{self.name} is in use by another controller")), None
         else:
-            asked, _ = unpacked(request)
+            try:
+                asked, _ = unpacked(request, MOST_REQUEST_BYTES)
+            except ValueError as error:
+                return self._answer(
+                    heard_ns, refusal(ValueError(f"{self.name} can't read a request: it is {error}"))
+                )
             if asked["do"] == "clock":
                 # At once, and not behind another request: what passes here is error.
                 return self._answer(heard_ns, {"told": None})

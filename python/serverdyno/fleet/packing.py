@@ -17,6 +17,14 @@ RAW = -zlib.MAX_WBITS
 """Without a head and a checksum: TLS has one."""
 END_OF_WORDS = b"\0"
 """Stands in no JSON."""
+MOST_REQUEST_BYTES = 3 << 29
+"""Inflated. The longest request brings a load file: 1 GiB that does not deflate, in base64. That leaves 170 MiB for the
+rest.
+"""
+MOST_ANSWER_BYTES = 1 << 28
+"""Inflated; as much as a mix's record may have in the store. The longest answer is a tally: some 30 MB of 100,000
+clients, with an outage each, and of the seconds of a day.
+"""
 SAID_OFTEN = (
     '"refused": "why": "hint": {"do": "stop", "with": {}} {"do": "start", "with": {"document": {"clients": 1, "seed": '
     '"nonce": "part": {"client_offset": 0, "client_step": 1, "client_run": 1, "clients": 1}}, "anew": false}} '
@@ -53,7 +61,22 @@ def packed(words: Any, blob: bytes | None = None) -> bytes:
     return packer.compress(plain) + packer.flush()
 
 
-def unpacked(message: bytes) -> tuple[Any, bytes | None]:
-    """The reverse. Raises ValueError or zlib.error for anything else."""
-    words, mark, blob = zlib.decompressobj(wbits=RAW, zdict=KNOWN).decompress(message).partition(END_OF_WORDS)
-    return json.loads(words), blob if mark else None
+def unpacked(message: bytes, most_bytes: int) -> tuple[Any, bytes | None]:
+    """The reverse. Raises ValueError, which says in words what is wrong, for anything else.
+
+    Little that comes can inflate to much: no more than `most_bytes` are made of it.
+    """
+    unpacking = zlib.decompressobj(wbits=RAW, zdict=KNOWN)
+    try:
+        plain = unpacking.decompress(message, most_bytes + 1)
+    except zlib.error as error:
+        raise ValueError(f"a message that was damaged on its way: {error}") from error
+    if len(plain) > most_bytes:
+        raise ValueError(f"a message of more than {most_bytes >> 20} MiB")
+    if not unpacking.eof:
+        raise ValueError("a part of a message")
+    words, mark, blob = plain.partition(END_OF_WORDS)
+    try:
+        return json.loads(words), blob if mark else None
+    except ValueError as error:
+        raise ValueError(f"a message that is not JSON: {error}") from error
