@@ -5,7 +5,7 @@ Not for faults of a single operation under load; those are counted (see `crates/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 MOST_PROBLEMS = 100
 """Of one document, in words."""
@@ -73,3 +73,12 @@ def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
 
 class ConsentError(UserError):
     """A target outside loopback that has not shown that load is welcome."""
+
+
+def refuse_contradictions(wrong: Mapping[str, bool]) -> None:
+    """Raise ValueError that names every contradiction at once. `wrong`: each in words, and whether it is there.
+
+    For the validator of a settings model: the plan's problem is made of it.
+    """
+    if problems := [problem for problem, found in wrong.items() if found]:
+        raise ValueError("; ".join(problems))

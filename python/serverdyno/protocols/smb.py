@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from serverdyno import _native
+from serverdyno.errors import refuse_contradictions
 from serverdyno.protocols import look
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
@@ -63,8 +64,7 @@ class SmbSettings(SectionModel):
         wrong["channels above 1 need a max_dialect of 3.0 or later"] = self.channels > 1 and DIALECTS.index(
             self.max_dialect
         ) < DIALECTS.index("3.0")
-        if problems := [problem for problem, found in wrong.items() if found]:
-            raise ValueError("; ".join(problems))
+        refuse_contradictions(wrong)
         return self
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from serverdyno.errors import ServerError
+from serverdyno.errors import ServerError, refuse_contradictions
 from serverdyno.protocols.nfs import (
     NFS,
     NfsVersion,
@@ -96,8 +96,7 @@ class GaneshaSettings(DiskSettings):
             'network "loopback" is not possible: Ganesha needs an rpcbind of its own, and the usual port': self.network
             == "loopback",
         }
-        if problems := [problem for problem, found in wrong.items() if found]:
-            raise ValueError("; ".join(problems))
+        refuse_contradictions(wrong)
         return self
 
 

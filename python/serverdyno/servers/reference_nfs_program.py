@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
+from serverdyno.errors import refuse_contradictions
 from serverdyno.protocols.nfs import NFS, Transport, every_export_answers, query_of, wrong_transport
 from serverdyno.servers.file_server import FileServerSettings
 from serverdyno.servers.reference_files import ReferenceProgram
@@ -40,8 +41,7 @@ class ReferenceNfsProgramSettings(FileServerSettings):
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """All that contradicts itself, at once."""
-        if problems := [problem for problem, found in self.contradictions().items() if found]:
-            raise ValueError("; ".join(problems))
+        refuse_contradictions(self.contradictions())
         return self
 
     def contradictions(self) -> dict[str, bool]:

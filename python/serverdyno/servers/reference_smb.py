@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from serverdyno.errors import refuse_contradictions
 from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.proof import offer
@@ -59,8 +60,7 @@ class ReferenceSmbSettings(ReferenceFilesSettings):
             and not self.durable_handles,
             **wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required"),
         }
-        if problems := [problem for problem, found in wrong.items() if found]:
-            raise ValueError("; ".join(problems))
+        refuse_contradictions(wrong)
         return self
 
     @property

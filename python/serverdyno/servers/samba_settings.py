@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from serverdyno.errors import refuse_contradictions
 from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.disk_settings import DiskSettings
 
@@ -117,8 +118,7 @@ class SambaSettings(DiskSettings):
             **wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required"),
             **self.wrong_disk(),
         }
-        if problems := [problem for problem, found in wrong.items() if found]:
-            raise ValueError("; ".join(problems))
+        refuse_contradictions(wrong)
         return self
 
     @property
