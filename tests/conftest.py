@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from dyno_process import Home, new_home
+
+# No property is timed: on a busy machine an example may take long, and so may making one up.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # Test modules, by the beginning of their names, in the order in which they begin. The tests of a group share something
 # and run in turn; first those that change the machine's limits, or count what is left of its counters of system calls.

@@ -150,7 +150,7 @@ def test_indices_are_those_of_all_mixes_where_some_were_not_finished() -> None:
     assert places(found(rates), FallKind.DIP) == [16]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.floats(0.01, 100), st.integers(3, 5))
 def test_another_unit_changes_nothing_and_findings_are_places_of_the_curve(
     seed: int, factor: float, repetitions: int

@@ -183,7 +183,7 @@ def test_a_side_without_operations_can_not_be_compared(other: Throughput) -> Non
     assert found.percent is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(RATES, RATES, st.sampled_from(Metric), st.booleans())
 def test_the_estimate_lies_between_what_was_seen_and_inside_its_interval(
     base: Throughput, other: Throughput, figure: Metric, paired: bool
@@ -200,7 +200,7 @@ def test_the_estimate_lies_between_what_was_seen_and_inside_its_interval(
     assert found.percent <= found.high_percent + 1e-6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(RATES, RATES, st.sampled_from(Metric))
 def test_exchanging_the_sides_turns_the_interval_round(
     base: Throughput, other: Throughput, figure: Metric

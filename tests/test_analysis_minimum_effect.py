@@ -65,7 +65,7 @@ def test_a_minimum_effect_below_zero_is_refused(minimum_percent: float) -> None:
         compared(1.0, minimum_percent)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.floats(0.8, 1.25), st.floats(0, 10), st.floats(0, 5))
 def test_verdict_interval_and_p_value_say_the_same_and_swapping_turns_them(
     factor: float, minimum_percent: float, noise: float

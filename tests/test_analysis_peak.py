@@ -128,7 +128,7 @@ def test_a_mix_five_standard_errors_below_the_peak_is_no_candidate() -> None:
     assert sum(each is not None and list(each) == [1] for each in found) >= 95
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(MATRICES)
 def test_the_estimate_is_never_above_the_highest_mean_and_the_peaks_mix_is_a_candidate(
     matrix: Throughput,
@@ -140,7 +140,7 @@ def test_the_estimate_is_never_above_the_highest_mean_and_the_peaks_mix_is_a_can
     assert int(means.argmax()) in found.candidates
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(MATRICES, st.floats(0.01, 100))
 def test_another_unit_changes_figures_and_no_judgement(matrix: Throughput, factor: float) -> None:
     found, scaled = peak_of(matrix), peak_of(matrix * factor)

@@ -119,7 +119,7 @@ def test_counts_below_one_and_no_throughput_are_refused(counts: list[int], rates
         speed_ups(dict(zip(counts, rates, strict=True)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(1, 1e5), st.floats(0, 0.5), st.floats(0, 0.05))
 @example(1.0, 0.03125, 5.960464477539063e-08)
 def test_a_law_without_noise_is_found_again(lam: float, sigma: float, kappa: float) -> None:

@@ -422,7 +422,7 @@ def test_wrong_claims_are_seldom_explained_by_chance(factor: float) -> None:
     assert told[ClaimVerdict.OTHER_BASE.value] / total < 0.02
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.floats(1, 1000), min_size=6, max_size=6),
     st.sampled_from(["46", "approximately 46", "1234.5"]),

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import serverdyno
@@ -139,7 +139,6 @@ COUNT = st.integers(min_value=0, max_value=2**63 - 1)
 SECONDS = st.floats(allow_nan=False)
 
 
-@settings(deadline=None)
 @given(
     count=COUNT,
     cpu_s=st.none() | SECONDS,
