@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from serverdyno import _native
 from serverdyno._native import SessionError
 from serverdyno.errors import DynoError
 
@@ -80,6 +81,19 @@ class Node(Protocol):
 
     def end(self) -> None:
         """End what it has under way, and let go of it."""
+
+
+def opening(
+    target: _native.Target, secret: dict[str, str | None], workspaces: int, load_file: str | None
+) -> dict[str, Any]:
+    """Return what `open` is asked with. `workspaces`: a number of this fleet's alone; `load_file`: packed."""
+    return {
+        "protocol": target.protocol,
+        "section": target.section,
+        "secrets": secret,
+        "workspaces": workspaces,
+        "load_file": load_file,
+    }
 
 
 def ask_each(

@@ -18,7 +18,7 @@ from serverdyno.errors import ConsentError, DynoError, UserError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import facts
 from serverdyno.fleet.cluster import FACTS_S, Cluster, DaskNode
-from serverdyno.fleet.contract import FleetError, ask_each
+from serverdyno.fleet.contract import FleetError, ask_each, opening
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.folder import FleetFolder
 from serverdyno.fleet.lease import LEASE_S
@@ -133,14 +133,7 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
         try:
             check_reach(target, nodes)
             workspaces = secrets.randbits(WORKSPACES_BITS)
-            wanted = {
-                "protocol": target.protocol,
-                "section": target.section,
-                "secrets": secret,
-                "workspaces": workspaces,
-                "load_file": load_file,
-            }
-            _open(nodes, target, wanted)
+            _open(nodes, target, opening(target, secret, workspaces, load_file))
             places = placed(nodes, weights(nodes, generator.weights), _cpus(nodes, generator.threads))
             yield Fleet(places, workspaces, disclosed(folder, nodes))
         finally:

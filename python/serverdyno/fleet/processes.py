@@ -21,7 +21,7 @@ import psutil
 from serverdyno import _native
 from serverdyno._native import SessionError
 from serverdyno.errors import DynoError
-from serverdyno.fleet.contract import Exchange, ask_all
+from serverdyno.fleet.contract import Exchange, ask_all, opening
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.pipe import told_or_raised
 from serverdyno.probes.noise import process_cpu_s
@@ -138,15 +138,8 @@ def processes(
     try:
         for number in range(count):
             workers.append(WorkerProcess(number, count))
-        wanted = {
-            "protocol": target.protocol,
-            "section": target.section,
-            "secrets": secret,
-            "workspaces": workspaces,
-            "load_file": load_file,
-        }
         try:
-            ask_all(workers, "open", [wanted] * count)
+            ask_all(workers, "open", [opening(target, secret, workspaces, load_file)] * count)
         except (SessionError, OSError, ValueError) as error:
             raise DynoError(f"a generator process can't open {target.url}: {error}") from error
         own = [cpus[number::count] or cpus for number in range(count)]

@@ -25,6 +25,8 @@ from typing import Self
 
 import psutil
 
+from serverdyno.probes.process_start import started_ticks
+
 # sync_file_range2 is that call's name on some architectures.
 CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_range2", "msync")
 NEEDED = ("fsync", "fdatasync")
@@ -42,7 +44,6 @@ COUNTED = ("entries", "overrun", "read events")
 LOST = ("commit overrun", "dropped events")
 FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC, FSCONFIG_CMD_CREATE = 1, 1, 6  # linux/mount.h
 LIBRARIES_FOR_ALL = Path("/etc/ld.so.preload")
-STAT_STARTED = 19  # proc(5): field 22 of /proc/PID/stat, counted after the name
 
 
 class Unavailable(Exception):  # noqa: N818 (it is an answer)
@@ -111,7 +112,7 @@ class FsyncCounter:
         traced = _events(self._tracefs / "events")
         if missing := [call for call in NEEDED if call not in traced]:
             raise Unavailable(f"this kernel does not trace {' and '.join(missing)}")
-        prefix = f"serverdyno-{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+        prefix = f"serverdyno-{os.getpid()}-{started_ticks(os.getpid())}-{secrets.token_hex(4)}"
         for call, event in traced.items():
             self._instances[call] = self._tracefs / "instances" / f"{prefix}-{call}"
             self._instances[call].mkdir()
@@ -234,7 +235,7 @@ def remove_stale(instances: Path) -> None:
     """Removes instances of counters whose process has gone without removing them."""
     for instance in instances.iterdir():
         match = INSTANCE.fullmatch(instance.name)
-        if match and _started(int(match[1])) != int(match[2]):
+        if match and started_ticks(int(match[1])) != int(match[2]):
             with contextlib.suppress(OSError):
                 _remove(instance)
 
@@ -242,15 +243,6 @@ def remove_stale(instances: Path) -> None:
 def _remove(instance: Path) -> None:
     """An instance goes like an empty directory."""
     instance.rmdir()
-
-
-def _started(pid: int) -> int | None:
-    """When a process started, in ticks since boot: with its number, its name for ever."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[STAT_STARTED])
 
 
 def _count(instance: Path) -> int:

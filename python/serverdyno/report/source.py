@@ -35,6 +35,10 @@ class Source:
         """In the order of the plan; the first is the base of every comparison."""
         return [configuration.name for configuration in self.head.configurations]
 
+    def records_of(self, configuration: str) -> list[MixRecord]:
+        """The records of one configuration, those that the figures leave out too."""
+        return [record for record in self.records if record.configuration == configuration]
+
     def cpus_shared_with_generator(self, configuration: Configuration) -> tuple[int, ...]:
         """The CPUs on which both the server and the load run, as far as they were decided here."""
         return tuple(sorted(set(configuration.cpus) & set(self.head.plan.generator.cpus)))

@@ -19,16 +19,17 @@ from pathlib import Path
 
 import psutil
 
+from serverdyno.probes.process_start import started_ticks
+
 OWNER = ".owner"  # in a private directory: number and start of the tool's process
 NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-f]{16}")
 MOST_MARK_BYTES = 100
 AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
-STAT_STARTED = 19  # proc(5): field 22 of /proc/PID/stat, counted after the name
 
 
 def mark(directory: Path) -> None:
     """Notes that `directory` belongs to this process."""
-    (directory / OWNER).write_text(f"{getpid()} {_started(getpid())}\n")
+    (directory / OWNER).write_text(f"{getpid()} {started_ticks(getpid())}\n")
 
 
 @functools.cache
@@ -60,7 +61,7 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
         changed_s = max(path.lstat().st_mtime for path in (directory, *directory.iterdir()))
     except (OSError, ValueError):
         return False  # without a mark it may be anybody's
-    return time.time() - changed_s > age_s and _started(pid) != started and not _is_used(directory)
+    return time.time() - changed_s > age_s and started_ticks(pid) != started and not _is_used(directory)
 
 
 def _is_used(directory: Path) -> bool:
@@ -72,12 +73,3 @@ def _is_used(directory: Path) -> bool:
             if Path(process.cwd()).is_relative_to(directory):
                 return True
     return False
-
-
-def _started(pid: int) -> int | None:
-    """When a process started, in ticks since boot: with its number, its name for ever."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[STAT_STARTED])

@@ -177,7 +177,7 @@ def _trial(record: MixRecord, objective: Objective) -> capacity.Trial:
 
 def _searched(source: Source, name: str) -> Searched:
     objective, within = _objective(source.head.suite), _range(source.head.suite)
-    records = _usable([record for record in source.records if record.configuration == name])
+    records = _usable(source.records_of(name))
     by_run: dict[int, list[capacity.Trial]] = {}
     for record in records:
         by_run.setdefault(record.repetition, []).append(_trial(record, objective))

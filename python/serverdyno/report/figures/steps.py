@@ -144,6 +144,12 @@ def flushes(source: TaskSource, configuration: str) -> Flushes:
     return Flushes(asked, sum(sum((one.syncs or {}).values()) for one in records), None)
 
 
+def mean_requests(runs: Sequence[StepRecord]) -> dict[str, float]:
+    """Return the requests of one step by name, each the mean of its repetitions."""
+    kinds = dict.fromkeys(kind for one in runs for kind in one.requests)
+    return {kind: fmean(one.requests.get(kind, 0) for one in runs) for kind in kinds}
+
+
 def bonnie_rates(source: TaskSource, records: Sequence[TaskRecord]) -> dict[str, Rate]:
     """Return Bonnie's rates from the mean times of several runs."""
     bonnie = source.head.plan.scaled_bonnie

@@ -57,7 +57,7 @@ def section(source: Source, results: Results) -> Section | None:
 
 def _at_the_highest(source: Source, axis: Axis, configuration: str) -> dict[str, list[tuple[NodeRow, float]]]:
     """The rows of each node with the length of their window, of the highest load level."""
-    records = [record for record in source.records if record.configuration == configuration]
+    records = source.records_of(configuration)
     most = max((axis.level(record) for record in records), default=0)
     found: dict[str, list[tuple[NodeRow, float]]] = defaultdict(list)
     for record in records:

@@ -9,11 +9,10 @@ from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.equal_rate import QUANTILE
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import MixFigures, Results
-from serverdyno.report.figures.times_compared import TimesCompared, change_percent
+from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Cell, Column, Section, Table
-from serverdyno.report.sections import drawings
+from serverdyno.report.sections import drawings, times_compared
 from serverdyno.report.sections.tables import NAME, errors_cell, level_column, spread_cell
-from serverdyno.report.words import verdicts
 from serverdyno.report.words.basis import letters, mark_notes
 
 
@@ -97,29 +96,13 @@ def differences(results: Results, pairs: Sequence[TimesCompared], basis: str) ->
     """Each pair at each offered rate; nothing of one configuration."""
     if not pairs:
         return []
-    rows = tuple(
-        (
-            Cell(pair.other, f"against {pair.base}"),
-            Cell(f"{_mix(results, pair.base, level.mix).level:,}"),
-            Cell(wording.significant(1 / level.other), wording.significant(1 / level.base)),
-            Cell(wording.change(change_percent(level.percent)), strong=True),
-            Cell(wording.change_span(change_percent(level.high_percent), change_percent(level.low_percent))),
-            Cell(level.verdict.value, "; ".join(verdicts.reason(each) for each in level.obstacles)),
-        )
-        for pair in pairs
-        for level in pair.found
-    )
-    columns = (
-        Column("Configuration", "against its base", numeric=False),
-        level_column(results.axis),
-        Column("p99", "ms, base below"),
-        Column("Change of p99"),
-        Column("95 % interval"),
-        Column("Verdict", numeric=False),
+    rows = times_compared.rows(pairs, lambda pair, level: _mix(results, pair.base, level.mix).level)
+    columns = times_compared.columns(
+        level_column(results.axis), Column("p99", "ms, base below"), Column("Change of p99")
     )
     notes = (
         "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates that both kept up with are "
-        "compared. Verdicts hold together for all rows (Holm 1979); intervals stand alone.",
+        f"compared. {times_compared.VERDICTS_NOTE}",
     )
     title = "p99 at equal offered rate"
     found = Table("equal", 0, title, basis, columns, rows, notes, key_columns=2)

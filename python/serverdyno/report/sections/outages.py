@@ -8,11 +8,11 @@ from serverdyno import wording
 from serverdyno.plan.model import Mix
 from serverdyno.report.figures.outages import RESOLUTION_S, OutageFigures, by_level
 from serverdyno.report.figures.results import Results
-from serverdyno.report.figures.times_compared import TimesCompared, change_percent
+from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series, Table
+from serverdyno.report.sections import times_compared
 from serverdyno.report.sections.overview import MOST_BARS
 from serverdyno.report.source import Source
-from serverdyno.report.words import verdicts
 from serverdyno.store.records import MixRecord
 
 BACK = (
@@ -149,32 +149,16 @@ def _handles_row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell
 
 def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], basis: str) -> Table | None:
     """Each pair at each load level; None where there is nothing to compare. `mixes`: of the suite."""
-    rows = tuple(
-        (
-            Cell(pair.other, f"against {pair.base}"),
-            Cell(f"{mixes[level.mix].clients:,}"),
-            Cell(wording.significant(1 / level.other), wording.significant(1 / level.base)),
-            Cell(wording.change(change_percent(level.percent)), strong=True),
-            Cell(wording.change_span(change_percent(level.high_percent), change_percent(level.low_percent))),
-            Cell(level.verdict.value, "; ".join(verdicts.reason(each) for each in level.obstacles)),
-        )
-        for pair in pairs
-        for level in pair.found
-    )
+    rows = times_compared.rows(pairs, lambda _, level: mixes[level.mix].clients)
     if not rows:
         return None
-    columns = (
-        Column("Configuration", "against its base", numeric=False),
-        Column("Clients"),
-        Column("Without service", "median, s; base below"),
-        Column("Change"),
-        Column("95 % interval"),
-        Column("Verdict", numeric=False),
+    columns = times_compared.columns(
+        Column("Clients"), Column("Without service", "median, s; base below"), Column("Change")
     )
     notes = (
         "Faster: clients were served again sooner. Without service: harmonic mean of the repetitions' medians. "
         f"A client tries again every {RESOLUTION_S:g} s at the latest, so no difference below that is claimed. "
-        "Verdicts hold together for all rows (Holm 1979); intervals stand alone.",
+        f"{times_compared.VERDICTS_NOTE}",
     )
     title = "Time without service compared"
     return Table("away", 0, title, basis, columns, rows, notes, key_columns=2)

@@ -13,7 +13,7 @@ from serverdyno.published import PublishedReport
 from serverdyno.published.tables import Cell as Value
 from serverdyno.published.tables import Table as PublishedTable
 from serverdyno.published.tables import number
-from serverdyno.report.figures.steps import Step, TaskSource, bonnie_rates, flushes
+from serverdyno.report.figures.steps import Step, TaskSource, bonnie_rates, flushes, mean_requests
 from serverdyno.report.model import Cell, Column, DisclosedText, Disclosure, Section, Table
 from serverdyno.report.sections import step_charts
 from serverdyno.report.sections.beside import NOT_COMPARABLE, hardware
@@ -152,7 +152,7 @@ def _details(source: TaskSource, task: str, steps: Sequence[Step]) -> Table:
 
 
 def _detail(step: Step, name: str, runs: Sequence[StepRecord]) -> tuple[Cell, ...]:
-    requests = _requests(runs)
+    requests = mean_requests(runs)
     named = sorted(requests.items(), key=lambda each: -each[1])[:MOST_REQUESTS]
     speed = [one.bytes / 1e6 / max(one.elapsed_s, 1e-9) for one in runs]
     return (
@@ -166,11 +166,6 @@ def _detail(step: Step, name: str, runs: Sequence[StepRecord]) -> tuple[Cell, ..
         Cell(f"{sum(requests.values()):,.0f}"),
         Cell(", ".join(f"{kind} {count:,.0f}" for kind, count in named) or wording.NOTHING),
     )
-
-
-def _requests(runs: Sequence[StepRecord]) -> dict[str, float]:
-    kinds = dict.fromkeys(kind for one in runs for kind in one.requests)
-    return {kind: fmean(one.requests.get(kind, 0) for one in runs) for kind in kinds}
 
 
 def _servers(source: TaskSource) -> Table:

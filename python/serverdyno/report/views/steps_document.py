@@ -11,7 +11,7 @@ from statistics import fmean
 
 from serverdyno.analysis.curve import Spread, spread
 from serverdyno.analysis.improvement import Verdict
-from serverdyno.report.figures.steps import Step
+from serverdyno.report.figures.steps import Step, mean_requests
 from serverdyno.report.model import StepsAnswer, TaskReport
 from serverdyno.report.views.page_document import PageDocument
 
@@ -137,12 +137,11 @@ def _times(step: Step, name: str) -> StepTimes | None:
     )
     if elapsed is None or user is None or system is None:
         return None
-    kinds = dict.fromkeys(kind for one in runs for kind in one.requests)
     return StepTimes(
         configuration=name,
         elapsed_s=elapsed,
         user_s=user,
         system_s=system,
         bytes=fmean(one.bytes for one in runs),
-        requests={kind: fmean(one.requests.get(kind, 0) for one in runs) for kind in kinds},
+        requests=mean_requests(runs),
     )

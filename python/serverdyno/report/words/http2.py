@@ -14,7 +14,7 @@ STREAM = "HTTP/2 stream"  # of crates/engine/src/counting.rs
 
 def sentences(source: Source, configuration: str) -> str:
     """What a configuration's clients spoke; nothing where it was not HTTP/2."""
-    records = [record for record in source.records if record.configuration == configuration]
+    records = source.records_of(configuration)
     streams = sum(row.count for record in records for row in record.requests if row.request == STREAM)
     if not streams:
         return ""

@@ -50,9 +50,7 @@ def handshakes(source: Source, configuration: str) -> Handshakes | None:
     terms: Counter[Terms] = Counter()
     groups: Counter[str] = Counter()
     full = resumed = 0
-    for record in source.records:
-        if record.configuration != configuration:
-            continue
+    for record in source.records_of(configuration):
         for row in record.handshakes:
             terms[Terms(row.version, row.cipher, row.key)] += row.count
             full += 0 if row.resumed else row.count
