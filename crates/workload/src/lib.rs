@@ -7,6 +7,7 @@
 
 use std::hash::Hash;
 
+mod action_class;
 mod catalogue;
 mod content;
 mod contention;

@@ -7,9 +7,10 @@
 //! Not for: what pieces are made of (`script.rs`).
 
 use super::facts::APPS;
-use super::script::{class_of, Piece, SEED_READ, SEED_WRITE, SWEEP};
+use super::script::{Piece, SEED_READ, SEED_WRITE, SWEEP};
 use super::share::shuffle;
 use super::Script;
+use crate::action_class::class_of;
 use crate::random::RandomStream;
 use crate::{
     FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence, Slot, Workload,

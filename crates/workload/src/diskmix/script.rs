@@ -7,8 +7,9 @@ use super::facts::{APPS, DOCUMENT_BYTES, SEED_DIRECTORY, SEED_FILES_BYTES};
 use super::fill::Filler;
 use super::share::write_out;
 use super::{apps, phases, workspace, DiskMixOptions};
+use crate::action_class::{class_of, ACTION_CLASSES};
 use crate::random::RandomStream;
-use crate::{ClassId, FileAction, FileCatalogue, FileOp, Intent, PathId, Presence};
+use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,49 +21,6 @@ const SCRIPT_SEED: u64 = 3;
 pub(super) const SEED_WRITE: usize = APPS.len();
 pub(super) const SEED_READ: usize = SEED_WRITE + 1;
 pub(super) const SWEEP: usize = SEED_READ + 1;
-
-/// Names of the classes of operations, in the order of [`class_of`].
-const CLASSES: [&str; 13] = [
-    "open",
-    "create",
-    "close",
-    "read",
-    "write",
-    "delete",
-    "rename",
-    "find",
-    "get attributes",
-    "set attributes",
-    "free space",
-    "flush",
-    "lock",
-];
-
-/// The class that an action is counted under.
-pub(super) fn class_of(action: &FileAction) -> ClassId {
-    ClassId(match action {
-        FileAction::Open {
-            intent: Intent::Make | Intent::MakeOrEdit | Intent::Replace,
-            ..
-        }
-        | FileAction::MakeDirectory { .. } => 1,
-        FileAction::Open { .. } => 0,
-        FileAction::Close { .. } | FileAction::LetGo { .. } => 2,
-        FileAction::Read { .. }
-        | FileAction::ReadFile { .. }
-        | FileAction::ReadBlock { .. }
-        | FileAction::ReadBack { .. } => 3,
-        FileAction::Write { .. } | FileAction::WriteFile { .. } | FileAction::WriteBlock { .. } => 4,
-        FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
-        FileAction::Rename { .. } => 6,
-        FileAction::Find { .. } => 7,
-        FileAction::QueryFile { .. } | FileAction::QueryTimes { .. } | FileAction::QueryPath { .. } => 8,
-        FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
-        FileAction::QuerySpace => 10,
-        FileAction::Flush { .. } => 11,
-        FileAction::Lock { .. } | FileAction::LockWaiting { .. } | FileAction::Unlock { .. } => 12,
-    })
-}
 
 /// One piece of work.
 #[derive(Clone, Debug)]
@@ -168,7 +126,7 @@ impl Script {
         Arc::new(Self {
             options: *options,
             catalogue: FileCatalogue {
-                classes: CLASSES.map(str::to_owned).to_vec(),
+                classes: ACTION_CLASSES.map(str::to_owned).to_vec(),
                 paths: names.paths,
                 patterns: PATTERNS.map(str::to_owned).to_vec(),
             },

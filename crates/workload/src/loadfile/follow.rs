@@ -3,7 +3,8 @@
 //! Not for: the form of a line (`line.rs`), nor for repeating passes (`play.rs`).
 
 use super::line::{self, Answer, Line, Request};
-use super::{build_file, class_of, LoadFile, LoadFileError, CLASSES, RESTORE};
+use super::{build_file, LoadFile, LoadFileError, RESTORE};
+use crate::action_class::{class_of, ACTION_CLASSES};
 use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use xxhash_rust::xxh3::xxh3_64;
@@ -477,7 +478,11 @@ impl Follower {
         });
         LoadFile {
             catalogue: FileCatalogue {
-                classes: CLASSES.map(str::to_owned).to_vec(),
+                classes: ACTION_CLASSES
+                    .into_iter()
+                    .chain(["restore"])
+                    .map(str::to_owned)
+                    .collect(),
                 ..self.catalogue
             },
             counts: self.counts,

@@ -20,6 +20,7 @@ mod play;
 
 pub use play::LoadFileReplay;
 
+use crate::action_class::ACTION_CLASSES;
 use crate::{ClassId, FileAction, FileCatalogue, FileOp, Intent, PathId, Presence, Slot};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -134,49 +135,8 @@ impl LoadFile {
     }
 }
 
-/// Names of the classes of operations, the disk mix's; what is done between two passes has one of its own.
-const CLASSES: [&str; 14] = [
-    "open",
-    "create",
-    "close",
-    "read",
-    "write",
-    "delete",
-    "rename",
-    "find",
-    "get attributes",
-    "set attributes",
-    "free space",
-    "flush",
-    "lock",
-    "restore",
-];
-const RESTORE: ClassId = ClassId(13);
-
-/// The class that an action of a pass is counted under.
-fn class_of(action: &FileAction) -> ClassId {
-    ClassId(match action {
-        FileAction::Open {
-            intent: Intent::Look | Intent::Read | Intent::Edit,
-            ..
-        } => 0,
-        FileAction::Open { .. } | FileAction::MakeDirectory { .. } => 1,
-        FileAction::Close { .. } | FileAction::LetGo { .. } => 2,
-        FileAction::Read { .. }
-        | FileAction::ReadFile { .. }
-        | FileAction::ReadBlock { .. }
-        | FileAction::ReadBack { .. } => 3,
-        FileAction::Write { .. } | FileAction::WriteFile { .. } | FileAction::WriteBlock { .. } => 4,
-        FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
-        FileAction::Rename { .. } => 6,
-        FileAction::Find { .. } => 7,
-        FileAction::QueryFile { .. } | FileAction::QueryTimes { .. } | FileAction::QueryPath { .. } => 8,
-        FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
-        FileAction::QuerySpace => 10,
-        FileAction::Flush { .. } => 11,
-        FileAction::Lock { .. } | FileAction::LockWaiting { .. } | FileAction::Unlock { .. } => 12,
-    })
-}
+/// What is done between two passes has a class of its own, behind those of actions.
+const RESTORE: ClassId = ClassId(ACTION_CLASSES.len() as u8);
 
 /// What makes a file of this size at `path`, whatever is there.
 fn build_file(actions: &mut Vec<FileAction>, path: PathId, bytes: u64) {
