@@ -11,7 +11,7 @@ PYTHON ?= python3
 DEMO_PLAN := plans/demo-three-web-servers.toml
 DEMO_FILES_PLAN := plans/demo-samba-strict-sync.toml
 
-.PHONY: help demo test test-rust test-python lint lint-rust lint-python format bench docs fuzz wheel setup servers lock clean
+.PHONY: help demo test test-rust test-python lint lint-rust lint-python format bench docs fuzz wheel setup servers servers-for-tests lock clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -44,6 +44,9 @@ setup: $(VENV)/.built ## Make the virtual environment and build the native modul
 servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
 
+servers-for-tests: # These, and the other clients and tools that tests hold ours against.
+	@tools/install-servers.sh tests
+
 demo: ## Measure three web servers, then Samba (as root); a report each, in about nine minutes with the build.
 	@echo "1/3 building, and installing Apache, nginx, lighttpd and Samba where they are missing (2 to 3 minutes)"
 	$(MAKE) --no-print-directory --jobs=2 setup servers
@@ -67,14 +70,14 @@ demo: ## Measure three web servers, then Samba (as root); a report each, in abou
 	fi
 	$(BIN)/python tools/demo_end.py $$web $$files
 
-test: setup servers test-rust test-python ## Run every test.
+test: setup test-rust test-python ## Run every test.
 
-test-rust: setup
+# A test skips where a program that it needs is missing, so all are installed before the first test.
+test-rust: setup servers-for-tests
 	# Most of a test is waiting. The native module is tested from Python.
 	RUST_TEST_THREADS=6 cargo test --workspace --exclude dyno-native --locked --quiet
 
-test-python: setup
-	@tools/install-servers.sh tests
+test-python: setup servers-for-tests
 	$(BIN)/pytest --numprocesses 4  # most of a test is waiting; tests/conftest.py says which tests may run side by side
 
 lint: lint-rust lint-python ## Check format, lints and types; a warning is an error.
@@ -100,10 +103,9 @@ format: setup ## Format everything.
 	$(BIN)/ruff check --fix --quiet
 	$(BIN)/ruff format
 
-bench: setup servers ## Measure Serverdyno itself against its peers; about 40 minutes; results under benches/runs/.
+bench: setup servers-for-tests ## Measure Serverdyno itself against its peers; about 40 minutes; results under benches/runs/.
 	# In a network namespace of its own where root may make one, with plain congestion control for all:
 	# BBR, where it is the system's default, paces with timers that cost every tool and every server CPU time.
-	@tools/install-servers.sh tests
 	$(BIN)/python -c 'from benches.peers import install_missing; install_missing()'
 	run="$(BIN)/python -m benches"
 	if [ "$$(id -u)" = 0 ]; then

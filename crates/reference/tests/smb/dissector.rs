@@ -46,8 +46,8 @@ async fn exchange(holder: &mut Client, other: &mut Client, directory: &str) {
 
 #[test]
 fn a_dissector_finds_leases_of_directories_as_they_were_and_no_fault() {
-    if find_program("tcpdump").is_none() || find_program("tshark").is_none() {
-        return eprintln!("skipped: tcpdump and tshark are not installed");
+    if find_program("dumpcap").is_none() || find_program("tshark").is_none() {
+        return eprintln!("skipped: dumpcap and tshark (Debian package tshark) are not installed");
     }
     let Some(namespace) = Namespace::make(ADDRESS) else {
         return;

@@ -151,8 +151,8 @@ fn work_as_every_dialect(address: SocketAddr) -> BTreeMap<&'static str, u64> {
 
 #[test]
 fn a_dissector_finds_no_fault_and_counts_as_we_do() {
-    if find_program("tcpdump").is_none() || find_program("tshark").is_none() {
-        return eprintln!("skipped: tcpdump and tshark are not installed");
+    if find_program("dumpcap").is_none() || find_program("tshark").is_none() {
+        return eprintln!("skipped: dumpcap and tshark (Debian package tshark) are not installed");
     }
     let Some(namespace) = Namespace::make(ADDRESS) else {
         return;

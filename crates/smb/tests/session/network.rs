@@ -98,30 +98,21 @@ pub struct Capture {
 
 impl Capture {
     pub fn start(namespace: &Namespace, file: PathBuf) -> Self {
-        let program = find_program("tcpdump").expect("looked for before");
+        let program = find_program("dumpcap").expect("looked for before");
         let mut process = Namespace::command(Some(namespace), &program)
-            .args([
-                "-i",
-                "lo",
-                "--immediate-mode",
-                "-U",
-                "-B",
-                "65536",
-                "-Z",
-                "root",
-                "-w",
-            ])
+            .args(["-q", "-i", "lo", "-B", "64", "-w"])
             .arg(&file)
             .stderr(Stdio::piped())
             .spawn()
-            .expect("tcpdump starts");
+            .expect("dumpcap starts");
         let mut errors = BufReader::new(process.stderr.take().expect("a pipe"));
         let mut line = String::new();
-        while !line.contains("listening on") {
+        // It names the file once it captures.
+        while !line.starts_with("File:") {
             line.clear();
             assert!(
                 errors.read_line(&mut line).expect("it speaks") > 0,
-                "tcpdump listens"
+                "dumpcap begins"
             );
         }
         Self {
@@ -149,7 +140,7 @@ impl Capture {
         let mut said = String::new();
         self.errors.read_to_string(&mut said).expect("it speaks");
         assert!(
-            said.contains("\n0 packets dropped"),
+            said.contains("(pcap:0/dumpcap:0/"),
             "the capture is whole: {said}"
         );
         Dissected {
