@@ -29,7 +29,7 @@ def stream(path: Path, way: str, file_bytes: int) -> Path:
     return _write(
         path,
         [
-            *_beginning(),
+            *beginning(),
             f'NTCreateX "{DIRECTORY}\\stream" {MAKE} 1 {OK}',
             *(f"WriteX 1 {offset} {PIECE_BYTES} {PIECE_BYTES} {OK}" for offset in pieces),
             f"Close 1 {OK}",
@@ -48,7 +48,7 @@ def office(path: Path) -> Path:
     return _write(
         path,
         [
-            *_beginning(),
+            *beginning(),
             f'NTCreateX "{document}" {MAKE} 1 {OK}',
             f"WriteX 1 0 65536 65536 {OK}",
             f"Close 1 {OK}",
@@ -78,7 +78,7 @@ def listing(path: Path, files: int) -> Path:
     return _write(
         path,
         [
-            *_beginning(),
+            *beginning(),
             *(
                 line
                 for number in range(files)
@@ -89,7 +89,8 @@ def listing(path: Path, files: int) -> Path:
     )
 
 
-def _beginning() -> Iterator[str]:
+def beginning() -> Iterator[str]:
+    """The lines that make an empty directory of the client."""
     yield f'Deltree "{DIRECTORY}" {OK}'
     yield f'Mkdir "\\clients" {OK}'
     yield f'NTCreateX "{DIRECTORY}" 0x1 0x2 0 {OK}'

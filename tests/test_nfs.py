@@ -184,6 +184,25 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
     assert silent_seconds(result), "it stands in the timeline"
 
 
+def test_a_file_that_is_locked_is_unlocked_and_closed(tmp_path: Path) -> None:
+    """Ganesha refuses to close a file of which a range is locked, and keeps the lock until the client's lease ends."""
+    lines = [
+        r'NTCreateX "\clients\client1\locked" 0x40 0x5 1 NT_STATUS_OK',
+        "LockX 1 0 100 NT_STATUS_OK",
+        "LockX 1 200 100 NT_STATUS_OK",
+        "Close 1 NT_STATUS_OK",
+    ]
+    recording = tmp_path / "locks.load"
+    recording.write_text("\n".join([*load_files.beginning(), *lines]) + "\n")
+    with ganesha({"nfs_version": "4.1"}) as server:
+        load_file = _native.LoadFile.read(str(recording))
+        result = mixed(target(server), workload="loadfile", load_file=load_file, cache="none")
+    assert result["errors"] == []
+    requests = {row["request"]: row["count"] for row in result["requests"]}
+    assert requests["CLOSE"] > 0 and requests["LOCK"] > 0
+    assert "LOCKU" not in requests, "a request of its own"
+
+
 def test_more_clients_than_ganesha_takes_by_default_work_and_its_limit_is_named_where_it_is_reached(
     tmp_path: Path,
 ) -> None:

@@ -1,10 +1,10 @@
 //! What the targets of both versions of NFS do: calls of each kind, and bytes of a server in pieces.
 
-use dyno_files::{Access, Ask, Caching, Call, Disposition, LeaseKey, Open, Reply, Stability};
+use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open, Reply, Stability};
 use dyno_nfs::session::{Conversation, Data, TransferSizes};
 use dyno_nfs::v4::State;
 use dyno_nfs::wire::Records;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub const AGREED: TransferSizes = TransferSizes {
     max_read_bytes: 64,
@@ -42,6 +42,52 @@ fn give_back(conversation: &mut Conversation) {
     conversation.take_answers(&mut Vec::new());
 }
 
+/// Reads and writes what was opened. Where the version locks, it is locked and closed, too; where it is to be closed
+/// with its lock, the call that locks it is returned.
+fn use_file(
+    conversation: &mut Conversation,
+    handle: Handle,
+    locks: bool,
+    keeps_lock: bool,
+    now_ns: u64,
+) -> Option<CallId> {
+    let (offset, bytes, data) = (0, 64, &[7; 64]);
+    let stability = Stability::Unstable;
+    let _ = conversation.begin(
+        &Call::Read {
+            handle,
+            offset,
+            bytes,
+        },
+        now_ns,
+    );
+    let write = Call::Write {
+        handle,
+        offset,
+        data,
+        stability,
+    };
+    let _ = conversation.begin(&write, now_ns);
+    let _ = conversation.begin(&Call::Flush { handle }, now_ns);
+    if !locks {
+        return None;
+    }
+    let bytes = 1;
+    let lock = conversation.begin(
+        &Call::Lock {
+            handle,
+            offset,
+            bytes,
+        },
+        now_ns,
+    );
+    if let (Ok(lock), true) = (lock, keeps_lock) {
+        return Some(lock);
+    }
+    let _ = conversation.begin(&Call::Close { handle }, now_ns);
+    None
+}
+
 /// `session`: makes one, for a version that has sessions; such a client also locks and closes.
 pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn() -> State>) {
     let mut records = Records::new(4096);
@@ -58,7 +104,7 @@ pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn
         Call::MakeDirectory { path: "e" },
     ];
     let mut now_ns = 0;
-    let mut told = HashSet::new();
+    let (mut told, mut locking) = (HashSet::new(), HashMap::new());
     for call in &calls {
         let _ = conversation.begin(call, now_ns);
     }
@@ -76,29 +122,13 @@ pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn
                     if let Data::Received(range) = &ended.data {
                         assert!(range.end <= records.bytes().len());
                     }
-                    if let Ok(Reply::Opened { handle, .. }) = ended.result {
-                        let data = [7; 64];
-                        let stability = Stability::Unstable;
-                        let _ = conversation.begin(
-                            &Call::Read {
-                                handle,
-                                offset: 0,
-                                bytes: 64,
-                            },
-                            now_ns,
-                        );
-                        let write = Call::Write {
-                            handle,
-                            offset: 0,
-                            data: &data,
-                            stability,
-                        };
-                        let _ = conversation.begin(&write, now_ns);
-                        let _ = conversation.begin(&Call::Flush { handle }, now_ns);
-                        if session.is_some() {
-                            let _ = conversation.begin(&Call::Lock { handle, offset: 0, bytes: 1 }, now_ns);
-                            let _ = conversation.begin(&Call::Close { handle }, now_ns);
-                        }
+                    // What is locked when it is closed is unlocked with it.
+                    if let Some(handle) = locking.remove(&ended.id) {
+                        let _ = conversation.begin(&Call::Close { handle }, now_ns);
+                    }
+                    if let Ok(Reply::Opened { handle, created, .. }) = ended.result {
+                        let lock = use_file(conversation, handle, session.is_some(), created, now_ns);
+                        locking.extend(lock.map(|lock| (lock, handle)));
                     }
                 }
                 Ok(None) => break,

@@ -26,7 +26,7 @@
 use super::conversation::{Conversation, Data, Ended};
 use super::names;
 use super::running::{NewName, OpenFile, Opening, Running, Stage, Work};
-use crate::v4::Operation;
+use crate::v4::{Closing, Operation};
 use crate::wire::{create_verifier, FileHandle, How, Payload, Request, SetAttributes, SetTime};
 use dyno_files::{
     Access, Ask, Caching, Call, CallId, Disposition, Handle, Info, Open, PageRun, Piggyback, Reply, Stability,
@@ -215,11 +215,10 @@ impl Conversation {
             Some(state) if has_state => state.remove_handle(&file),
             _ => None,
         };
-        if let Some((stateid, delegation)) = last {
+        if let Some(closing) = last {
             return Ok(Begun::Work(Work::Close {
                 file,
-                stateid,
-                delegation,
+                closing,
                 remove,
             }));
         }
@@ -249,7 +248,10 @@ impl Conversation {
                 ..
             } => self.write(call, place, (file, offset, stability), data),
             Work::Flush { file } => self.ask(place, &Request::commit_of_all(file)),
-            Work::Close { file, stateid, .. } => self.ask4(place, &Operation::Close { file, stateid }),
+            Work::Close { file, closing, .. } => {
+                let Closing { stateid, locks, .. } = closing;
+                self.ask4(place, &Operation::Close { file, stateid, locks });
+            }
             Work::GiveBack { file, stateid, .. } => self.ask4(place, &Operation::GiveBack { file, stateid }),
             Work::Lock {
                 file,

@@ -1,6 +1,6 @@
 //! A call without its end: what it has to do, which answer it waits for, and what has come of it so far. Data alone.
 
-use crate::v4::Stateid;
+use crate::v4::{Closing, Stateid};
 use crate::wire::{FileHandle, SetAttributes};
 use dyno_files::{Access, CallId, Disposition, LeaseKey, PageRun, Piggyback, Stability, Stored};
 use std::rc::Rc;
@@ -47,9 +47,7 @@ pub(super) enum Work {
     /// Of NFSv4.1, as the next.
     Close {
         file: FileHandle,
-        stateid: Stateid,
-        /// Afterwards.
-        delegation: Option<Stateid>,
+        closing: Closing,
         remove: Option<Rc<str>>,
     },
     GiveBack {

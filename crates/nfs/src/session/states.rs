@@ -6,7 +6,7 @@
 //! | `Open` of what must not be there | OPEN EXCLUSIVE4_1; SETATTR where the server keeps its verifier in the times |
 //! | `Open` of either | OPEN UNCHECKED, with the size 0 where it is emptied |
 //! | `Open` of a directory, for attributes or to delete | as with NFSv3 |
-//! | `Close` | CLOSE, of the last handle of a file; DELEGRETURN of what is delegated |
+//! | `Close` | CLOSE, of the last handle of a file, with LOCKU where ranges are locked; DELEGRETURN of what is delegated |
 //! | `Lock`, `Unlock` | LOCK, LOCKU |
 //!
 //! All else is as with NFSv3 (`calls.rs`), each request as a compound (`v4/operation.rs`).
@@ -19,7 +19,7 @@ use super::options::TransferSizes;
 use super::results::Answer;
 use super::running::{Opening, Running, Stage, Work};
 use crate::status::{Status, Status4};
-use crate::v4::{self, Access4, Agreed4, How4, OpenState, Operation, State};
+use crate::v4::{self, Access4, Agreed4, Closing, How4, OpenState, Operation, State};
 use crate::wire::{create_verifier, FileHandle, SetAttributes, SetTime};
 use dyno_files::{Access, Disposition, Reply};
 use dyno_measure::{Failure, Fault};
@@ -163,9 +163,8 @@ impl Conversation {
     ) -> Result<Step, Failure> {
         let Work::Close {
             file,
-            delegation,
+            closing,
             remove,
-            ..
         } = call.work.clone()
         else {
             return Err(Fault::OtherIo.into());
@@ -176,11 +175,23 @@ impl Conversation {
             || (answer.repeated
                 && answer.is_one_of(&[Status4::BadStateid, Status4::StaleStateid, Status4::Expired]));
         if answer.is(Status::Ok) {
-            v4::parse_close(answer.results)?;
+            v4::parse_close(answer.results, closing.locks.is_some())?;
+        } else if !is_closed && closing.locks.is_some() {
+            // The server has lost the locks, or can't give them back like this, and has not come to CLOSE.
+            let closing = Closing {
+                locks: None,
+                ..closing
+            };
+            call.work = Work::Close {
+                file,
+                closing,
+                remove,
+            };
+            return Ok(self.start(call, place, NO_DATA).map_or(Step::Goes, Step::Ends));
         } else if !is_closed {
             return Ok(Step::Ends(Err(answer.failure())));
         }
-        if let Some(stateid) = delegation {
+        if let Some(stateid) = closing.delegation {
             call.work = Work::GiveBack {
                 file,
                 stateid,

@@ -28,4 +28,4 @@ pub(crate) use setup::{
     parse_create_session, parse_exchange_id, parse_root, parse_status, reclaim, reclaim_complete,
     reclaim_lock, root, Asked, Channel, Claim, Identity, KnownAs,
 };
-pub(crate) use state::{Access4, OpenState, Reply4, Stateid};
+pub(crate) use state::{Access4, Closing, OpenState, Reply4, Stateid};

@@ -6,6 +6,7 @@
 //! | open | OPEN, GETFH, GETATTR |
 //! | directory made | CREATE, GETFH, GETATTR |
 //! | close, read, commit, list, lock, unlock, remove | CLOSE, READ, COMMIT, READDIR, LOCK, LOCKU, REMOVE |
+//! | close of a file of which ranges are locked | LOCKU, CLOSE |
 //! | write, attributes set | WRITE or SETATTR, GETATTR |
 //! | attributes, room | GETATTR |
 //! | delegation given back | DELEGRETURN |
@@ -132,6 +133,8 @@ pub(crate) enum Operation<'a> {
     Close {
         file: FileHandle,
         stateid: Stateid,
+        /// Given back before: a server may refuse to close a file that is locked (RFC 8881, 18.2.3).
+        locks: Option<Stateid>,
     },
     Lock {
         file: FileHandle,
@@ -213,6 +216,7 @@ impl Operation<'_> {
             Self::Renew => 1,
             Self::Free { .. } => 2,
             Self::GiveBack { .. } => 3,
+            Self::Close { locks: Some(_), .. } => 4,
             Self::Close { .. } | Self::Lock { .. } | Self::Unlock { .. } | Self::Space { .. } => 3,
             Self::Open { .. } => 5,
             Self::Plain(request) => match request {
@@ -266,8 +270,13 @@ impl Operation<'_> {
                 writer.u32(0).opaque(name); // CLAIM_NULL
                 file_and_attributes(writer);
             }
-            Self::Close { file, stateid } => {
+            Self::Close { file, stateid, locks } => {
                 file.write(writer.u32(PUTFH));
+                if let Some(locks) = locks {
+                    // From the first byte to the last, whatever of it is locked, as Linux's client gives locks back.
+                    writer.u32(LOCKU).u32(WRITE_LOCK).u32(0);
+                    writer.bytes(&locks.bytes(0)).u64(0).u64(u64::MAX);
+                }
                 writer.u32(CLOSE).u32(0).bytes(&stateid.bytes(stateid.version));
             }
             Self::Lock {

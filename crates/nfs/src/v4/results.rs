@@ -125,8 +125,13 @@ pub(crate) fn parse_made(results: &[u8]) -> Result<(FileHandle, Info), Malformed
     file_and_info(&mut reader)
 }
 
-pub(crate) fn parse_close(results: &[u8]) -> Result<(), Malformed> {
+/// Reads those of CLOSE, and of LOCKU before it where `unlocks`.
+pub(crate) fn parse_close(results: &[u8], unlocks: bool) -> Result<(), Malformed> {
     let mut reader = behind_file(results)?;
+    if unlocks {
+        expect(&mut reader, LOCKU)?;
+        Stateid::parse(&mut reader)?;
+    }
     expect(&mut reader, CLOSE)?;
     Stateid::parse(&mut reader).map(|_| ())
 }

@@ -154,6 +154,16 @@ pub(crate) struct OpenState {
     change: u64,
 }
 
+/// What is to be closed with the last handle of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Closing {
+    pub(crate) stateid: Stateid,
+    /// To be given back before, where any range is still locked.
+    pub(crate) locks: Option<Stateid>,
+    /// To be given back afterwards.
+    pub(crate) delegation: Option<Stateid>,
+}
+
 /// What the beginning of a reply says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply4 {
@@ -439,8 +449,8 @@ impl State {
         }
     }
 
-    /// Counts a handle less. Returns what is to be closed, where it was the last, and the delegation to be given back.
-    pub(crate) fn remove_handle(&mut self, file: &FileHandle) -> Option<(Stateid, Option<Stateid>)> {
+    /// Counts a handle less. Returns what is to be closed, where it was the last.
+    pub(crate) fn remove_handle(&mut self, file: &FileHandle) -> Option<Closing> {
         let state = self.opens.get_mut(file)?;
         state.handles = state.handles.saturating_sub(1);
         if state.handles > 0 {
@@ -448,7 +458,11 @@ impl State {
         }
         let state = self.opens.remove(file)?;
         self.delegated -= usize::from(state.delegation.is_some());
-        Some((state.stateid, state.delegation.map(|held| held.stateid)))
+        Some(Closing {
+            stateid: state.stateid,
+            locks: state.lock.filter(|_| !state.locked.is_empty()),
+            delegation: state.delegation.map(|held| held.stateid),
+        })
     }
 
     /// Notes another name of the locks of a file.

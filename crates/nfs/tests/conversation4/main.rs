@@ -7,6 +7,7 @@ mod rig;
 use dyno_files::{Call, Disposition, Handle, PageRun, Reply, Stability};
 use dyno_measure::Fault;
 use dyno_nfs::session::Data;
+use dyno_nfs::wire::Reader;
 use proptest::prelude::*;
 use rig::*;
 
@@ -154,6 +155,97 @@ fn a_file_is_closed_with_the_last_of_its_handles_and_one_that_was_opened_meanwhi
     assert_eq!(close.operation, CLOSE);
     let ended = rig.answer(&close, OLD_STATEID, &[]).expect("well formed");
     assert_eq!(ended.expect("it has ended").result, Ok(Reply::Done));
+}
+
+/// A file of which two ranges are locked, and its close, which has been sent.
+fn close_locked(rig: &mut Rig) -> Seen {
+    let handle = rig.open("file");
+    for offset in [0, 20] {
+        let bytes = 10;
+        rig.begin(&Call::Lock {
+            handle,
+            offset,
+            bytes,
+        });
+        assert_eq!(rig.ends().result, Ok(Reply::Done));
+    }
+    rig.begin(&Call::Close { handle });
+    rig.only()
+}
+
+#[test]
+fn what_is_locked_of_a_file_is_given_back_in_the_compound_that_closes_it() {
+    let mut rig = Rig::new(4);
+    let close = close_locked(&mut rig);
+    assert_eq!(close.operation, LOCKU);
+    let mut reader = Reader::new(&close.arguments);
+    assert_eq!((reader.u32(), reader.u32()), (Ok(2), Ok(0)));
+    assert_eq!(reader.bytes(16), Ok(&[[0; 4].as_slice(), &[9; 12]].concat()[..]));
+    assert_eq!(
+        (reader.u64(), reader.u64()),
+        (Ok(0), Ok(u64::MAX)),
+        "the whole file"
+    );
+    assert_eq!(reader.u32(), Ok(CLOSE));
+    let ended = rig.answer(&close, 0, &right(&close)).expect("well formed");
+    assert_eq!(ended.expect("it has ended").result, Ok(Reply::Done));
+}
+
+#[test]
+fn what_was_unlocked_is_not_given_back_once_more() {
+    let mut rig = Rig::new(4);
+    let handle = rig.open("file");
+    let (offset, bytes) = (0, 10);
+    rig.begin(&Call::Lock {
+        handle,
+        offset,
+        bytes,
+    });
+    rig.ends();
+    rig.begin(&Call::Unlock {
+        handle,
+        offset,
+        bytes,
+    });
+    rig.ends();
+    rig.begin(&Call::Close { handle });
+    assert_eq!(rig.only().operation, CLOSE);
+}
+
+/// The server has lost the locks in a restart, and not the open: its answer ends before CLOSE.
+#[test]
+fn a_file_whose_locks_cannot_be_given_back_is_closed_alone() {
+    for (last, is_done) in [(0, true), (BAD_STATEID, false)] {
+        let mut rig = Rig::new(4);
+        let both = close_locked(&mut rig);
+        assert!(rig
+            .answer(&both, BAD_STATEID, &[])
+            .expect("well formed")
+            .is_none());
+        let close = rig.only();
+        assert_eq!(close.operation, CLOSE);
+        let results = if last == 0 { right(&close) } else { vec![] };
+        let ended = rig.answer(&close, last, &results).expect("well formed");
+        let result = ended.expect("it has ended").result;
+        assert_eq!(result.is_ok(), is_done, "{result:?}");
+    }
+}
+
+/// Its answer was lost with the session: whether the server has carried it out or has forgotten the client, it is closed.
+#[test]
+fn a_close_with_locks_that_is_sent_again_in_another_session_has_closed_the_file() {
+    for status in [0, BAD_STATEID] {
+        let mut rig = Rig::new(4);
+        let close = close_locked(&mut rig);
+        rig.take(&refused(&close, BAD_SESSION));
+        assert!(rig.receive().expect("well formed").is_none());
+        rig.conversation.go_on_in(state(ANOTHER, 4));
+        let again = rig.only();
+        assert_eq!(again.arguments, close.arguments);
+        let results = if status == 0 { right(&again) } else { vec![] };
+        let ended = rig.answer(&again, status, &results).expect("well formed");
+        assert_eq!(ended.expect("it has ended").result, Ok(Reply::Done));
+    }
 }
 
 #[test]

@@ -52,6 +52,14 @@ pub struct Seen {
     pub arguments: Vec<u8>,
 }
 
+impl Seen {
+    /// Whether CLOSE stands behind LOCKU, whose arguments have a kind, a number, a name, an offset and a length.
+    fn closes(&self) -> bool {
+        const LOCKU_BYTES: usize = 4 + 4 + 16 + 8 + 8;
+        self.operation == LOCKU && self.arguments.len() > LOCKU_BYTES
+    }
+}
+
 pub struct Rig {
     pub conversation: Conversation,
     pub records: Records,
@@ -294,7 +302,12 @@ pub fn right(asked: &Seen) -> Vec<u8> {
             writer.u32(GETFH).u32(0).opaque(handle(3).as_bytes());
             attributes(&mut writer, 2);
         }
-        CLOSE | LOCK | LOCKU => stateid(&mut writer),
+        CLOSE | LOCK | LOCKU => {
+            stateid(&mut writer);
+            if asked.closes() {
+                stateid(writer.u32(CLOSE).u32(0));
+            }
+        }
         READ => {
             writer.u32(1).opaque(b"abcd");
         }
