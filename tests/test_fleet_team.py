@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import PATIENCE_S
+from dyno_process import PATIENCE_S, wait_until
 from serverdyno.errors import DynoError, PlanError
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
@@ -26,6 +26,7 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.testbed.standing import StandingTestbed, standing
 from test_dynamic import BOTH
 from test_fleet_faults import Breaker
+from test_keeper import ended
 from test_runner import Listener, carried_out
 from test_team import named, team_of
 
@@ -117,7 +118,8 @@ def test_a_back_that_ends_and_a_node_that_is_lost_are_named_with_what_ran_there(
         killed = servers_of(testbed, BACKS[1])
         for process in killed:
             process.kill()
-        psutil.wait_procs(killed, timeout=PATIENCE_S)
+        # A keeper is a zombie until its node is asked again, which comes after this.
+        wait_until(lambda: all(ended(process) for process in killed), "the servers end")
 
     def kill_node(testbed: StandingTestbed) -> None:
         [node] = [process for process in testbed.hosts[BACKS[1]].processes() if "node" in process.cmdline()]
