@@ -41,8 +41,11 @@ fn of_refusal(refusal: Refusal, status: u32) -> &'static str {
             "Check the port: it is another kind of server, or one that speaks SMB 1 alone, which is not supported."
         }
         Refusal::HungUp => {
-            "The server's side, if it is a file server: it takes no more connections (Samba: max smbd processes), or \
-             speaks SMB 1 alone, which is not supported. Look at its log. Check the port, too."
+            "The server's side, if it is a file server: it takes no more connections (Samba: max smbd processes). Look at \
+             its log. Check the port, too."
+        }
+        Refusal::Smb1Alone => {
+            "The server's side: let it have SMB 2.0.2 or newer (Samba: server max protocol)."
         }
         Refusal::TurnedAway => {
             "The server's side: allow this machine's address on it (Samba: hosts allow, hosts deny)."

@@ -10,6 +10,7 @@ mod ntstatus;
 mod probe;
 mod refusal;
 pub mod session;
+mod smb1;
 pub mod status;
 mod target;
 pub mod wire;

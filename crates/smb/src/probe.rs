@@ -1,9 +1,11 @@
 //! Asks whether an SMB server is there, and what it offers: one NEGOTIATE (MS-SMB2 2.2.3), and nothing after it.
+//! A server that ends the connection at that is asked in SMB 1, too (`smb1.rs`).
 //!
 //! It takes no user, changes nothing on the server and is no load; so it needs no consent. Not for: shares and users,
 //! which a session alone can tell of.
 
 use crate::session::{Options, Session};
+use crate::smb1;
 use crate::wire::{capabilities, security, Dialect, NegotiateResponse};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
@@ -94,14 +96,17 @@ fn probe_from_here(
         guid_seed: guid_seed(),
         ..Options::default()
     });
-    let mut session = Session::new(executor.clone(), dialer, options, PROBING_CLIENT, "");
+    let mut session = Session::new(executor.clone(), dialer.clone(), options, PROBING_CLIENT, "");
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = monotonic_ns().saturating_add(timeout_ns);
     let offered = Rc::new(Cell::new(Err(Fault::ResponseTimeout.into())));
     let (slot, handle) = (offered.clone(), executor.clone());
     executor.spawn(async move {
         handle.set_deadline(deadline_ns);
-        slot.set(session.ask_for_offer().await);
+        slot.set(match session.ask_for_offer().await {
+            Err(failure) => Err(smb1::explained(failure, &dialer).await),
+            offer => offer,
+        });
     });
     executor.run(|| false).map_err(errno)?;
     offered.get().map(Offer::from)

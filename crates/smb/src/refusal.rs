@@ -20,6 +20,7 @@ named_enum! {
     pub enum Refusal {
         NotSmb "not_smb" "what answered the first message does not speak SMB 2 or 3"
         HungUp "hung_up" "the server ended the connection at the first message"
+        Smb1Alone "smb1_alone" "the server speaks SMB 1 alone, which is not supported"
         TurnedAway "turned_away" "the server accepts no connections from this address"
         Dialect "dialect" "the server has none of the versions that were offered"
         NoEncryption "no_encryption" "encryption was asked for, and the server has none in common with us"

@@ -18,6 +18,7 @@
 
 use crate::advice::advice;
 use crate::session::{Options, Session};
+use crate::smb1;
 use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
@@ -170,12 +171,21 @@ impl SmbTarget {
             base_path: String::new(),
             ..self.options.clone()
         };
-        let session = Session::new(executor.clone(), dialer, Rc::new(options), ASKING_CLIENT, share);
+        let session = Session::new(
+            executor.clone(),
+            dialer.clone(),
+            Rc::new(options),
+            ASKING_CLIENT,
+            share,
+        );
         let fetched = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
         let (slot, name, handle) = (fetched.clone(), name.to_owned(), executor.clone());
         executor.spawn(async move {
             handle.set_deadline(deadline_ns);
-            let result = read_beginning(session, &name, MAX_DOCUMENT_BYTES).await;
+            let result = match read_beginning(session, &name, MAX_DOCUMENT_BYTES).await {
+                Err(failure) => Err(smb1::explained(failure, &dialer).await),
+                found => found,
+            };
             *slot.borrow_mut() = result;
         });
         executor

@@ -7,7 +7,7 @@ use crate::scripted::{at, failed, frame, Answer, Scripted, NEGOTIATE};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_smb::{probe, Dialect, Offer, Refusal};
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -56,6 +56,11 @@ fn servers_that_take_nobody_are_told_apart() {
     for (name, settings, expected) in [
         ("denying", "  hosts deny = ALL", Refusal::TurnedAway),
         ("old", "  server max protocol = NT1", Refusal::Dialect),
+        (
+            "oldest",
+            "  server min protocol = NT1\n  server max protocol = NT1",
+            Refusal::Smb1Alone,
+        ),
         // The probe by which its start is noticed is the one process that it may have.
         ("full", "  max smbd processes = 1", Refusal::HungUp),
     ] {
@@ -65,6 +70,41 @@ fn servers_that_take_nobody_are_told_apart() {
         let _first = TcpStream::connect(samba.address);
         assert_eq!(refusal(&samba), Some(expected), "{name}");
     }
+}
+
+#[test]
+fn what_hangs_up_is_of_smb_1_by_an_answer_of_smb_1_alone() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let answers: [(&[u8], Refusal); 4] = [
+        (b"\0\0\0\x25\xffSMB\x72", Refusal::Smb1Alone),
+        (b"\0\0\0\x25\xffSM", Refusal::HungUp),
+        (b"\0\0\0\x49\xfeSMB", Refusal::HungUp),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Refusal::HungUp),
+    ];
+    let server = std::thread::spawn(move || {
+        for (answer, _) in answers {
+            for answer in [b"", answer] {
+                let (mut connection, _) = listener.accept().expect("a question");
+                request(&mut connection);
+                connection.write_all(answer).expect("an answer");
+            }
+        }
+    });
+    for (answer, expected) in answers {
+        let failure = probe(address, None, PATIENCE).expect_err("nothing that could be used");
+        assert_eq!(failure.detail, expected.detail(0), "{answer:x?}");
+    }
+    server.join().expect("no panic");
+}
+
+/// What is asked, without its frame.
+fn request(connection: &mut TcpStream) -> Vec<u8> {
+    let mut length = [0; 4];
+    connection.read_exact(&mut length).expect("a frame");
+    let mut request = vec![0; u32::from_be_bytes(length) as usize];
+    connection.read_exact(&mut request).expect("a request");
+    request
 }
 
 #[test]
@@ -126,10 +166,11 @@ fn each_probe_has_a_guid_of_its_own() {
     let seen = std::thread::spawn(move || {
         let guids = (0..probes).map(|_| {
             let (mut connection, _) = listener.accept().expect("a probe");
-            // The frame's length, the header, and 12 bytes of the request before it (MS-SMB2 2.2.3).
-            let mut request = [0; 4 + 64 + 12 + 16];
-            connection.read_exact(&mut request).expect("a request");
-            request[80..].to_vec()
+            let request = request(&mut connection);
+            // One that only ended the connection would be asked in SMB 1, too.
+            connection.write_all(b"no file server").expect("an answer");
+            // Behind the header and 12 bytes of the request (MS-SMB2 2.2.3).
+            request[64 + 12..][..16].to_vec()
         });
         guids.collect::<BTreeSet<_>>()
     });

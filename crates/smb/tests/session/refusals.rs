@@ -13,6 +13,8 @@ const ACCESS_DENIED: u32 = 0xC000_0022;
 /// Of a network that is for examples (RFC 5737).
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 78);
 const PORT: u16 = 4450;
+/// Of one that speaks SMB 1 alone.
+const OLD_PORT: u16 = 4452;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 fn with(change: impl FnOnce(&mut Options)) -> Options {
@@ -203,6 +205,11 @@ fn the_question_for_consent_tells_why_it_could_not_be_asked() {
     let Some(_samba) = Samba::start_at("questioned", "", address, Some(&namespace)) else {
         return;
     };
+    let settings = "  server min protocol = NT1\n  server max protocol = NT1";
+    let old = SocketAddr::from((ELSEWHERE, OLD_PORT));
+    let Some(_old) = Samba::start_at("old", settings, old, Some(&namespace)) else {
+        return;
+    };
     let wrong = || with(|asked| asked.password = "wrong".to_owned());
     let cases = [
         (
@@ -220,6 +227,13 @@ fn the_question_for_consent_tells_why_it_could_not_be_asked() {
             "check shares",
         ),
         ("share", 4451, options(), "nothing accepted", "Start the server"),
+        (
+            "share",
+            OLD_PORT,
+            options(),
+            "speaks SMB 1 alone",
+            "server max protocol",
+        ),
     ];
     for (share, port, asked, words, hint) in cases {
         let url = format!("smb://{ELSEWHERE}:{port}/{share}");
