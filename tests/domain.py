@@ -1,4 +1,5 @@
 """A domain of its own: an Active Directory domain controller of Samba, with its KDC and a share, that refuses NTLM.
+A file server can join it.
 
 It lives in namespaces (network, mounts, names, processes), so its ports, its name and its end are nobody else's affair.
 Programs that use it run inside: `Domain.run`.
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,13 @@ OF_ANOTHER = "web.dyno.test"
 """A second name of the server, which the domain knows as that of another account."""
 UNKNOWN = "nobody.dyno.test"
 """A third, which the domain doesn't know."""
+MEMBER, MEMBER_PORT = "files.dyno.test", 1445
+"""Another file server, once it has joined the domain. It has accounts for both users: nobody, which is not its guest's
+as usual, and one of the system."""
+AWAY, AWAY_ADDRESS = "away.dyno.test", "192.0.2.5"
+"""A second name of that server, which leads to an address that is not loopback."""
+OF_A_SYSTEM = "web"
+"""A user whose account there is of the system, which is not for users."""
 PROVISION_S = 300.0
 PARTS = {
     "/usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so": "samba-dsdb-modules",
@@ -47,6 +56,7 @@ SERVER = """[global]
   pid directory = {at}/dc/pid
   ncalrpc dir = {at}/dc/ncalrpc
   ntp signd socket directory = {at}/dc/ntp
+  tls enabled = no
   ntlm auth = disabled
   load printers = no
   printing = bsd
@@ -59,6 +69,36 @@ SERVER = """[global]
   include = {at}/data.conf
 [sysvol]
   path = {at}/dc/state/sysvol
+"""
+OF_MEMBER = """[global]
+  netbios name = FILES
+  realm = {realm}
+  workgroup = DYNO
+  server role = member server
+  password server = {host}
+  interfaces = lo
+  bind interfaces only = yes
+  disable netbios = yes
+  smb ports = {port}
+  private dir = {at}/member/private
+  state directory = {at}/member/state
+  cache directory = {at}/member/cache
+  lock directory = {at}/member/lock
+  pid directory = {at}/member/pid
+  ncalrpc dir = {at}/member/ncalrpc
+  ntlm auth = disabled
+  idmap config * : backend = tdb
+  idmap config * : range = 3000-7999
+  username map = {at}/member/users
+  guest account = daemon
+  load printers = no
+  printing = bsd
+  printcap name = /dev/null
+  disable spoolss = yes
+  usershare path =
+[data]
+  path = {at}/member/share
+  read only = no
 """
 KERBEROS = """[libdefaults]
   default_realm = {realm}
@@ -77,18 +117,41 @@ KERBEROS = """[libdefaults]
 BEGIN = """set -e
 hostname dc1
 ip link set lo up
+ip address add "$2/32" dev lo
 mount --bind "$1/hosts" /etc/hosts
 mount -t tmpfs none /run
 mkdir /run/samba
 exec samba --interactive --debug-stdout -s "$1/smb.conf" >"$1/samba.log" 2>&1
 """
+# A host of its own but for the network: smbd asks winbindd, which it looks for below /run. The controller may take
+# no LDAP yet.
+BEGIN_MEMBER = """set -e
+hostname files
+mount -t tmpfs none /run
+mkdir /run/samba
+exec >"$1/member.log" 2>&1
+until net ads join -s "$1/member.conf" -S "$2" -U "Administrator%$3" --use-kerberos=required --no-dns-updates
+do sleep 0.2; done
+winbindd -s "$1/member.conf" --foreground --no-process-group --debug-stdout &
+exec smbd -s "$1/member.conf" --foreground --no-process-group --debug-stdout
+"""
+# A credential cache: version, length of the header, tag 1 of length 8: seconds, microseconds that the KDC is ahead.
+BEFORE_OFFSET = bytes.fromhex("0504000c00010008")
+
+
+def with_clock_offset(cache: bytes, offset_s: int) -> bytes:
+    """A credential cache that says that the KDC's clock is so far ahead."""
+    assert cache.startswith(BEFORE_OFFSET)
+    offset = BEFORE_OFFSET + offset_s.to_bytes(4, "big", signed=True)
+    return offset + cache[len(offset) :]
 
 
 class Domain:
     """Made, with one user. Needs root."""
 
     def __init__(self, at: Path) -> None:
-        skip_unless_installed("samba", "samba-tool", "kinit", "kvno", "smbclient", "unshare", "nsenter")
+        programs = ("samba", "samba-tool", "smbd", "winbindd", "net", "smbclient")
+        skip_unless_installed(*programs, "kinit", "kvno", "unshare", "nsenter")
         for path, package in PARTS.items():
             if not Path(path).exists():
                 pytest.skip(f"{package} is not installed here: run tools/install-servers.sh tests")
@@ -96,8 +159,8 @@ class Domain:
         opened_to_others(at)
         (at / "share").mkdir()
         (at / "share").chmod(0o777)
-        names = " ".join((HOST, "dc1", OF_ANOTHER, UNKNOWN, "localhost"))
-        (at / "hosts").write_text(f"127.0.0.1 {names}\n")
+        names = " ".join((HOST, "dc1", OF_ANOTHER, UNKNOWN, MEMBER, "files", "localhost"))
+        (at / "hosts").write_text(f"127.0.0.1 {names}\n{AWAY_ADDRESS} {AWAY}\n")
         (at / "smb.conf").write_text(SERVER.format(realm=REALM, at=at))
         (at / "data.conf").write_text("")
         (at / "krb5.conf").write_text(KERBEROS.format(realm=REALM, kdc=88))
@@ -105,6 +168,7 @@ class Domain:
         (at / "client.conf").write_text(f"[global]\n  realm = {REALM}\n  workgroup = DYNO\n")
         self._provision()
         self._process: subprocess.Popen[bytes] | None = None
+        self._member: subprocess.Popen[bytes] | None = None
 
     def _provision(self) -> None:
         made = ["--server-role=dc", "--dns-backend=NONE", f"--adminpass={PASSWORD}"]
@@ -113,9 +177,11 @@ class Domain:
         for name in ("cache", "lock", "pid", "ncalrpc", "ntp"):
             (self.at / "dc" / name).mkdir(exist_ok=True)
         own = ["-s", str(self.at / "smb.conf")]
-        for user in (USER, "web"):
+        for user in (USER, OF_A_SYSTEM):
             self._tool("user", "create", user, PASSWORD, *own)
-        self._tool("spn", "add", f"cifs/{OF_ANOTHER}", "web", *own)
+        self._tool("spn", "add", f"cifs/{OF_ANOTHER}", OF_A_SYSTEM, *own)
+        # A domain controller with a DNS server does this itself.
+        self._tool("spn", "add", f"ldap/{HOST}", "DC1$", *own)
 
     def _tool(self, *arguments: str) -> None:
         done = subprocess.run(
@@ -131,7 +197,9 @@ class Domain:
         """Returns once a user can list the share."""
         spaces = ["--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
         self._process = subprocess.Popen(
-            ["unshare", *spaces, "sh", "-c", BEGIN, "sh", str(self.at)], stdin=subprocess.PIPE
+            ["unshare", *spaces, "sh", "-c", BEGIN, "sh", str(self.at), AWAY_ADDRESS],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
         )
         deadline = time.monotonic() + PATIENCE_S
         while not self._answers():
@@ -144,37 +212,102 @@ class Domain:
             return False
         return self.kinit().returncode == 0 and self.smbclient("ls").returncode == 0
 
-    def _log(self) -> str:
-        path = self.at / "samba.log"
+    def join(self) -> None:
+        """Another file server joins the domain; returns once the user can list its share."""
+        for name in ("private", "state", "cache", "lock", "pid", "ncalrpc", "share"):
+            (self.at / "member" / name).mkdir(parents=True)
+        (self.at / "member" / "share").chmod(0o777)  # the user has another uid here than on the controller
+        (self.at / "member" / "users").write_text(f"nobody = DYNO\\{USER}\ngames = DYNO\\{OF_A_SYSTEM}\n")
+        configuration = OF_MEMBER.format(realm=REALM, host=HOST, port=MEMBER_PORT, at=self.at)
+        (self.at / "member.conf").write_text(configuration)
+        spaces = ["--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        begin = ["unshare", *spaces, "sh", "-c", BEGIN_MEMBER, "sh", str(self.at), HOST, PASSWORD]
+        self._member = subprocess.Popen(
+            [*self._inside(), *begin],
+            stdin=subprocess.DEVNULL,
+            env=self._environment(),
+            start_new_session=True,  # smbd and winbindd signal their whole process group when they can't start
+        )
+        deadline = time.monotonic() + PATIENCE_S
+        while self.smbclient("ls", MEMBER, MEMBER_PORT).returncode:
+            assert self._member.poll() is None and time.monotonic() < deadline, self._log("member.log")
+            time.sleep(0.2)
+        known = self.run("samba-tool", "spn", "add", f"cifs/{AWAY}", "FILES$", "-s", f"{self.at}/smb.conf")
+        assert known.returncode == 0, known.stderr
+
+    def _log(self, name: str = "samba.log") -> str:
+        path = self.at / name
         return path.read_text(errors="replace")[-2000:] if path.exists() else "no log"
 
-    def run(self, *command: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        """A program beside the server, with a credential cache of the domain's."""
+    def _inside(self) -> list[str]:
         assert self._process is not None
         [first] = psutil.Process(self._process.pid).children()
-        inside = ["nsenter", "--target", str(first.pid), "--net", "--mount", "--uts", "--pid"]
+        return ["nsenter", "--target", str(first.pid), "--net", "--mount", "--uts", "--pid"]
+
+    def _environment(self) -> dict[str, str]:
+        ours = {
+            "KRB5_CONFIG": f"{self.at}/krb5.conf",
+            "KRB5CCNAME": f"FILE:{self.at}/cache",
+            "LC_ALL": "C",
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "XDG_CONFIG_HOME": f"{self.at}/config",
+        }
+        return os.environ | ours
+
+    def run(
+        self, *command: str, given: str = "", environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """A program beside the server, with a credential cache of the domain's."""
         return subprocess.run(
-            [*inside, *command],
+            [*self._inside(), *command],
             input=given,
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
             check=False,
-            env=os.environ
-            | {"KRB5_CONFIG": f"{self.at}/krb5.conf", "KRB5CCNAME": f"FILE:{self.at}/cache", "LC_ALL": "C"}
-            | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            env=self._environment() | dict(environment or {}),
         )
+
+    def dyno(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Our command line, by that cache unless the environment says otherwise."""
+        program = str(Path(sys.executable).with_name("dyno"))
+        return self.run(program, *arguments, environment=environment)
+
+    def node(self, folder: Path, **environment: str) -> subprocess.Popen[str]:
+        """A node of a fleet beside the server, which the test ends by `dyno fleet down`."""
+        return subprocess.Popen(
+            [*self._inside(), str(Path(sys.executable).with_name("dyno")), "node", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment() | environment,
+        )
+
+    def keytab(self) -> str:
+        """The user's keys, for KRB5_CLIENT_KTNAME."""
+        path = self.at / "keytab"
+        if not path.exists():
+            own = [f"--principal={USER}", "-s", f"{self.at}/smb.conf"]
+            exported = self.run("samba-tool", "domain", "exportkeytab", str(path), *own)
+            assert exported.returncode == 0, exported.stderr
+        return f"FILE:{path}"
+
+    def cache_with_clock_offset(self, offset_s: int) -> str:
+        """The user's cache, for KRB5CCNAME, as if the KDC's clock were so far ahead."""
+        path = self.at / f"cache{offset_s:+}"
+        path.write_bytes(with_clock_offset((self.at / "cache").read_bytes(), offset_s))
+        return f"FILE:{path}"
 
     def kinit(self) -> subprocess.CompletedProcess[str]:
         """The user gets a ticket."""
         return self.run("kinit", USER, given=f"{PASSWORD}\n")
 
-    def smbclient(self, commands: str) -> subprocess.CompletedProcess[str]:
+    def smbclient(self, commands: str, host: str = HOST, port: int = 445) -> subprocess.CompletedProcess[str]:
         """Another client, by that ticket."""
-        options = ["--use-kerberos=required", f"--use-krb5-ccache={self.at}/cache"]
-        return self.run(
-            "smbclient", "-s", str(self.at / "client.conf"), f"//{HOST}/data", *options, "-c", commands
-        )
+        options = ["-s", f"{self.at}/client.conf", "-p", f"{port}", "--use-kerberos=required"]
+        options.append(f"--use-krb5-ccache={self.at}/cache")
+        return self.run("smbclient", f"//{host}/data", *options, "-c", commands)
 
     def load(self, *cases: dict[str, Any]) -> list[dict[str, Any]]:
         """What came of mixes on the share; see `in_domain.py` for the cases."""
@@ -195,3 +328,5 @@ class Domain:
         finally:
             self._process.kill()
             self._process.wait()
+            if self._member is not None:  # It ended with the space of names of processes.
+                self._member.wait(PATIENCE_S)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from unittest.mock import patch
 
 from disk_mix import begun, ended, whole
-from domain import HOST
+from domain import HOST, with_clock_offset
 from file_server import PATIENCE_S
 from serverdyno import _native
 from serverdyno.errors import DynoError
@@ -29,8 +29,6 @@ from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.registry import create
 
-# A credential cache: version, length of the header, tag 1 of length 8: seconds, microseconds.
-BEFORE_OFFSET = "0504000c00010008"
 OPERATIONS = 300
 
 
@@ -82,9 +80,9 @@ def opened(
     driver.ready()
     access = driver.access()
     if clock_offset_s is not None:
-        assert access.ticket is not None and access.ticket.startswith(BEFORE_OFFSET)
-        offset = clock_offset_s.to_bytes(4, "big", signed=True).hex()
-        access = replace(access, ticket=BEFORE_OFFSET + offset + access.ticket[len(BEFORE_OFFSET + offset) :])
+        assert access.ticket is not None
+        ticket = with_clock_offset(bytes.fromhex(access.ticket), clock_offset_s)
+        access = replace(access, ticket=ticket.hex())
     target = open_target(SMB, access, suite.settings(SMB))
     driver.ask(target)
     setup = LoadSetup(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)

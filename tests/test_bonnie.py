@@ -114,6 +114,13 @@ def test_what_is_no_place_for_it_is_refused_in_words(home: Home, at: str) -> Non
     assert done.returncode != 0 and "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("place", [("-d", "."), ("-d", "nfs://127.0.0.1/a"), ("--server", "samba")])
+def test_kerberos_is_for_the_url_of_an_smb_server(home: Home, place: tuple[str, str]) -> None:
+    done = home.here("bonnie", *place, "-s", "1", "--authentication", "kerberos")
+    assert done.returncode == 2, done.stderr
+    assert "erberos" in done.stderr and "smb://" in done.stderr, done.stderr
+
+
 def test_an_interrupt_removes_the_file(home: Home, tmp_path: Path) -> None:
     with home.started("bonnie", "-d", tmp_path, "-s", "2000", "--seeks", "1") as tool:
         deadline = time.monotonic() + PATIENCE_S

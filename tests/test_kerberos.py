@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from domain import HOST, OF_ANOTHER, PASSWORD, UNKNOWN, USER, Domain
-from file_server import needs_root
+from domain import (
+    AWAY,
+    HOST,
+    MEMBER,
+    MEMBER_PORT,
+    OF_A_SYSTEM,
+    OF_ANOTHER,
+    PASSWORD,
+    REALM,
+    UNKNOWN,
+    USER,
+    Domain,
+)
+from dyno_process import wait_for_line
+from file_server import PATIENCE_S, needs_root
 
 pytestmark = needs_root
 
@@ -69,15 +81,11 @@ def test_ciphers_of_256_bits_use_all_of_the_key(domain: Domain) -> None:
 
 
 def test_a_user_is_known_by_a_password_or_a_keytab_without_a_cache(domain: Domain) -> None:
-    keytab = domain.at / "keytab"
-    own = ["-s", f"{domain.at}/smb.conf"]
-    exported = domain.run("samba-tool", "domain", "exportkeytab", str(keytab), f"--principal={USER}", *own)
-    assert exported.returncode == 0, exported.stderr
     absent = {"KRB5CCNAME": f"FILE:{domain.at}/absent"}
     known = {"settings": {"user": USER}, "length_s": 0.5}
     for told in domain.load(
         known | {"environment": absent | {"DYNO_SMB_PASSWORD": PASSWORD}},
-        known | {"environment": absent | {"KRB5_CLIENT_KTNAME": f"FILE:{keytab}"}},
+        known | {"environment": absent | {"KRB5_CLIENT_KTNAME": domain.keytab()}},
     ):
         assert sessions(told)["authentication"] == "Kerberos"
     assert not (domain.at / "absent").exists()
@@ -93,7 +101,8 @@ def test_a_session_that_is_lost_is_made_again_with_the_same_ticket(domain: Domai
 def test_each_way_to_have_no_ticket_is_told_with_what_to_try(domain: Domain) -> None:
     absent = {"KRB5CCNAME": f"FILE:{domain.at}/absent"}
     wrong, right = {"DYNO_SMB_PASSWORD": "wrong"}, {"DYNO_SMB_PASSWORD": PASSWORD}
-    no_keytab = {"KRB5_CLIENT_KTNAME": f"FILE:{domain.at}/no-keytab"}
+    no_keytab = {"KRB5_CLIENT_KTNAME": f"FILE:{domain.at}/absent"}
+    of_another = {"KRB5_CLIENT_KTNAME": domain.keytab()}
     alone = {"KRB5_CONFIG": f"{domain.at}/krb5-unreachable.conf"}
     cases: list[tuple[dict[str, Any], dict[str, str], str, str]] = [
         ({}, absent, "redentials cache", "Get a ticket by kinit"),
@@ -101,7 +110,9 @@ def test_each_way_to_have_no_ticket_is_told_with_what_to_try(domain: Domain) -> 
         ({"host": "127.0.0.1"}, {}, "is an address", "full name"),
         ({"settings": {"user": USER}}, absent | wrong, "kinit", "is wrong"),
         ({"settings": {"user": "mallory"}}, wrong, "not found in Kerberos database", "check user"),
-        ({"settings": {"user": USER}}, no_keytab, "keytab", "Check the keytab"),
+        ({"settings": {"user": "-V"}}, right, "Client '-V@", "check user"),
+        ({"settings": {"user": USER}}, no_keytab, "not found", "Check the keytab"),
+        ({"settings": {"user": OF_A_SYSTEM}}, of_another, "no suitable keys", "Check the keytab"),
         ({"settings": {"user": "DYNO\\alice"}}, right, "a user is NAME or NAME@REALM", ""),
         ({"settings": {"user": USER}}, alone | right, "Cannot contact any KDC", "can't be reached or found"),
     ]
@@ -150,9 +161,132 @@ def test_a_plan_with_a_server_of_a_domain_says_how_its_clients_log_on(domain: Do
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
     into = tmp_path / "experiment"
-    dyno = str(Path(sys.executable).with_name("dyno"))
-    done = domain.run(dyno, "run", str(plan), "--into", str(into), "--scale", "0.1")
+    done = domain.dyno("run", str(plan), "--into", str(into), "--scale", "0.1")
     assert done.returncode == 0, done.stdout + done.stderr
     [note] = into.glob("runs/*/run.json")
     [session] = json.loads(note.read_text())["sessions"]
     assert session["authentication"] == "Kerberos"
+
+
+def test_nodes_of_a_fleet_log_on_by_the_ticket_of_the_controller(domain: Domain, tmp_path: Path) -> None:
+    lab, plan, into = tmp_path / "lab", tmp_path / "plan.toml", tmp_path / "experiment"
+    plan.write_text(PLAN.replace("processes = 2", f'fleet = "{lab}"'))
+    nothing = {
+        "KRB5CCNAME": f"FILE:{domain.at}/absent",
+        "KRB5_CONFIG": f"{domain.at}/krb5-unreachable.conf",
+    }
+    nodes = []
+    try:
+        for command in (("init", "--at", "127.0.0.1", "--nodes", "a,b"), ("up",)):
+            made = domain.dyno("fleet", command[0], str(lab), *command[1:])
+            assert made.returncode == 0, made.stdout + made.stderr
+        for name in ("a", "b"):
+            nodes.append(domain.node(lab / "nodes" / name, **nothing))
+            wait_for_line(nodes[-1], f"{name} has joined")
+        done = domain.dyno("run", str(plan), "--into", str(into), "--scale", "0.1")
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        domain.dyno("fleet", "down", str(lab))
+        for node in nodes:
+            with node:
+                node.wait(PATIENCE_S)
+    [note] = into.glob("runs/*/run.json")
+    [session] = json.loads(note.read_text())["sessions"]
+    assert session["authentication"] == "Kerberos"
+
+
+BY_KERBEROS = ("--authentication", "kerberos")
+SCENARIO = """name = "tiny"
+title = "A tree, made and listed"
+
+[trees.t]
+files = [{ name = "a", count = 3, bytes = 5000 }]
+
+[[steps]]
+do = "make-tree"
+tree = "t"
+[[steps]]
+do = "list"
+tree = "t"
+[[steps]]
+do = "remove-tree"
+tree = "t"
+"""
+
+
+def bonnie(*options: str, host: str = HOST) -> list[str]:
+    """A command line of the smallest Bonnie on the server's share, which lets nobody in by NTLM."""
+    return ["bonnie", "-d", f"smb://{host}/data", "-s", "1", "--seeks", "20", *options]
+
+
+def test_one_liners_log_on_by_the_ticket_of_kinit_a_password_or_a_keytab(
+    domain: Domain, tmp_path: Path
+) -> None:
+    absent = f"FILE:{domain.at}/absent"
+    scenario = tmp_path / "tiny.toml"
+    scenario.write_text(SCENARIO)
+    steps = ["scenario", str(scenario), "-d", f"smb://{HOST}/data", "--json", *BY_KERBEROS]
+    with_ticket = domain.dyno(*steps)
+    with_password = domain.dyno(*steps, "--user", USER, KRB5CCNAME=absent, DYNO_SMB_PASSWORD=PASSWORD)
+    for done in (with_ticket, with_password):
+        assert done.returncode == 0, done.stderr
+        told = [step["do"] for step in json.loads(done.stdout)["steps"]]
+        assert told == ["make-tree", "list", "remove-tree"]
+    known = bonnie("--json", "--clients", "2", *BY_KERBEROS, "--user", f"{USER}@{REALM}")
+    with_keytab = domain.dyno(*known, KRB5CCNAME=absent, KRB5_CLIENT_KTNAME=domain.keytab())
+    assert with_keytab.returncode == 0, with_keytab.stderr
+    assert len(json.loads(with_keytab.stdout)["phases"]) == 6
+    assert not list((domain.at / "share").glob("Bonnie*"))
+    assert not (domain.at / "absent").exists()
+
+
+def test_a_one_liner_that_is_not_let_in_says_why_and_what_to_try(domain: Domain) -> None:
+    absent = {"KRB5CCNAME": f"FILE:{domain.at}/absent"}
+    expired = {"KRB5CCNAME": domain.cache_with_clock_offset(11 * 3600)}
+    skewed = {"KRB5CCNAME": domain.cache_with_clock_offset(1200)}
+    right = {"DYNO_SMB_PASSWORD": PASSWORD}
+    kerberos = bonnie(*BY_KERBEROS)
+    cases: list[tuple[list[str], dict[str, str], str, str]] = [
+        (kerberos, absent, "No credentials cache found", "Get a ticket by kinit"),
+        (kerberos, expired, "Ticket expired", "Get a new ticket by kinit"),
+        (kerberos, skewed, "KRB_AP_ERR_SKEW", "clocks of this machine, the KDC and the server differ"),
+        (bonnie(*BY_KERBEROS, host="127.0.0.1"), {}, "127.0.0.1 is an address", "full name in the URL"),
+        (bonnie(*BY_KERBEROS, host=OF_ANOTHER), {}, "log-on by Kerberos was refused", "another machine"),
+        ([*kerberos, "--user", USER], absent, "the password of alice is missing", "KRB5_CLIENT_KTNAME"),
+        (bonnie("--user", USER), right, "STATUS_NTLM_BLOCKED", "--authentication kerberos"),
+        (bonnie(), {}, "the log-on was refused", ""),  # as a guest, with a ticket in the cache
+    ]
+    for command, environment, said, hint in cases:
+        done = domain.dyno(*command, **environment)
+        assert done.returncode != 0 and not done.stdout, done
+        assert said in done.stderr and "Traceback" not in done.stderr, done.stderr
+        assert hint in done.stderr.partition("hint: ")[2], done.stderr
+
+
+def test_an_account_that_is_of_no_use_is_told_with_what_to_try(domain: Domain) -> None:
+    own = ["-s", f"{domain.at}/smb.conf"]
+    for user in ("barred", "lapsed"):
+        assert domain.run("samba-tool", "user", "create", user, PASSWORD, *own).returncode == 0
+    change = ["setpassword", "lapsed", f"--newpassword={PASSWORD}", "--must-change-at-next-login"]
+    for command in (["disable", "barred"], change):
+        assert domain.run("samba-tool", "user", *command, *own).returncode == 0
+    for user, hint in (("barred", "has disabled or locked"), ("lapsed", "The password has expired")):
+        done = domain.dyno(*bonnie(*BY_KERBEROS, "--user", user), DYNO_SMB_PASSWORD=PASSWORD)
+        assert done.returncode != 0
+        assert hint in done.stderr.partition("hint: ")[2], done.stderr
+
+
+def test_a_server_that_has_joined_the_domain_takes_the_same_means(domain: Domain) -> None:
+    domain.join()
+    host = f"{MEMBER}:{MEMBER_PORT}"
+    asked = ({"signing": "required"}, {"encryption": "required"}, {"max_dialect": "2.0.2"})
+    for told in domain.load(*({"host": host, "smb": smb, "length_s": 0.3} for smb in asked)):
+        assert sessions(told)["authentication"] == "Kerberos"
+    done = domain.dyno(*bonnie(*BY_KERBEROS, host=host))
+    assert done.returncode == 0, done.stderr
+    another = bonnie(*BY_KERBEROS, "--user", OF_A_SYSTEM, host=host)
+    done = domain.dyno(*another, DYNO_SMB_PASSWORD=PASSWORD)
+    assert "STATUS_INVALID_TOKEN" in done.stderr, done.stderr
+    assert "min domain uid" in done.stderr.partition("hint: ")[2], done.stderr
+    away = domain.dyno(*bonnie(*BY_KERBEROS, host=f"{AWAY}:{MEMBER_PORT}"))
+    assert "is not on this machine" in away.stderr and "by a plan with bounds" in away.stderr, away.stderr

@@ -150,6 +150,11 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
+    /// What to try against a failure of a job.
+    fn advice_on(&self, _failure: &Failure) -> Option<&'static str> {
+        None
+    }
+
     /// Asks for one document, until a moment of the monotonic clock, and reads no further than so many bytes. None of a
     /// target that has no documents.
     fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {

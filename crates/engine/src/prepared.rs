@@ -97,6 +97,12 @@ impl OpenTarget {
             .then(|| self.inner.carry_out(job, nonce, stop))?
     }
 
+    /// What to try against a failure of a job.
+    #[must_use]
+    pub fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
+        self.inner.advice_on(failure)
+    }
+
     /// Begins to write files until the server is gone. None of a target that has no files. `nonce`: as of `look`.
     #[must_use]
     pub fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {

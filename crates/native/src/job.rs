@@ -68,6 +68,6 @@ fn carry_out<'py>(py: Python<'py>, target: &Target, job: FileJob, nonce: u64) ->
     }
     let outcome = asked?
         .ok_or_else(|| PyValueError::new_err("the target has no files, or is not this machine"))?
-        .map_err(|failure| answer_error(&failure, None))?;
+        .map_err(|failure| answer_error(&failure, target.inner.advice_on(&failure)))?;
     to_python(py, &outcome)
 }

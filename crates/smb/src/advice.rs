@@ -110,8 +110,8 @@ fn of_log_on(status: u32) -> &'static str {
              them, or name another user."
         }
         NTLM_BLOCKED => {
-            "The server takes no NTLM, only Kerberos: get a ticket by kinit, set authentication = \"kerberos\" for the \
-             server, and give its full name in url."
+            "The server takes no NTLM, only Kerberos: get a ticket by kinit, and give the server's full name in the URL. Set \
+             authentication = \"kerberos\" for the server in a plan, or --authentication kerberos on the command line."
         }
         NO_LOGON_SERVERS => "The server can't reach its domain controller, which is the server's side to mend.",
         REQUEST_NOT_ACCEPTED | INSUFF_SERVER_RESOURCES => {
@@ -139,10 +139,14 @@ fn of_ticket(status: u32) -> &'static str {
              registered to another machine (setspn -Q cifs/HOST)."
         }
         REPEATED => "The server has seen this log-on before: somebody repeats messages between it and us.",
+        NO_SUCH_USER | INVALID_TOKEN => {
+            "The server reads the ticket, and has no account for its user: let it map the domain's users (Samba: winbind, \
+             idmap config, username map, min domain uid)."
+        }
         LOGON_FAILURE => {
             "The server does not accept the ticket: its key has changed since (run kinit again), the URL's host is \
-             registered to another machine, clocks differ by more than 5 minutes, or it does not take Kerberos. Its log \
-             says which."
+             registered to another machine, clocks differ by more than 5 minutes, it has no account for the user, or it \
+             does not take Kerberos. Its log says which."
         }
         _ => of_log_on(status),
     }

@@ -12,8 +12,10 @@ import typer
 from serverdyno.cli.file_target import (
     MIB,
     AsJson,
+    Authentication,
     Directory,
     Hours,
+    LogOn,
     Server,
     Settings,
     User,
@@ -62,6 +64,7 @@ def bonnie(
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the places of the seeks.")] = 0,
     user: User = None,
+    authentication: Authentication = "ntlm",
     hours: Hours = 24.0,
     as_json: AsJson = False,
 ) -> None:
@@ -81,7 +84,7 @@ def bonnie(
     typer.echo(f"File '{place.rstrip('/')}/{task.file_name()}', size: {size_bytes}", err=True)
     if clients > 1:
         typer.echo(f"{clients} at once, each with a file of that size. The row is of all together.", err=True)
-    with target_at(directory, server, settings or (), user) as (url, target):
+    with target_at(directory, server, settings or (), LogOn(user, authentication)) as (url, target):
         phases = task.carry_out(target, url, wanted, seed, hours * 3600)
     if as_json:
         typer.echo(

@@ -15,8 +15,10 @@ import typer
 from serverdyno import wording
 from serverdyno.cli.file_target import (
     AsJson,
+    Authentication,
     Directory,
     Hours,
+    LogOn,
     Server,
     Settings,
     User,
@@ -70,6 +72,7 @@ def scenario(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of contents.")] = 0,
     user: User = None,
+    authentication: Authentication = "ntlm",
     hours: Hours = 24.0,
     as_json: AsJson = False,
 ) -> None:
@@ -92,7 +95,7 @@ def scenario(
     more = {"readdirplus": False} if not readdirplus else {"direct": True} if direct else {}
     done: list[StepResult] = []
     tell = _teller(chosen, done, as_json=as_json)
-    with target_at(directory, server, settings or (), user, more) as (url, target):
+    with target_at(directory, server, settings or (), LogOn(user, authentication), more) as (url, target):
         options = carry_out.Options(block_bytes(url), drop_caches, local, seed, hours * 3600)
         if scale != 1:
             typer.echo(f"Scale {scale:g}: not the sizes of the scenario.", err=True)

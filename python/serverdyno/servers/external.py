@@ -6,21 +6,20 @@ after its load: see `protocols/look.py`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from serverdyno import _native, protocols
-from serverdyno.errors import ServerError, UserError
+from serverdyno.errors import UserError
 from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.protocols.look import Look, again, first
 from serverdyno.protocols.model import Spelled
 from serverdyno.servers.base import Access, Description, Installed, Settings
-from serverdyno.servers.kerberos import KEYTAB_VARIABLE, service_ticket
+from serverdyno.servers.log_on import Authentication, password_of, ticket_for
 from serverdyno.servers.users_process import UsersProcess
 
 EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export or file:///mnt/disk"
@@ -51,7 +50,7 @@ class ExternalSettings(Settings):
         default=None,
         description='User of an SMB server, or "DOMAIN\\user". Default: a guest; by Kerberos, whoever has a ticket.',
     )
-    authentication: Literal["ntlm", "kerberos"] = Field(
+    authentication: Authentication = Field(
         default="ntlm",
         description="How clients log on to an SMB server. ntlm: by the user's password. kerberos: by a ticket from "
         "kinit, or for user by the password or the keytab that KRB5_CLIENT_KTNAME names. Neither replaces the other.",
@@ -156,16 +155,10 @@ class External:
 
     def ready(self) -> None:
         """The password is known, or the ticket is there. Raises UserError or ServerError."""
-        by_keytab = self._by_kerberos and KEYTAB_VARIABLE in os.environ
-        if self.settings.user is not None and self._password() is None and not by_keytab:
-            variable = self.settings.password_variable
-            raise ServerError(
-                f"the password of {self.settings.user} is missing: the variable {variable} is not set",
-                hint=f"export {variable}=...",
-            )
-        if self._by_kerberos:
-            host = urlsplit(self._url).hostname or ""
-            self._ticket = service_ticket(host, self.settings.user, self._password())
+        settings = self.settings
+        self._ticket = ticket_for(
+            self._url, settings.user, settings.password_variable, settings.authentication
+        )
 
     @property
     def _by_kerberos(self) -> bool:
@@ -173,7 +166,7 @@ class External:
 
     def _password(self) -> str | None:
         """From the environment, now."""
-        return os.environ.get(self.settings.password_variable) if self.settings.user is not None else None
+        return password_of(self.settings.user, self.settings.password_variable)
 
     @property
     def is_here(self) -> bool:

@@ -21,19 +21,29 @@ KEYTAB_VARIABLE = "KRB5_CLIENT_KTNAME"
 TIMEOUT_S = 60.0
 """MIT's tools ask each KDC several times before they give up."""
 
+LAPSED = "The password has expired: set a new one, for example by kpasswd."
+NO_KEYS = f"Check the keytab that {KEYTAB_VARIABLE} names, and that it has keys of user."
 HINTS = (
     # What the words of MIT's tools (`LC_ALL=C`) have in them, and what to try.
     (("credentials cache",), "Get a ticket by kinit, or name a user with a password."),
+    (("Password", "expired"), LAPSED),
+    (("Cannot read password",), LAPSED),  # kinit asks for a new one
     (("expired",), "Get a new ticket by kinit."),
     (("Client", "not found in Kerberos"), "The realm knows no such user: check user (NAME or NAME@REALM)."),
     (
         ("erver", "not found in Kerberos"),
-        "The realm knows no such file server: the host in url must be the name that it joined the domain with.",
+        "The realm knows no such file server: the host in the URL must be the name that it joined the domain with.",
     ),
     (("default realm",), "Write user as NAME@REALM, or set default_realm in /etc/krb5.conf."),
     (("Password incorrect",), "The password is wrong."),
+    (
+        ("revoked",),
+        "The domain has disabled or locked the user's account, or the account has expired: have it enabled there.",
+    ),
     (("Preauthentication failed",), "The password or the keytab is wrong."),
-    (("keytab",), f"Check the keytab that {KEYTAB_VARIABLE} names, and that it has keys of user."),
+    (("Key table",), NO_KEYS),
+    (("Keytab",), NO_KEYS),
+    (("keytab",), NO_KEYS),
     (("Clock skew",), "The clocks of this machine and of the KDC differ by more than 5 minutes: set them."),
     (
         ("KDC", "realm"),
@@ -51,7 +61,7 @@ def service_ticket(host: str, user: str | None, password: str | None) -> str:
     if _is_address(host):
         raise UserError(
             f"{host} is an address, and Kerberos knows servers by their names",
-            hint="Give the server's full name in url, for example smb://files.example.com/.",
+            hint="Give the server's full name in the URL, for example smb://files.example.com/.",
         )
     if user is not None and "\\" in user:
         raise UserError(f"user = {user!r}: for Kerberos a user is NAME or NAME@REALM")
@@ -60,7 +70,7 @@ def service_ticket(host: str, user: str | None, password: str | None) -> str:
         if user is not None:
             environment["KRB5CCNAME"] = f"FILE:{private}/user"
             given = ["-k", "-i"] if password is None else []
-            _tool(["kinit", *given, user], environment, host, f"{password or ''}\n")
+            _tool(["kinit", *given, "--", user], environment, host, f"{password or ''}\n")
         ticket = Path(private) / "ticket"
         _tool(["kvno", "-q", "--out-cache", f"FILE:{ticket}", "-S", "cifs", host], environment, host)
         return ticket.read_bytes().hex()

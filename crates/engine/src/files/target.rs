@@ -67,6 +67,10 @@ impl<S: Sessions + Clone> Target for S {
         })
     }
 
+    fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
+        S::advice(failure)
+    }
+
     /// What a document must say of the work, and the clients ready to start.
     fn prepare(
         &self,

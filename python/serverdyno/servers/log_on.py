@@ -1,0 +1,36 @@
+"""How a user logs on to an SMB server that dyno does not start: by NTLM with a password, or by a Kerberos ticket.
+
+Secrets come from the environment, and stand in no setting. Not for: getting the ticket; see `kerberos.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+from urllib.parse import urlsplit
+
+from serverdyno.errors import ServerError
+from serverdyno.servers.kerberos import KEYTAB_VARIABLE, service_ticket
+
+Authentication = Literal["ntlm", "kerberos"]
+
+
+def password_of(user: str | None, variable: str) -> str | None:
+    """Return what the variable of the environment has now; None without a user."""
+    return os.environ.get(variable) if user is not None else None
+
+
+def ticket_for(url: str, user: str | None, variable: str, authentication: Authentication) -> str | None:
+    """Return the ticket to log on with; None where it is done by NTLM, and nothing is missing for that.
+
+    `variable`: where the user's password is. Raises UserError or ServerError.
+    """
+    by_kerberos = authentication == "kerberos"
+    password = password_of(user, variable)
+    if user is not None and password is None and not (by_kerberos and KEYTAB_VARIABLE in os.environ):
+        or_else = f"; or name a keytab in {KEYTAB_VARIABLE}, or leave user out to use the ticket of kinit"
+        raise ServerError(
+            f"the password of {user} is missing: the variable {variable} is not set",
+            hint=f"export {variable}=...{or_else if by_kerberos else ''}",
+        )
+    return service_ticket(urlsplit(url).hostname or "", user, password) if by_kerberos else None
