@@ -178,10 +178,22 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
         server.kill()
         assert load.wait(2 * PATIENCE_S), "the mix does not end"
         result = load.result()
-    assert whole(result)
+    half_made = [row for row in result["errors"] if is_half_made(row)]
+    assert sum(row["count"] for row in half_made) <= result["clients_planned"]
+    result["errors"] = [row for row in result["errors"] if row not in half_made]
+    assert whole(result), result["errors"]
     sent = {row["request"]: row["count"] for row in result["requests"]}
     assert sent["(sent again after a lost connection)"] > 0
     assert silent_seconds(result), "it stands in the timeline"
+
+
+def is_half_made(error: _native.ErrorResult) -> bool:
+    """Whether it may be a creation in whose middle Ganesha was killed, of which each client has one at most.
+
+    Ganesha makes a file by openat and keeps the creation's verifier by utimensat. Between the two the file is nobody's,
+    so the creation fails when it is sent again (RFC 1813, 3.3.8).
+    """
+    return error["fault"] == "already_there" and "ERR_EXIST" in error["example"]
 
 
 def test_a_file_that_is_locked_is_unlocked_and_closed(tmp_path: Path) -> None:
