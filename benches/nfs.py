@@ -219,9 +219,6 @@ def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
     small.write_bytes(b"a")
     idle = [COPY, str(small), _url(f"{there}-small")]
     command = put if way == "write" else [COPY, _url(there), str(back)]
-    # A hypervisor may have taken free memory back, and its first use costs CPU time. Ours uses the same one again.
-    back.write_bytes(bytes(local.stat().st_size))
-    back.unlink()
     run = _timed(stand, command, idle, local.stat().st_size // load_files.PIECE_BYTES)
     if way == "read" and back.stat().st_size != local.stat().st_size:
         raise BenchError(f"{COPY} brought {back.stat().st_size} bytes of {local.stat().st_size}")
