@@ -18,6 +18,8 @@ from serverdyno.tasks.experiment import Failure, StepRecord, TaskHead, TaskRecor
 STABLE = "COMMIT"
 """The request by which an NFS client asks that data be on the disk; SMB's is FLUSH."""
 FLUSHES = (STABLE, "FLUSH")
+REPEATED = "(sent again without an answer in time)"
+"""What an NFS client sent once more over UDP. Names in brackets stand among the requests and are none of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,18 @@ def flushes(source: TaskSource, configuration: str) -> Flushes:
     if unknown is not None:
         return Flushes(asked, None, unknown.syncs_unknown_because)
     return Flushes(asked, sum(sum((one.syncs or {}).values()) for one in records), None)
+
+
+def repeated_requests(source: TaskSource, configuration: str) -> tuple[int, int]:
+    """Return how many requests over UDP were sent again, and how many there were, of all tasks and repetitions."""
+    steps = [
+        step
+        for (run, _), record in source.records.items()
+        if run.configuration == configuration
+        for step in record.steps
+    ]
+    asked = sum(count for step in steps for name, count in step.requests.items() if not name.startswith("("))
+    return sum(step.requests.get(REPEATED, 0) for step in steps), asked
 
 
 def mean_requests(runs: Sequence[StepRecord]) -> dict[str, float]:

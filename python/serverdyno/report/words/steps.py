@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.steps import beaten
-from serverdyno.report.figures.steps import Step, TaskSource, flushes
+from serverdyno.report.figures.steps import Step, TaskSource, flushes, repeated_requests
 from serverdyno.report.model import Caveat, Fact, Finding
 from serverdyno.report.source import memory_bytes
 from serverdyno.tasks.bonnie import BONNIE, MIB
@@ -98,6 +98,7 @@ def caveats(source: TaskSource, steps: Sequence[Step]) -> tuple[Caveat, ...]:
         why = "; ".join(f"{run.folder}: {failure.reason}" for run, failure in source.failures.items())
         found.append(Caveat(f"{planned - there} of {planned} tasks are missing.", why))
     found += _of_flushes(source)
+    found += _of_repeats(source)
     if plan.scale < 1:
         found.append(
             Caveat(
@@ -138,6 +139,20 @@ def _of_flushes(source: TaskSource) -> list[Caveat]:
             )
         )
     return found
+
+
+def _of_repeats(source: TaskSource) -> list[Caveat]:
+    """Of servers whose datagrams were lost or late."""
+    told = {name: repeated_requests(source, name) for name in source.names}
+    return [
+        Caveat(
+            f"{name}: {repeated:,} of {asked:,} requests got no answer in time and were sent again.",
+            "Over UDP a client waits 0.1 s or more before it sends a request again. So these times are also those of "
+            "lost or late datagrams, not of the server's work alone.",
+        )
+        for name, (repeated, asked) in told.items()
+        if repeated
+    ]
 
 
 def _of_caches(source: TaskSource) -> list[Caveat]:
