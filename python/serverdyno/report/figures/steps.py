@@ -43,6 +43,10 @@ class TaskSource:
         """The noise floor of the machine."""
         return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
 
+    def records_of(self, configuration: str) -> list[TaskRecord]:
+        """Return the records of one configuration, of all tasks and repetitions."""
+        return [record for (run, _), record in self.records.items() if run.configuration == configuration]
+
     def of_task(self, task: str, configuration: str) -> dict[int, TaskRecord]:
         """Return the records by repetition."""
         return {
@@ -138,7 +142,7 @@ def _of_task(source: TaskSource, task: str) -> list[Step]:
 
 def flushes(source: TaskSource, configuration: str) -> Flushes:
     """Return what became of flushes, of all tasks and repetitions together."""
-    records = [record for (run, _), record in source.records.items() if run.configuration == configuration]
+    records = source.records_of(configuration)
     asked = sum(step.requests.get(name, 0) for one in records for step in one.steps for name in FLUSHES)
     unknown = next((one for one in records if one.syncs is None), None)
     if unknown is not None:
@@ -148,12 +152,7 @@ def flushes(source: TaskSource, configuration: str) -> Flushes:
 
 def repeated_requests(source: TaskSource, configuration: str) -> tuple[int, int]:
     """Return how many requests over UDP were sent again, and how many there were, of all tasks and repetitions."""
-    steps = [
-        step
-        for (run, _), record in source.records.items()
-        if run.configuration == configuration
-        for step in record.steps
-    ]
+    steps = [step for record in source.records_of(configuration) for step in record.steps]
     asked = sum(count for step in steps for name, count in step.requests.items() if not name.startswith("("))
     return sum(step.requests.get(REPEATED, 0) for step in steps), asked
 
