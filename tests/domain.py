@@ -39,30 +39,31 @@ PARTS = {
     "/usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so": "samba-dsdb-modules",
     "/usr/share/samba/setup/ad-schema": "samba-ad-provision",
 }
-SERVER = """[global]
-  netbios name = DC1
-  realm = {realm}
+OF_BOTH = """  realm = {realm}
   workgroup = DYNO
-  server role = active directory domain controller
-  server services = s3fs, rpc, ldap, cldap, kdc, winbindd
   interfaces = lo
   bind interfaces only = yes
   disable netbios = yes
-  smb ports = 445
-  private dir = {at}/dc/private
-  state directory = {at}/dc/state
-  cache directory = {at}/dc/cache
-  lock directory = {at}/dc/lock
-  pid directory = {at}/dc/pid
-  ncalrpc dir = {at}/dc/ncalrpc
-  ntp signd socket directory = {at}/dc/ntp
-  tls enabled = no
+  private dir = {at}/private
+  state directory = {at}/state
+  cache directory = {at}/cache
+  lock directory = {at}/lock
+  pid directory = {at}/pid
+  ncalrpc dir = {at}/ncalrpc
   ntlm auth = disabled
   load printers = no
   printing = bsd
   printcap name = /dev/null
   disable spoolss = yes
   usershare path =
+"""
+SERVER = """[global]
+  netbios name = DC1
+{both}  server role = active directory domain controller
+  server services = s3fs, rpc, ldap, cldap, kdc, winbindd
+  smb ports = 445
+  ntp signd socket directory = {at}/dc/ntp
+  tls enabled = no
 [data]
   path = {at}/share
   read only = no
@@ -72,30 +73,13 @@ SERVER = """[global]
 """
 OF_MEMBER = """[global]
   netbios name = FILES
-  realm = {realm}
-  workgroup = DYNO
-  server role = member server
+{both}  server role = member server
   password server = {host}
-  interfaces = lo
-  bind interfaces only = yes
-  disable netbios = yes
   smb ports = {port}
-  private dir = {at}/member/private
-  state directory = {at}/member/state
-  cache directory = {at}/member/cache
-  lock directory = {at}/member/lock
-  pid directory = {at}/member/pid
-  ncalrpc dir = {at}/member/ncalrpc
-  ntlm auth = disabled
   idmap config * : backend = tdb
   idmap config * : range = 3000-7999
   username map = {at}/member/users
   guest account = daemon
-  load printers = no
-  printing = bsd
-  printcap name = /dev/null
-  disable spoolss = yes
-  usershare path =
 [data]
   path = {at}/member/share
   read only = no
@@ -161,7 +145,8 @@ class Domain:
         (at / "share").chmod(0o777)
         names = " ".join((HOST, "dc1", OF_ANOTHER, UNKNOWN, MEMBER, "files", "localhost"))
         (at / "hosts").write_text(f"127.0.0.1 {names}\n{AWAY_ADDRESS} {AWAY}\n")
-        (at / "smb.conf").write_text(SERVER.format(realm=REALM, at=at))
+        both = OF_BOTH.format(realm=REALM, at=at / "dc")
+        (at / "smb.conf").write_text(SERVER.format(both=both, at=at))
         (at / "data.conf").write_text("")
         (at / "krb5.conf").write_text(KERBEROS.format(realm=REALM, kdc=88))
         (at / "krb5-unreachable.conf").write_text(KERBEROS.format(realm=REALM, kdc=1))
@@ -218,7 +203,8 @@ class Domain:
             (self.at / "member" / name).mkdir(parents=True)
         (self.at / "member" / "share").chmod(0o777)  # the user has another uid here than on the controller
         (self.at / "member" / "users").write_text(f"nobody = DYNO\\{USER}\ngames = DYNO\\{OF_A_SYSTEM}\n")
-        configuration = OF_MEMBER.format(realm=REALM, host=HOST, port=MEMBER_PORT, at=self.at)
+        both = OF_BOTH.format(realm=REALM, at=self.at / "member")
+        configuration = OF_MEMBER.format(both=both, host=HOST, port=MEMBER_PORT, at=self.at)
         (self.at / "member.conf").write_text(configuration)
         spaces = ["--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
         begin = ["unshare", *spaces, "sh", "-c", BEGIN_MEMBER, "sh", str(self.at), HOST, PASSWORD]
