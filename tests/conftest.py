@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from dyno_process import Home, new_home
+from support.dyno_process import Home, new_home
 
 # No property is timed: on a busy machine an example may take long, and so may making one up.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -69,18 +69,21 @@ LONGEST = (
     "test_until",
 )
 # Modules whose tests share nothing, not even a server.
-WITHOUT_SERVER = ("test_analysis_", "test_audit", "test_published", "test_report_", "test_store_hostile")
+WITHOUT_SERVER = ("analysis/", "published/", "report/", "store/test_store_hostile")
 
 
-def group_of(module: str) -> str | None:
-    return next((group for group, names in GROUPS.items() if module.startswith(names)), None)
+def group_of(path: str) -> str | None:
+    """Return the group of a module, given its path below `tests/`."""
+    name = path.rpartition("/")[2]
+    return next((group for group, names in GROUPS.items() if name.startswith(names)), None)
 
 
-def place(module: str) -> int:
-    """When a module's tests begin: the lower, the sooner."""
-    if (group := group_of(module)) is not None:
+def place(path: str) -> int:
+    """Return when a module's tests begin: the lower, the sooner."""
+    if (group := group_of(path)) is not None:
         return [*GROUPS].index(group)
-    ranks = (module.startswith(LONGEST), not module.startswith(WITHOUT_SERVER), True)
+    name = path.rpartition("/")[2]
+    ranks = (name.startswith(LONGEST), not path.startswith(WITHOUT_SERVER), True)
     return len(GROUPS) + ranks.index(True)
 
 
@@ -88,13 +91,13 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
     """Tests that share something run one after the other, in one worker; who is done takes what begins next."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0].rpartition("/")[2]
-        return group_of(module) or (nodeid if module.startswith(WITHOUT_SERVER) else module)
+        path = nodeid.partition("::")[0].removeprefix("tests/")
+        return group_of(path) or (nodeid if path.startswith(WITHOUT_SERVER) else path)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """In the order in which they begin, which is that of the files otherwise."""
-    items.sort(key=lambda item: place(item.path.name))
+    items.sort(key=lambda item: place(item.nodeid.partition("::")[0].removeprefix("tests/")))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses one

@@ -19,8 +19,6 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-import synthetic_experiment as web  # noqa: E402
-import synthetic_files as files  # noqa: E402
 from serverdyno import report  # noqa: E402
 from serverdyno.report.build import build_from  # noqa: E402
 from serverdyno.report.model import Report  # noqa: E402
@@ -28,6 +26,8 @@ from serverdyno.report.source import Source  # noqa: E402
 from serverdyno.report.views import csv, document, markdown, text  # noqa: E402
 from serverdyno.store.experiment import Experiment  # noqa: E402
 from serverdyno.store.folder import Folder  # noqa: E402
+from support import synthetic_experiment as web  # noqa: E402
+from support import synthetic_files as files  # noqa: E402
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from serverdyno.analysis.comparisons import compare
 from serverdyno.analysis.holm import LEVEL
 from serverdyno.analysis.improvement import Metric, Runs, Verdict, improvement
 from serverdyno.analysis.sensitivity import found_percent
-from simulations import MIX_NOISE, RUN_NOISE, Design, Noise, claims, curve, experiments
+from support.simulations import MIX_NOISE, RUN_NOISE, Design, Noise, claims, curve, experiments
 
 EXPERIMENTS = 300
 # Of 300 experiments of which 5 % claim something, fewer than 8 % do so in 99 of 100 draws of the seed.

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from netware_2001 import CLIENTS, CURVES
 from serverdyno.analysis.dips import FALSE_POSITIVE_RATE, Dips, FallKind, ThroughputFall, dips
+from support.netware_2001 import CLIENTS, CURVES
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]
 PLACES = np.arange(16)

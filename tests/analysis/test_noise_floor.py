@@ -12,7 +12,7 @@ from serverdyno.analysis.sensitivity import design_finds_percent
 from serverdyno.cli import app
 from serverdyno.probes import noise_floor
 from serverdyno.probes.noise_floor import Selftest
-from simulations import Design, claims
+from support.simulations import Design, claims
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import steadiness
 from serverdyno.analysis.steady import drifts
+from support import steadiness
 
 Window = list[int]
 

@@ -23,12 +23,12 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment
 from serverdyno import _native
 from serverdyno.plan.model import ServerPlan
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment
 
 VERBS = [
     ["load"],

@@ -11,8 +11,8 @@ import pytest
 
 from serverdyno import _native
 from serverdyno.cli import extras
+from support.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 TIME_LIMIT_S = 240
 BLOCKED = f"""
 import sys

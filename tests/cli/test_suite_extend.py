@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import Home
 from serverdyno import suites
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.expand import mixes
@@ -16,7 +15,8 @@ from serverdyno.plan.model import Suite
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.report.source import Source
 from serverdyno.store.experiment import Experiment
-from synthetic_experiment import Shape, experiment
+from support.dyno_process import Home
+from support.synthetic_experiment import Shape, experiment
 
 CLIENTS = (1, 8, 16, 24, 32)
 RISING = Shape(peak_s=9000, knee=48)

@@ -10,11 +10,6 @@ from typing import Any
 import pytest
 from benches.mixes import files_mix
 
-from disk_mix import target
-from dyno_process import Home
-from file_server import PATIENCE_S, samba
-from nfs_server import ganesha
-from nfs_server import target as nfs_target
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
@@ -23,6 +18,11 @@ from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.outages import back_s, went_on
 from serverdyno.servers.samba import Samba
 from serverdyno.store.experiment import Experiment
+from support.disk_mix import target
+from support.dyno_process import Home
+from support.file_server import PATIENCE_S, samba
+from support.nfs_server import ganesha
+from support.nfs_server import target as nfs_target
 
 CLIENTS, BLOCKS, OPERATIONS = 3, 8, 200
 LENGTH_S, CUT_PERCENT, WHOLE_S = 300.0, 1, 8.0

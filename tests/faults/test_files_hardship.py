@@ -17,9 +17,6 @@ import psutil
 import pytest
 from benches import load_files
 
-from disk_mix import PATIENCE_S, begun, clients_directory, ended, mixed, served, target, whole
-from dyno_process import wait_until_missed
-from file_server import family, needs_root, samba, skip_unless_installed
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
@@ -27,6 +24,9 @@ from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.servers.samba import Samba
+from support.disk_mix import PATIENCE_S, begun, clients_directory, ended, mixed, served, target, whole
+from support.dyno_process import wait_until_missed
+from support.file_server import family, needs_root, samba, skip_unless_installed
 
 ADDRESS = "10.77.0.1"
 TOKEN = "Zr4u7xKq9LmN2pWs"

@@ -15,20 +15,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import DYNO, PATIENCE_S, Home, wait_for_line, wait_until
-from fleet_nodes import RunningFleet, free_port, running_fleet
-from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import link
 from serverdyno.fleet.certificates import Authority
 from serverdyno.fleet.folder import CONTROLLER, create
 from serverdyno.fleet.up import scheduler_process
-from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.abandoned import AGE_S
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener, carried_out
+from support.dyno_process import DYNO, PATIENCE_S, Home, wait_for_line, wait_until
+from support.experiments import Breaker, Listener, carried_out
+from support.fleet_nodes import RunningFleet, free_port, running_fleet
 
 NAMES = ("a", "b")
 
@@ -52,22 +51,6 @@ def planned(folder: Path, fleet: Path, length_s: float = 1.0, mixes: int = 2) ->
     with create_experiment(folder, "# made by a test\n", plan, suite):
         pass
     return folder
-
-
-class Breaker(Listener):
-    """Breaks something in the second mix of the first run."""
-
-    def __init__(self, breaks: Callable[[], None]) -> None:
-        super().__init__()
-        self.breaks, self.now, self.broken = breaks, False, False
-
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        self.now = (run.number, mix.index) == (1, 2)
-
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
-        if self.now and not self.broken and snapshot["operations"]:
-            self.broken = True
-            self.breaks()
 
 
 def killed(fleet: RunningFleet) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import Home, experiment
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import ServerPlan
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
+from support.dyno_process import Home, experiment
 
 REFERENCE = ServerPlan(server="reference")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system takes root")

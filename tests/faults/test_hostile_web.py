@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from dyno_process import Home, wait_for_line
-from hostile_web import ANSWERED, KINDS, LARGE_BODY, NOT_HTTP, hostile_servers
+from support.dyno_process import Home, wait_for_line
+from support.hostile_web import ANSWERED, KINDS, LARGE_BODY, NOT_HTTP, hostile_servers
 
 PATIENCE_S = 120.0
 LOOK_S = 2.0

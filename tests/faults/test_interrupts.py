@@ -20,7 +20,7 @@ from serverdyno.cli.progress import PlainLines, progress_for
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.runner.ask import ask_users_servers
 from serverdyno.runner.create import create_experiment
-from test_runner import Listener
+from support.experiments import Listener
 
 WAITS = ("concurrent/futures/", "/threading.py", "/runner/ask.py", "/serverdyno/interrupts.py")
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from file_server import machine, needs_root, wait_until_machine_is
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.load_setup import REMOVAL_TIMEOUTS
@@ -22,8 +21,9 @@ from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener, carried_out
-from users_smbd import PASSWORD, USER, started
+from support.experiments import Listener, carried_out
+from support.file_server import machine, needs_root, wait_until_machine_is
+from support.users_smbd import PASSWORD, USER, started
 
 pytestmark = needs_root
 TIMEOUT_S, LENGTH_S = 2.0, 2.0

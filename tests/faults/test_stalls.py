@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, Home, experiment
 from serverdyno import _native, report
 from serverdyno.analysis.trust import Mark
 from serverdyno.plan.model import ServerPlan
@@ -18,7 +17,8 @@ from serverdyno.report.figures.results import MixFigures
 from serverdyno.report.model import Report
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener
+from support.dyno_process import INSTALLED, Home, experiment
+from support.experiments import Listener
 
 WORKERS, CLIENTS = 8, 64
 STOPPED_S = 3.5

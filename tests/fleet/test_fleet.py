@@ -12,9 +12,6 @@ from benches.mixes import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno_process import PATIENCE_S, Home
-from fleet_mix import CLIENTS, carried, mix
-from fleet_nodes import NAMES, RunningFleet, running_fleet
 from serverdyno import _native
 from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet.contract import Node
@@ -26,8 +23,11 @@ from serverdyno.report.words.disclosure import disclosure
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import NodeRow
-from test_runner import Listener, carried_out
-from test_store import PLAN_TEXT, make_head, make_record
+from support.dyno_process import PATIENCE_S, Home
+from support.experiments import Listener, carried_out
+from support.fleet_mix import CLIENTS, carried, mix
+from support.fleet_nodes import NAMES, RunningFleet, running_fleet
+from support.records import PLAN_TEXT, make_head, make_record
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 

@@ -12,9 +12,6 @@ from benches.mixes import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno_process import PATIENCE_S
-from fleet_mix import carried, mix
-from fleet_nodes import running_fleet
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import cluster
@@ -25,6 +22,9 @@ from serverdyno.fleet.packing import MOST_ANSWER_BYTES, MOST_REQUEST_BYTES, RAW,
 from serverdyno.fleet.processes import processes
 from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S
 from serverdyno.protocols import load_file
+from support.dyno_process import PATIENCE_S
+from support.fleet_mix import carried, mix
+from support.fleet_nodes import running_fleet
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 WORDS = st.recursive(

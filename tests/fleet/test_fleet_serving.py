@@ -10,8 +10,6 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, PATIENCE_S
-from fleet_nodes import RunningFleet, running_fleet
 from serverdyno.errors import DynoError, PlanError
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
@@ -21,8 +19,9 @@ from serverdyno.report.words.disclosure import disclosure
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from test_fleet_faults import Breaker
-from test_runner import Listener, carried_out
+from support.dyno_process import INSTALLED, PATIENCE_S
+from support.experiments import Breaker, Listener, carried_out
+from support.fleet_nodes import RunningFleet, running_fleet
 
 NAMES = ("a", "b", "s")
 SERVERS = [

@@ -12,14 +12,14 @@ from benches.mixes import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno_process import PATIENCE_S
-from fleet_mix import carried, mix
-from fleet_nodes import running_fleet
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.silence import LATE_FOR_S, LISTENER_LOOK_S, LONGEST_S, LOOKS, Lateness, Silence
 from serverdyno.plan.model import GeneratorPlan
+from support.dyno_process import PATIENCE_S
+from support.fleet_mix import carried, mix
+from support.fleet_nodes import running_fleet
 
 MOST_S = 3.0
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}

@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 from benches.mixes import http_target
 
-from dyno_process import DYNO, PATIENCE_S
-from fleet_mix import carried, mix
-from fleet_nodes import end_scheduler, ended, free_port
 from serverdyno import _native
 from serverdyno.fleet.folder import create
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.up import start_scheduler
 from serverdyno.plan.model import GeneratorPlan
+from support.dyno_process import DYNO, PATIENCE_S
+from support.fleet_mix import carried, mix
+from support.fleet_nodes import end_scheduler, ended, free_port
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 absent = [name for name in PROGRAMS if shutil.which(name) is None]

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from dyno_process import DYNO, PATIENCE_S, Home
-from fleet_nodes import free_port
+from support.dyno_process import DYNO, PATIENCE_S, Home
+from support.fleet_nodes import free_port
+from support.places import ROOT
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/bin")
 
@@ -50,7 +51,7 @@ def ssh_config(tmp_path: Path) -> Iterator[Path]:
     at.mkdir(mode=0o700)
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(at / name)], check=True)
-    package = Path(__file__).parent.parent / "python"
+    package = ROOT / "python"
     (at / "sshd_config").write_text(CONFIGURATION.format(port=port, at=at, package=package))
     (at / "config").write_text(CLIENT.format(port=port, at=at, user=getpass.getuser()))
     made = not Path("/run/sshd").exists()  # where it goes to be without rights; Debian's service makes it

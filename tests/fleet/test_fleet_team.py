@@ -13,7 +13,6 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import PATIENCE_S, wait_until
 from serverdyno.errors import DynoError, PlanError
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
@@ -24,11 +23,10 @@ from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.testbed.standing import StandingTestbed, standing
-from test_dynamic import BOTH
-from test_fleet_faults import Breaker
-from test_keeper import ended
-from test_runner import Listener, carried_out
-from test_team import named, team_of
+from support.dynamic_page import BOTH
+from support.dyno_process import PATIENCE_S, ended, wait_until
+from support.experiments import Breaker, Listener, carried_out
+from support.teams import named, team_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made as root")
 FRONT, BACKS, LOAD = "lan-1", ["lan-2", "lan-3"], {"node lan-4"}

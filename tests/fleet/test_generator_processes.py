@@ -10,10 +10,10 @@ import psutil
 import pytest
 from benches.mixes import http_target
 
-from fleet_mix import CLIENTS, DIGESTED, carried, mix
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.processes import WorkerProcess, processes
+from support.fleet_mix import CLIENTS, DIGESTED, carried, mix
 
 PATIENCE_S = 60.0
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}

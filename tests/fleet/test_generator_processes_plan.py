@@ -10,13 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import PATIENCE_S, Home, wait_for_line
 from serverdyno import _native
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener, carried_out
+from support.dyno_process import PATIENCE_S, Home, wait_for_line
+from support.experiments import Listener, carried_out
 
 WORKER = "serverdyno.fleet.worker"
 WEB = [ServerPlan(server="reference", name="first"), ServerPlan(server="reference", name="second")]

@@ -18,7 +18,6 @@ import psutil
 import pytest
 from benches import starts
 
-from dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
 from serverdyno import _native, protocols
 from serverdyno.errors import DynoError, PlanError, UserError
 from serverdyno.plan.load import load_plan, parse_plan
@@ -35,9 +34,10 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.testbed import standing
 from serverdyno.testbed.hosts import Host
 from serverdyno.testbed.network import SERVER, SERVICE, network_of
-from test_dynamic import BOTH
-from test_runner import Listener, carried_out
-from test_team import TEAMS, team_of
+from support.dynamic_page import BOTH
+from support.dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
+from support.experiments import Listener, carried_out
+from support.teams import TEAMS, team_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made as root")
 

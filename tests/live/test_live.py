@@ -17,13 +17,13 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from dyno_process import PATIENCE_S, Home, experiment, wait_for_line
 from serverdyno.cli.progress import PlainLines
 from serverdyno.live.pages import STATIC
 from serverdyno.plan.model import ServerPlan
 from serverdyno.report.views import palette
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import PATIENCE_S, Home, experiment, wait_for_line
 
 WIDTHS = (1280, 420)
 HEIGHT = 1000

@@ -25,11 +25,10 @@ from serverdyno.runner.remarks import remarks
 from serverdyno.servers.ganesha import GaneshaSettings
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.tasks.load import is_of_tasks
+from support.places import ROOT
 
 SETTINGS_TYPES = {name: driver.settings_type for name, driver in DRIVERS.items()}
-SHIPPED = sorted(
-    path for path in (Path(__file__).parent.parent / "plans").glob("*.toml") if not is_of_tasks(path)
-)
+SHIPPED = sorted(path for path in (ROOT / "plans").glob("*.toml") if not is_of_tasks(path))
 HEAD = 'name = "p"\ntitle = "t"\nsuite = "quick-static"\n'
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import Home
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.load import load_plan
 from serverdyno.plan.validate import url_problem
 from serverdyno.servers.registry import settings_types
+from support.dyno_process import Home
 
 pytestmark = pytest.mark.timeout(60)
 HEAD = 'name = "x"\ntitle = "x"\nsuite = "quick-static"\n'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import Suite
 from serverdyno.protocols.files import FILES
 from serverdyno.protocols.http import HTTP
+from support.places import ROOT
 
 BY_EIGHT_TO_120 = [1, *range(8, 121, 8)]
 BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
@@ -182,7 +182,7 @@ def test_a_suite_made_from_options_is_held_to_the_same_rules() -> None:
 
 
 def test_the_page_on_workloads_lists_every_shipped_suite_with_its_clients_and_threads() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "workload.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "workload.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]+`) \| ([\d, .]+) \| (\d+)[^|]* \| [^|]+ \|$", page, re.MULTILINE)
     listed = [(name, row) for row in rows for name in re.findall(r"`([^`]+)`", row[0])]
     assert sorted(name for name, _ in listed) == sorted(suites.names())
@@ -196,10 +196,8 @@ def test_the_page_on_workloads_lists_every_shipped_suite_with_its_clients_and_th
 
 
 def test_the_reference_of_suites_has_every_key_of_every_table() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "plan.md").read_text(encoding="utf-8")
-    schema = json.loads(
-        (Path(__file__).parent.parent / "docs" / "suite.schema.json").read_text(encoding="utf-8")
-    )
+    page = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
+    schema = json.loads((ROOT / "docs" / "suite.schema.json").read_text(encoding="utf-8"))
     tables = [schema, *schema["$defs"].values()]
     keys = {key for table in tables for key in table.get("properties", {})} - {
         "sections"

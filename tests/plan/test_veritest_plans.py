@@ -13,8 +13,9 @@ from serverdyno.plan.load import load_plan
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.published.processors import by_processors
 from serverdyno.servers.registry import settings_types
+from support.places import ROOT
 
-PLANS = sorted((Path(__file__).parent.parent / "plans").glob("veritest-2003-web-*.toml"))
+PLANS = sorted((ROOT / "plans").glob("veritest-2003-web-*.toml"))
 
 
 def test_every_kind_of_content_of_the_report_has_a_plan() -> None:

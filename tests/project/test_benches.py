@@ -38,8 +38,9 @@ from benches.tools import ab_account, dyno, h2load_account, oha_account, wrk_acc
 from benches.wire import SYN, Segment, Wire, exchanges
 
 from serverdyno.servers.running import running
+from support.dyno_process import two_cpus
+from support.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 TINY = Effort(rounds=2, seconds=0.2, patience_s=0, attempts=1)
 WRK = """\
 Running 3s test @ http://127.0.0.1:8080/
@@ -60,8 +61,6 @@ Failed requests:        {failed}
 {non2xx}Total transferred:      70140000 bytes
 Requests per second:    24000.10 [#/sec] (mean)
 """
-
-two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="generator and server need a CPU each")
 
 
 def run_with(tool: str, number: int, requests_s: float, cpu_s: float = 1.0) -> Run:

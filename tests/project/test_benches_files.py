@@ -19,9 +19,9 @@ from benches.publish import write
 from benches.results import Results
 from benches.rounds import BenchError, Effort, cpus
 
-from file_server import needs_root, skip_unless_installed
 from serverdyno import _native
-from test_benches import two_cpus
+from support.dyno_process import two_cpus
+from support.file_server import needs_root, skip_unless_installed
 
 TINY = Effort(rounds=1, seconds=0.3, patience_s=0, attempts=1)
 PROGRAMS = ("smbd", "pdbedit", "smbtorture", "smbclient", "nsenter")

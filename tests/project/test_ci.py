@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / ".ci" / "run"
+from support.places import ROOT
+
+SCRIPT = ROOT / ".ci" / "run"
 RUST = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n"
 RUST_FAILED = "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n"
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from support.places import ROOT
+
 PACKAGE = ROOT / "python" / "serverdyno"
 CRATES = ROOT / "crates"
 

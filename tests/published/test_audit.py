@@ -9,7 +9,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,8 @@ from serverdyno.published.model import Claim, Course, EachOf, Order, PairedOrder
 from serverdyno.published.tables import Cell, ClaimError, Tables, of_columns, of_csv
 from serverdyno.report.build import build_from
 from serverdyno.report.source import Source
-from synthetic_experiment import Shape, experiment
+from support.places import ROOT
+from support.synthetic_experiment import Shape, experiment
 
 MINUS = "\N{MINUS SIGN}"
 REPORTS = {name: published.load(name) for name in published.names()}
@@ -315,7 +315,7 @@ def test_the_verdicts_on_a_report_are_those_that_were_looked_at(name: str) -> No
 
 
 def test_the_documentation_states_the_counts_that_the_audit_gives() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "published.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
     for name, counts in COUNTS.items():
         row = f"| `{name}` | {sum(counts)} | {' | '.join(map(str, counts))} |"
         assert row in page

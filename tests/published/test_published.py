@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import Home
-from netware_2001 import CLIENTS, CURVES
 from serverdyno import published
 from serverdyno.errors import PlanError, UserError
 from serverdyno.published import parse_claims, printed
 from serverdyno.published.model import NotChecked, Order, PairedOrder, Same
 from serverdyno.published.pictures import FEWEST_POINTS, MOST_SERIES, pictures
 from serverdyno.published.tables import ClaimError, number, of_csv
+from support.dyno_process import Home
+from support.netware_2001 import CLIENTS, CURVES
 
 NAMES = [
     "1999-mindcraft-linux",

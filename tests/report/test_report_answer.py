@@ -17,7 +17,7 @@ from serverdyno.plan.model import Bounds, Configuration
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment, with_error
+from support.synthetic_experiment import Shape, experiment, with_error
 
 
 def verdict(shapes: dict[str, Shape], repetitions: int = 3) -> str:

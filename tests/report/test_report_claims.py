@@ -9,9 +9,9 @@ from serverdyno.published.audit import ClaimVerdict, audit_claims
 from serverdyno.report.build import build_from
 from serverdyno.report.source import Source
 from serverdyno.report.views.claims import claims, tables
-from synthetic_experiment import Shape, experiment, scaled
-from synthetic_files import FileShape, without_clients
-from synthetic_files import experiment as file_experiment
+from support.synthetic_experiment import Shape, experiment, scaled
+from support.synthetic_files import FileShape, without_clients
+from support.synthetic_files import experiment as file_experiment
 
 
 def web() -> Source:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dyno_process import Home
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.errors import UserError
@@ -18,7 +17,8 @@ from serverdyno.report.model import Report
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.views import comparison, text
 from serverdyno.store.experiment import Experiment
-from synthetic_experiment import Shape, experiment
+from support.dyno_process import Home
+from support.synthetic_experiment import Shape, experiment
 
 
 def report(rate: float = 2000.0, repetitions: int = 3, scale: float = 0.02) -> Report:

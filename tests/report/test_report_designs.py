@@ -14,7 +14,7 @@ from serverdyno.report.model import Figure, Report, Section
 from serverdyno.report.source import Source
 from serverdyno.report.views import charts
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment
+from support.synthetic_experiment import Shape, experiment
 
 
 def configured(

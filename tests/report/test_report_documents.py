@@ -26,11 +26,12 @@ from serverdyno.report.views import charts, diagram, document, files, markdown, 
 from serverdyno.report.views.diagram import GAP, PADDING
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
-from synthetic_experiment import Shape, experiment, with_error, without_success
-from synthetic_files import FileShape
-from synthetic_files import experiment as file_experiment
+from support.places import ROOT
+from support.synthetic_experiment import Shape, experiment, with_error, without_success
+from support.synthetic_files import FileShape
+from support.synthetic_files import experiment as file_experiment
 
-SCHEMA = Path(__file__).parent.parent / "docs" / document.SCHEMA_NAME
+SCHEMA = ROOT / "docs" / document.SCHEMA_NAME
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from serverdyno.report.views import document
 from serverdyno.report.words import durability
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord, SyncRow
-from synthetic_files import FileShape, experiment
-from test_report_files import STRICT, column, report_of, table
+from support.report_tables import STRICT, column, report_of, table
+from support.synthetic_files import FileShape, experiment
 
 EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
 FEWER = "fewer syncs than flushes in at least one mix"

@@ -1,38 +1,19 @@
 """What a report says of file servers: Mbit/s, durability, single clients, calls, and times by operation."""
 
 import io
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from serverdyno.report.build import build_from
-from serverdyno.report.model import Report, Table
+from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.views import charts, document, html, markdown, text
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord
-from synthetic_files import FileShape, experiment, without_clients
-from test_report_views import check_golden
-
-STRICT = {"samba-strict": FileShape(120), "samba-lax": FileShape(300, syncs_a_flush=0.0)}
-
-
-def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
-    return build_from(
-        source if change is None else replace(source, records=[change(row) for row in source.records])
-    )
-
-
-def table(report: Report, key: str) -> Table:
-    return next(table for table in report.tables if table.key == key)
-
-
-def column(table: Table, label: str) -> list[str]:
-    place = next(place for place, column in enumerate(table.columns) if column.label == label)
-    return [row[place].text for row in table.rows]
+from support.report_tables import STRICT, check_golden, column, report_of, table
+from support.synthetic_files import FileShape, experiment, without_clients
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import synthetic_files as files
 from serverdyno.analysis.comparability import Conditions, ObstacleKind, obstacles
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.trust import Limit, Mark
@@ -19,7 +18,8 @@ from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.results import compute
 from serverdyno.report.model import Report
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment, histogram, with_error
+from support import synthetic_files as files
+from support.synthetic_experiment import Shape, experiment, histogram, with_error
 
 WAITS_FOR_DISK: dict[str, Any] = {
     "ready_work_s": 0.0,

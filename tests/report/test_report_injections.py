@@ -25,7 +25,7 @@ from serverdyno.report.views import document, html, markdown, text
 from serverdyno.store.folder import Folder
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import ErrorRow
-from synthetic_experiment import Shape, experiment
+from support.synthetic_experiment import Shape, experiment
 
 INJECTIONS = (
     "<script>alert(1)</script>",

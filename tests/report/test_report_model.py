@@ -12,7 +12,7 @@ from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment, histogram, with_error, without_success
+from support.synthetic_experiment import Shape, experiment, histogram, with_error, without_success
 
 TWO = {"apache": Shape(2000), "nginx": Shape(3000, noise=0.005)}
 

@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -23,9 +22,10 @@ from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.views import comparison, document, text
 from serverdyno.store.records import ErrorRow, MixRecord, OutageRow
-from synthetic_files import FileShape, experiment
+from support.places import ROOT
+from support.synthetic_files import FileShape, experiment
 
-SCHEMA = Path(__file__).parents[1] / "docs" / "report.schema.json"
+SCHEMA = ROOT / "docs" / "report.schema.json"
 CUT_S = 4.0
 SUITE = suites.load("quick-failover").model_copy(update={"clients": [8, 16]})
 MIXES = expand.mixes(SUITE, 1.0)

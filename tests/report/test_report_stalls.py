@@ -12,7 +12,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.views import document
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment, without_success
+from support.synthetic_experiment import Shape, experiment, without_success
 
 TWO = {"apache": Shape(2000), "nginx": Shape(3000)}
 

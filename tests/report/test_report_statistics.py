@@ -17,7 +17,7 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import FORMAT_VERSION
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment, scaled, with_error, without_success
+from support.synthetic_experiment import Shape, experiment, scaled, with_error, without_success
 
 TEN = (1, 4, 8, 12, 16, 20, 24, 28, 32, 36)
 

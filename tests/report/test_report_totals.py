@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-import synthetic_files
 from serverdyno.report.build import build_from
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.model import Report, Table
-from synthetic_experiment import Shape, experiment, with_error
+from support import synthetic_files
+from support.synthetic_experiment import Shape, experiment, with_error
 
 
 @pytest.fixture(scope="module", params=["web", "files"])

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-import synthetic_files as files
 from serverdyno.analysis.comparability import ObstacleKind, explained_share, other_work
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.slowdown import Slowdown, slowdown
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment, scaled, with_error
+from support import synthetic_files as files
+from support.synthetic_experiment import Shape, experiment, scaled, with_error
 
 EQUAL = {"a": Shape(2000, fall=0.5), "b": Shape(2000, fall=0.5)}
 Change = Callable[[MixRecord], MixRecord]

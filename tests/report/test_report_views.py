@@ -3,7 +3,6 @@
 import base64
 import csv
 import io
-import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -21,23 +20,15 @@ from serverdyno.report.views import annotate, charts, files, html, palette, text
 from serverdyno.report.views import csv as report_csv
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
-from synthetic_experiment import Shape, experiment, with_error
+from support.report_tables import check_golden
+from support.synthetic_experiment import Shape, experiment, with_error
 
-GOLDEN = Path(__file__).parent / "golden"
 THREE = {
     "apache": Shape(2100, fall=0.25),
     "nginx": Shape(3900, knee=24, waiting=0.3),
     "lighttpd": Shape(2140, noise=0.03),
 }
 VOID = {"meta", "link", "br", "img", "hr", "input"}
-
-
-def check_golden(name: str, found: str) -> None:
-    """Compares with the kept text; DYNO_UPDATE_GOLDEN=1 keeps the new one instead."""
-    path = GOLDEN / name
-    if os.environ.get("DYNO_UPDATE_GOLDEN"):
-        path.write_text(found, encoding="utf-8", newline="")
-    assert found == path.read_bytes().decode()
 
 
 class Outline(HTMLParser):

@@ -9,19 +9,17 @@ from typing import Any
 import pytest
 from benches.mixes import smb_target
 
-from disk_mix import CLIENTS_DIRECTORY
-from file_server import needs_root
 from serverdyno.errors import ServerError
-from serverdyno.plan.model import Plan, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
+from serverdyno.plan.model import ServerPlan
 from serverdyno.servers.proof import free_port
 from serverdyno.store.experiment import Experiment
-from test_consent import namespace, said  # noqa: F401
-from test_runner import Listener, carried_out
-from users_smbd import PASSWORD, USER, UsersSmbd, started
+from support.consenting import namespace, said  # noqa: F401
+from support.disk_mix import CLIENTS_DIRECTORY
+from support.experiments import Listener, carried_out, created
+from support.file_server import needs_root
+from support.places import TESTS
+from support.users_smbd import PASSWORD, USER, UsersSmbd, started
 
-LEAST_WORKSPACE_BYTES = 15 << 20
 BLOCKS = 1024  # of 1 KiB, a MiB
 # smbd runs it in the share's directory and believes what it says.
 DFREE = '#!/bin/sh\ncat "$PWD.dfree" 2>/dev/null || echo 100000000 50000000\n'
@@ -47,23 +45,6 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 def users(name: str, url: str, *shares: str, **settings: Any) -> ServerPlan:
     given = {"shares": list(shares or ["data"]), "user": USER} | settings
     return ServerPlan(server="external", name=name, url=url, settings=given)
-
-
-def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: str = "diskmix") -> Path:
-    """An experiment that was not begun, with mixes shorter than a plan may have."""
-    suite = Suite(
-        name="tiny",
-        title="Tiny",
-        source="a test",
-        workload=workload,
-        clients=clients,
-        length_s=0.5,
-        sections={"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)},
-    )
-    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
-    with create_experiment(folder, "# made by a test\n", plan, suite):
-        pass
-    return folder
 
 
 def refusal(folder: Path) -> tuple[ServerError, Listener]:
@@ -115,13 +96,13 @@ def test_every_web_server_that_cannot_be_used_is_named_before_the_calibration(
     """One does not answer, one has not agreed to be loaded."""
     script = f"""
         import os, sys, tempfile
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        sys.path.insert(0, {str(TESTS)!r})
         from pathlib import Path
         os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp()
         from serverdyno.errors import DynoError
         from serverdyno.plan.model import Bounds, ServerPlan
-        from test_ask import created
-        from test_runner import Listener, carried_out
+        from support.experiments import created
+        from support.experiments import Listener, carried_out
 
         bounds = Bounds(max_clients=1, max_rate_per_s=1, max_length_s=1)
         url = serve(lambda path, host: (404, ""))

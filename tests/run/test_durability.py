@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba, smbclient, stopped_at_end
 from serverdyno.plan.model import Mix
 from serverdyno.probes import durability
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, remove_abandoned
@@ -22,6 +21,7 @@ from serverdyno.probes.medium import LayerReading, medium
 from serverdyno.probes.window import WindowMeter
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import ServerProcess
+from support.file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba, smbclient, stopped_at_end
 
 DELAY_S = 0.05
 

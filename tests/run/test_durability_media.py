@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from file_server import FLUSHES, PATIENCE_S, flush_twice, needs_root, samba, skip_unless_installed
 from serverdyno import suites
 from serverdyno.analysis.durability import InMix, Outcome, SyncExtent, Witnesses, judged
 from serverdyno.analysis.medium import Media
@@ -30,7 +29,8 @@ from serverdyno.runner.durability import watched
 from serverdyno.servers.samba import Samba
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import DATA_CALLS
-from users_smbd import PASSWORD, USER, started
+from support.file_server import FLUSHES, PATIENCE_S, flush_twice, needs_root, samba, skip_unless_installed
+from support.users_smbd import PASSWORD, USER, started
 
 FS_IOC_SETFLAGS = 0x40086602  # linux/fs.h
 FS_SYNC_FL = 0x00000008

@@ -11,8 +11,6 @@ from typing import Any, cast
 import pytest
 from benches.mixes import smb_target
 
-from disk_mix import begun, ended, mixed, target, whole
-from file_server import PATIENCE_S, needs_root, samba, skip_unless_installed
 from serverdyno import _native
 from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.report.build import build_from
@@ -22,10 +20,12 @@ from serverdyno.report.words.negotiated import client_cache, size
 from serverdyno.runner.negotiated import NegotiatedSessions
 from serverdyno.servers.samba import Samba
 from serverdyno.store.note import ClientCache, RunNote, Session
-from synthetic_experiment import Shape
-from synthetic_experiment import experiment as web_experiment
-from synthetic_files import CLIENT_CACHE, UNSIGNED, FileShape, experiment
-from users_smbd import PASSWORD, USER, started
+from support.disk_mix import begun, ended, mixed, target, whole
+from support.file_server import PATIENCE_S, needs_root, samba, skip_unless_installed
+from support.synthetic_experiment import Shape
+from support.synthetic_experiment import experiment as web_experiment
+from support.synthetic_files import CLIENT_CACHE, UNSIGNED, FileShape, experiment
+from support.users_smbd import PASSWORD, USER, started
 
 SIGNED = UNSIGNED | {"signing": "AES-128-GMAC"}
 SEALED = UNSIGNED | {"encryption": "AES-128-GCM"}

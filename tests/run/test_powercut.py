@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from file_server import PATIENCE_S, needs_root, samba
 from serverdyno import _native, suites
 from serverdyno.errors import UserError
 from serverdyno.fleet.consent import open_target
@@ -27,8 +26,9 @@ from serverdyno.protocols.smb import SMB
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.samba import Samba
 from serverdyno.store.powercut import Cut, PowerCuts
-from synthetic_files import experiment
-from test_report_files import STRICT, column, report_of, table
+from support.file_server import PATIENCE_S, needs_root, samba
+from support.report_tables import STRICT, column, report_of, table
+from support.synthetic_files import experiment
 
 SUITE = suites.load("quick-files")
 SPEC = {"seed": 7, "directory": "journal", "clients": 3, "most_ns": 60 * 10**9}

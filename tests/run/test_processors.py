@@ -10,7 +10,6 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, Home, short_suite
 from serverdyno.errors import UserError
 from serverdyno.fleet.placement import of_processors
 from serverdyno.plan.validate import check_plan
@@ -18,6 +17,7 @@ from serverdyno.probes.topology import Topology
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.registry import settings_types
 from serverdyno.servers.running import running
+from support.dyno_process import INSTALLED, Home, short_suite
 
 CPUS = sorted(os.sched_getaffinity(0))
 

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from test_consent import ADDRESS, PRELUDE, TOKEN, namespace  # noqa: F401
+from support.consenting import ADDRESS, PRELUDE, TOKEN, namespace  # noqa: F401
 
 OTHER = "10.77.0.2"
 PATIENCE_S = 120

@@ -16,7 +16,7 @@ from serverdyno.runner.calibrate import Calibration, CalibrationServer
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.room import check_room
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener, carried_out
+from support.experiments import Listener, carried_out
 
 TIB = 2**40
 MIB = 2**20

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import serverdyno
-from dyno_process import PATIENCE_S, Home, experiment
 from serverdyno import report
 from serverdyno.plan.model import ServerPlan
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
+from support.dyno_process import PATIENCE_S, Home, experiment
+from support.places import TESTS
 
 REFERENCE = ServerPlan(server="reference")
 KILLED = """
@@ -23,7 +24,7 @@ import os, signal, sys
 from pathlib import Path
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener
+from support.experiments import Listener
 
 
 class Killed(Listener):
@@ -38,7 +39,7 @@ carry_out(Experiment.open(Path(sys.argv[1]), writable=True), Killed())
 
 def killed_after(mix: int, folder: Path, home: Home) -> None:
     """Begins an experiment in a process that is killed once that mix is kept."""
-    paths = os.pathsep.join(map(str, (Path(serverdyno.__file__).parent.parent, Path(__file__).parent)))
+    paths = os.pathsep.join(map(str, (Path(serverdyno.__file__).parent.parent, TESTS)))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder), str(mix)],
         env=home.environment | {"PYTHONPATH": paths},

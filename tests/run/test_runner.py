@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, PATIENCE_S, Home, experiment, wait_for_line
 from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
@@ -35,6 +34,8 @@ from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import LayerNote, RunNote
 from serverdyno.store.records import MixRecord
+from support.dyno_process import INSTALLED, PATIENCE_S, Home, experiment, wait_for_line
+from support.experiments import Listener, carried_out
 
 SERVER = (INSTALLED or ["reference"])[0]
 REFERENCE = ServerPlan(server="reference")
@@ -46,40 +47,6 @@ scale = 0.25
 [[servers]]
 server = "reference"
 """
-
-
-class Listener:
-    """Remembers what the runner told of its progress."""
-
-    def __init__(self) -> None:
-        self.stages: list[str] = []
-        self.left_s: list[float] = []
-        self.failures: list[str] = []
-        self.notices: list[str] = []
-
-    def stage(self, text: str) -> None:
-        self.stages.append(text)
-
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        self.left_s.append(left_s)
-
-    def mix_tick(self, snapshot: _native.Snapshot) -> None:
-        pass
-
-    def mix_finished(self, record: MixRecord) -> None:
-        pass
-
-    def notice(self, text: str, hint: str | None = None) -> None:
-        self.notices.append(f"{text} | {hint}")
-
-    def run_failed(self, run: RunKey, error: DynoError) -> None:
-        self.failures.append(f"{run.folder}: {error}")
-
-
-def carried_out(folder: Path, listener: Listener | None = None) -> bool:
-    """Goes on with an experiment in this process."""
-    with Experiment.open(folder, writable=True) as opened:
-        return carry_out(opened, listener or Listener())
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -14,8 +14,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from dyno_process import Home
-from file_server import needs_root
 from serverdyno import report, scenarios
 from serverdyno.analysis import steps as analysis
 from serverdyno.errors import DynoError, PlanError, UserError
@@ -30,9 +28,12 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.tasks.bonnie import BONNIE
 from serverdyno.tasks.experiment import StepRecord, TaskExperiment, TaskHead, TaskRecord
 from serverdyno.tasks.load import LoadedTasks, load_tasks
+from support.dyno_process import Home
+from support.file_server import needs_root
+from support.places import ROOT
 
 SETTINGS_TYPES = {name: driver.settings_type for name, driver in DRIVERS.items()}
-PLANS = Path(__file__).parent.parent / "plans"
+PLANS = ROOT / "plans"
 SCENARIO = """
 name = "small"
 title = "A tree and a copy"
@@ -300,7 +301,7 @@ def test_each_step_of_each_task_is_drawn_with_its_range_and_each_pair_with_its_i
 
 def test_the_published_schema_of_reports_of_tasks_is_that_of_the_document(tmp_path: Path) -> None:
     made = json.dumps(steps_document.TaskReportDocument.schema(), indent=1, ensure_ascii=False) + "\n"
-    place = Path(__file__).parent.parent / "docs" / steps_document.SCHEMA_NAME
+    place = ROOT / "docs" / steps_document.SCHEMA_NAME
     if os.environ.get("DYNO_UPDATE_GOLDEN"):
         place.write_text(made, encoding="utf-8")
     assert place.read_text(encoding="utf-8") == made

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import Home, experiment, wait_for_line
 from serverdyno.plan.model import ServerPlan
 from serverdyno.servers import abandoned
 from serverdyno.servers.abandoned import OWNER, sweep
 from serverdyno.servers.volumes import Volumes
+from support.dyno_process import Home, experiment, wait_for_line
 
 PATIENCE_S = 60.0
 OF_NOBODY = "2000000000 1\n"

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import document
 
-from dyno_process import INSTALLED, PATIENCE_S, Home
 from serverdyno import _native, suites
 from serverdyno.errors import ServerError, UserError
 from serverdyno.plan.extend import as_toml
@@ -32,6 +30,8 @@ from serverdyno.servers.registry import DRIVERS, create, settings_types
 from serverdyno.servers.running import running
 from serverdyno.servers.web import WebServer
 from serverdyno.store.experiment import Experiment
+from support.dynamic_page import BOTH, counts, loaded
+from support.dyno_process import INSTALLED, Home
 
 CARRIERS: list[tuple[str, dict[str, Any]]] = [
     ("apache", {"dynamic": "cgi", "workers": 64}),
@@ -48,9 +48,7 @@ CARRIERS: list[tuple[str, dict[str, Any]]] = [
     ("h2o", {"dynamic": "fastcgi"}),
     ("reference", {}),
 ]
-BOTH = {"tls": "ecdsa-p256", "also_clear": True}
 APACHE_CGI = {"dynamic": "cgi", "workers": 64} if "apache" in INSTALLED else {}
-SHORT = {"clients": 2, "length_s": 1.0, "ramp_up_s": 0.0, "ramp_down_s": 0.0, "timeout_s": 20.0}
 SOFTWARE = {
     "apache": "Apache/",
     "nginx": "nginx/",
@@ -68,35 +66,6 @@ def named(case: tuple[str, dict[str, Any]]) -> str:
 def needs(name: str) -> None:
     if DRIVERS[name].installed() is None:
         pytest.skip(f"{name} is not installed here: run tools/install-servers.sh")
-
-
-def loaded(
-    server: Any,
-    *,
-    keep_alive: bool = True,
-    shares: dict[str, float],
-    speaks: dict[str, Any] | None = None,
-    **mix: Any,
-) -> _native.MixResult:
-    """One mix of the dynamic workload to its end, which must come."""
-    section = HTTP.target_section(server.access(), HttpSettings())
-    target = _native.Target.open("http", json.dumps(section))
-    workload = {"name": "webbench-dynamic", "dynamic_share": 0.5, **shares}
-    client = {"version": "1.1", "keep_alive": keep_alive} | (speaks or {})
-    text = json.dumps(document(target, workload, client, **(SHORT | {"seed": 1} | mix)))
-    load = _native.prepare(text, target).start()
-    assert load.wait(PATIENCE_S), "the mix does not end"
-    return load.result()
-
-
-def counts(result: _native.MixResult) -> dict[str, int]:
-    """Successes by what was asked for: `static`, `dynamic`, and both over TLS."""
-    found: dict[str, int] = {}
-    for row in result["by_operation"]:
-        kind = "dynamic" if row["operation"].startswith("GET dynamic") else "static"
-        name = kind + (" over TLS" if row["operation"].endswith(" over TLS") else "")
-        found[name] = found.get(name, 0) + row["count"]
-    return found
 
 
 @pytest.mark.parametrize("case", CARRIERS, ids=named)

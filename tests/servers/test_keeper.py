@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import PATIENCE_S, wait_until
 from serverdyno.servers import process as process_module
 from serverdyno.servers.process import ServerProcess
+from support.dyno_process import PATIENCE_S, ended, wait_until
 
 BURNT_CPU_S = 0.3
 TICK_S = 0.01
@@ -57,13 +57,6 @@ def log_says(directory: Path, text: str) -> bool:
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Those that still run after a bounded wait; a zombie that waits for its reaper has ended."""
     return [each for each in psutil.wait_procs(processes, timeout=PATIENCE_S)[1] if not ended(each)]
-
-
-def ended(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
 
 
 @pytest.fixture

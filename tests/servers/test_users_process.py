@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, Home, experiment
 from serverdyno import _native
 from serverdyno.plan.model import ServerPlan
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.servers.users_process import UsersProcess
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import INSTALLED, Home, experiment
 
 
 def test_a_server_inside_the_process_that_makes_the_load_is_unknown() -> None:

@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 import serverdyno
-from dyno_process import Home, experiment
 from serverdyno.cli.progress import PlainLines
 from serverdyno.plan.model import ServerPlan
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import Home, experiment
+from support.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 TIME_LIMIT_S = 120
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import Home
 from serverdyno import report
 from serverdyno.errors import DynoError
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
 from serverdyno.store.note import RunNote
-from synthetic_experiment import Shape, experiment
+from support.dyno_process import Home
+from support.synthetic_experiment import Shape, experiment
 
 SECRET = "the content of a file elsewhere"
 FILES = [

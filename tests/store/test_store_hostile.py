@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dyno_process import Home
-from hostile_folders import Damage, cases
 from serverdyno import report
 from serverdyno.errors import DynoError
 from serverdyno.report.views import document, html, markdown, text
@@ -19,8 +17,10 @@ from serverdyno.runner import disclose
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
-from synthetic_experiment import Shape, experiment
-from test_runner import Listener
+from support.dyno_process import Home
+from support.experiments import Listener
+from support.hostile_folders import Damage, cases
+from support.synthetic_experiment import Shape, experiment
 
 CASES = dict(cases())
 LIMIT_S = 60

@@ -13,7 +13,7 @@ import pytest
 from serverdyno.errors import DynoError
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
-from test_store import make_head, make_record
+from support.records import make_head, make_record
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from typing import Any
 import psutil
 import pytest
 
-from file_server import PATIENCE_S, skip_unless_installed
-from users_smbd import opened_to_others
+from support.file_server import PATIENCE_S, skip_unless_installed
+from support.places import ROOT, TESTS
+from support.users_smbd import opened_to_others
 
 REALM, HOST, USER, PASSWORD = "DYNO.TEST", "dc1.dyno.test", "alice", "Pass-w0rd!"
 OF_ANOTHER = "web.dyno.test"
@@ -235,7 +236,7 @@ class Domain:
             "KRB5_CONFIG": f"{self.at}/krb5.conf",
             "KRB5CCNAME": f"FILE:{self.at}/cache",
             "LC_ALL": "C",
-            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "PYTHONPATH": f"{ROOT}:{TESTS}",
             "XDG_CONFIG_HOME": f"{self.at}/config",
         }
         return os.environ | ours

@@ -213,3 +213,13 @@ def experiment(
     with create_experiment(folder, "# made by a test\n", plan, suite):
         pass
     return folder
+
+
+def ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="generator and server need a CPU each")

@@ -6,9 +6,9 @@ from typing import Any
 
 from benches.mixes import document
 
-from dyno_process import PATIENCE_S
 from serverdyno import _native
 from serverdyno.fleet.fleet import Fleet
+from support.dyno_process import PATIENCE_S
 
 CLIENTS, DIGESTED = 7, 20
 

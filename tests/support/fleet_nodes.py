@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dyno_process import DYNO, PATIENCE_S, wait_for_line
 from serverdyno.fleet.folder import FleetFolder, create
 from serverdyno.fleet.up import scheduler_process, start_scheduler
+from support.dyno_process import DYNO, PATIENCE_S, wait_for_line
 
 NAMES = ("a", "b", "c")
 

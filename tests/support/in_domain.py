@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
-from disk_mix import begun, ended, whole
-from domain import HOST, with_clock_offset
-from file_server import PATIENCE_S
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import local
@@ -28,6 +25,9 @@ from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.registry import create
+from support.disk_mix import begun, ended, whole
+from support.domain import HOST, with_clock_offset
+from support.file_server import PATIENCE_S
 
 OPERATIONS = 300
 

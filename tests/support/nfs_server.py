@@ -14,11 +14,11 @@ from typing import Any
 import psutil
 from benches.mixes import files_mix
 
-from file_server import PATIENCE_S, skip_unless_installed
 from serverdyno import _native
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha, GaneshaSettings
 from serverdyno.servers.registry import create
 from serverdyno.servers.running import started
+from support.file_server import PATIENCE_S, skip_unless_installed
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Any
 
 from benches.mixes import files_mix
 
-from file_server import PATIENCE_S
 from serverdyno import _native
+from support.file_server import PATIENCE_S
 
 
 @contextmanager

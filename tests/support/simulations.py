@@ -1,7 +1,7 @@
 """Experiments with noise of a known kind, and how often comparisons of them claim a difference.
 
-`python tests/simulations.py` prints the table of docs/methods.md. Nothing is measured: throughputs are drawn with a
-fixed seed, and go through the functions that reports use.
+`python -m tests.support.simulations` prints the table of docs/methods.md. Nothing is measured: throughputs are drawn
+with a fixed seed, and go through the functions that reports use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Steady windows with noise that resembles itself for a while, and how often they are told to drift.
 
-`python tests/steadiness.py` prints the table of `analysis/steady.py`: why it asks for whole seconds. Nothing is
+`python -m tests.support.steadiness` prints the table of `analysis/steady.py`: why it asks for whole seconds. Nothing is
 measured: counts of 100 ms are drawn with a fixed seed, and go through the function that reports use.
 """
 

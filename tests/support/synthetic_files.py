@@ -29,7 +29,7 @@ from serverdyno.store.records import (
     SecondRow,
     SyncRow,
 )
-from synthetic_experiment import histogram
+from support.synthetic_experiment import histogram
 
 OPERATIONS = {"open": 0.2, "read": 0.4, "write": 0.3, "flush": 0.05, "close": 0.05}
 READ_BYTES, WRITTEN_BYTES = 16_384, 8_192

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from file_server import PATIENCE_S, skip_unless_installed
 from serverdyno import _native
 from serverdyno.servers.proof import free_port, offer
+from support.file_server import PATIENCE_S, skip_unless_installed
 
 USER, PASSWORD = "nobody", "correct horse"
 SHARES = {
@@ -133,3 +133,8 @@ def started(at: Path, settings: str = "") -> UsersSmbd:
     server = UsersSmbd(at / "users-smbd", settings)
     server.start()
     return server
+
+
+def left_on(server: UsersSmbd, *shares: str) -> list[str]:
+    """What stands on the shares."""
+    return sorted(f"{share}/{path.name}" for share in shares for path in (server.at / share).iterdir())

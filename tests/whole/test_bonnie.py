@@ -13,14 +13,14 @@ import pytest
 from benches import bonnie as bench
 from benches.rounds import Effort, cpus
 
-from disk_mix import target as smb_target
-from dyno_process import Home
-from file_server import PATIENCE_S, needs_root, samba
-from nfs_server import ganesha, libnfs
-from nfs_server import target as nfs_target
 from serverdyno import _native
 from serverdyno.analysis import bonnie_rows
 from serverdyno.analysis.bonnie_rows import Rate
+from support.disk_mix import target as smb_target
+from support.dyno_process import Home
+from support.file_server import PATIENCE_S, needs_root, samba
+from support.nfs_server import ganesha, libnfs
+from support.nfs_server import target as nfs_target
 
 MIB = 1 << 20
 PHASES = ["putc", "rewrite", "write", "getc", "read", "seeks"]

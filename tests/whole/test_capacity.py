@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dyno_process import Home
-from searches import WITHIN, Server, disturbed, power, queue, searched, searches
 from serverdyno import _native
 from serverdyno.analysis import capacity as rules
 from serverdyno.analysis.capacity import End, Estimate
@@ -28,7 +26,9 @@ from serverdyno.report.figures.capacity import holds, next_rate
 from serverdyno.report.source import Source
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord
-from synthetic_experiment import Shape, experiment, histogram, record
+from support.dyno_process import Home
+from support.searches import WITHIN, Server, disturbed, power, queue, searched, searches
+from support.synthetic_experiment import Shape, experiment, histogram, record
 
 
 @pytest.mark.parametrize(

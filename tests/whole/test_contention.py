@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from benches.mixes import files_mix
 
-from disk_mix import clients_directory, target
-from dyno_process import Home, wait_until
-from file_server import PATIENCE_S, samba
-from nfs_server import ganesha
-from nfs_server import target as nfs_target
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.store.experiment import Experiment
+from support.disk_mix import clients_directory, target
+from support.dyno_process import Home, wait_until
+from support.file_server import PATIENCE_S, samba
+from support.nfs_server import ganesha
+from support.nfs_server import target as nfs_target
 
 BLOCK_BYTES, BLOCKS = 4096, 4
 SHARED = {

@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import PATIENCE_S, Home, wait_for_line
-from file_server import machine, needs_root, samba, wait_until_machine_is
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.report.build import build
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import PATIENCE_S, Home, wait_for_line
+from support.file_server import machine, needs_root, samba, wait_until_machine_is
 
 WORKSPACE_BYTES = 15 << 20
 SHARED_MEMORY = "/dev/shm"

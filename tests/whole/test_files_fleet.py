@@ -14,9 +14,6 @@ from typing import Any
 import pytest
 from benches import load_files
 
-from dyno_process import PATIENCE_S
-from file_server import needs_root
-from fleet_nodes import RunningFleet, running_fleet
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
@@ -26,9 +23,11 @@ from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener, carried_out
-from test_users_workspaces import left_on
-from users_smbd import PASSWORD, USER, started
+from support.dyno_process import PATIENCE_S
+from support.experiments import Listener, carried_out
+from support.file_server import needs_root
+from support.fleet_nodes import RunningFleet, running_fleet
+from support.users_smbd import PASSWORD, USER, left_on, started
 
 pytestmark = needs_root
 LEAST_WORKSPACE_BYTES = 15 << 20

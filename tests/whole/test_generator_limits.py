@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, web_mix
 
-from dyno_process import PATIENCE_S
-from file_server import needs_root
 from serverdyno import _native
 from serverdyno.analysis.trust import Mark, generator_marks, hidden_speed, machine_marks, waiting_share
+from support.dyno_process import PATIENCE_S
+from support.file_server import needs_root
 
 LENGTH_S = 1.5
 WINDOW_S = 1.0

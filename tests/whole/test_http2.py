@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, web_mix
 
-from dyno_process import PATIENCE_S, Home
 from serverdyno import _native
 from serverdyno.plan.validate import check_plan
 from serverdyno.protocols.access import authorities
 from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import PATIENCE_S, Home
 
 MIX: dict[str, Any] = {
     "http_version": "2",

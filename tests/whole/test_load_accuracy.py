@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, web_mix
 
-from dyno_process import INSTALLED, PATIENCE_S
 from serverdyno import _native
 from serverdyno.servers.running import running
+from support.dyno_process import INSTALLED, PATIENCE_S
 
 ALL_IN_TIME: dict[str, Any] = {
     "clients": 3,

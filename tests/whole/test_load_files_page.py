@@ -6,10 +6,10 @@ import re
 import shutil
 from pathlib import Path
 
-from dyno_process import Home
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import Home
+from support.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "load-files.md"
 LINES = ROOT / "plans" / "load-files" / "reports.load"
 SET_UP_LINES = 4

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import PATIENCE_S, Home
 from serverdyno import _native
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import PATIENCE_S, Home
 
 SHORT = ("--clients", "2", "--length", "1.3s")
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")

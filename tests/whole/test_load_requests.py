@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from dyno_process import Home
 from serverdyno import _native
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import Home
 
 SHORT = ("--clients", "2", "--length", "1.3s")
 

@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-import reference_targets
-from dyno_process import Home
-from file_server import PATIENCE_S
-from reference_targets import counts, directory, nfs, smb
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
@@ -19,6 +15,10 @@ from serverdyno.report.build import build_from, source_of
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.open_load import unaccounted
 from serverdyno.store.experiment import Experiment
+from support import reference_targets
+from support.dyno_process import Home
+from support.file_server import PATIENCE_S
+from support.reference_targets import counts, directory, nfs, smb
 
 METADATA = {"workload": "metadata", "cache": "none", "files": 5, "file_bytes": 100}
 PHASES = ["create", "stat", "read", "remove"]

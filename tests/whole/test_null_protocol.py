@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from null_protocol import added
 from serverdyno import report, suites
 from serverdyno.errors import DynoError, PlanError
 from serverdyno.plan.load import parse_plan
@@ -21,6 +20,7 @@ from serverdyno.runner.experiment import carry_out
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import MixRecord
+from support.null_protocol import added
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dyno_process import Home
 from serverdyno import _native, units
 from serverdyno.analysis import open_load as rules
 from serverdyno.analysis.trust import Mark
@@ -31,7 +30,8 @@ from serverdyno.report.source import Source
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord, NodeRow
-from synthetic_experiment import Shape, experiment, histogram, record
+from support.dyno_process import Home
+from support.synthetic_experiment import Shape, experiment, histogram, record
 
 RATES = (1000, 2000)
 

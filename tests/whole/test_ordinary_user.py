@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import serverdyno
-from dyno_process import INSTALLED, short_suite
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import INSTALLED, short_suite
 
 NOBODY = 65534
 PATIENCE_S = 400

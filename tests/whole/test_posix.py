@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from benches.mixes import files_mix
 
-from disk_mix import clients_directory, contents, passed, whole
-from dyno_process import Home
-from file_server import PATIENCE_S
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.load import parse_plan
 from serverdyno.servers.registry import settings_types
+from support.disk_mix import clients_directory, contents, passed, whole
+from support.dyno_process import Home
+from support.file_server import PATIENCE_S
 
 
 def target(directory: Path, **section: object) -> _native.Target:

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from disk_mix import target as smb_target
-from dyno_process import Home
-from file_server import PATIENCE_S, needs_root, samba, smbclient
-from nfs_server import ganesha, libnfs
-from nfs_server import target as nfs_target
 from serverdyno import _native, scenarios, wording
 from serverdyno.errors import PlanError, ServerError
 from serverdyno.scenarios import model
 from serverdyno.scenarios.carry_out import Options, StepResult, carry_out
 from serverdyno.scenarios.model import Scenario
+from support.disk_mix import target as smb_target
+from support.dyno_process import Home
+from support.file_server import PATIENCE_S, needs_root, samba, smbclient
+from support.nfs_server import ganesha, libnfs
+from support.nfs_server import target as nfs_target
 
 MIB = 1 << 20
 KEEP = "not of the scenario"

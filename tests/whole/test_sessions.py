@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from dyno_process import PATIENCE_S, Home
 from serverdyno import _native, protocols
 from serverdyno.protocols import steps
 from serverdyno.store.experiment import Experiment
+from support.dyno_process import PATIENCE_S, Home
+from support.places import ROOT
 
 SHORT = ("--clients", "2", "--length", "1.3s")
 CURL = {"1.1": "--http1.1", "2": "--http2-prior-knowledge"}
-SHOP = Path(__file__).parent.parent / "plans" / "suites" / "log-in.toml"
+SHOP = ROOT / "plans" / "suites" / "log-in.toml"
 
 
 @pytest.fixture

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-import reference_targets
-from dyno_process import Home
-from reference_targets import counts, directory, nfs, smb
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
@@ -18,6 +15,9 @@ from serverdyno.report.figures import histograms
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.open_load import unaccounted
 from serverdyno.store.experiment import Experiment
+from support import reference_targets
+from support.dyno_process import Home
+from support.reference_targets import counts, directory, nfs, smb
 
 BLOCK_BYTES = 16 * 2**10
 FILE_BYTES = 32 * BLOCK_BYTES

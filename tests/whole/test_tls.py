@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, web_mix
 
-from dyno_process import INSTALLED, PATIENCE_S
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.validate import check_plan
@@ -30,6 +29,7 @@ from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create, settings_types
 from serverdyno.servers.running import running
+from support.dyno_process import INSTALLED, PATIENCE_S
 
 ALL_IN_TIME: dict[str, Any] = {
     "clients": 3,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dyno_process import DYNO, Home, short_suite
 from serverdyno import suites
 from serverdyno.analysis import precision
 from serverdyno.analysis.improvement import Verdict
@@ -21,7 +20,8 @@ from serverdyno.report.build import build
 from serverdyno.servers.local import find_program
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from simulations import coverage
+from support.dyno_process import DYNO, Home, short_suite
+from support.simulations import coverage
 
 HEAD = 'name = "p"\ntitle = "P"\nsuite = "quick-static"\nscale = 0.5\n'
 RUN = HEAD.replace("scale = 0.5", "scale = 1")

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, web_mix
 
-from dyno_process import INSTALLED, PATIENCE_S, Home
-from file_server import skip_unless_installed
 from serverdyno import _native
 from serverdyno.probes.host import tls_keys_logged
 from serverdyno.servers.running import running
+from support.dyno_process import INSTALLED, PATIENCE_S, Home
+from support.file_server import skip_unless_installed
 
 KEY_LOG = "SSLKEYLOGFILE"
 MIX: dict[str, Any] = {

@@ -11,7 +11,7 @@ noiseless feedback, IEEE Transactions on Information Theory 9(3), 1963, doi:10.1
 The first trials double the rate from the lowest, so that a server is never asked for more than twice of what it can do.
 After the first that fails, each trial is at the median of what is known: half-way where trials agree, the same rate
 once more where they do not. The prior is uniform over the logarithm of the rate, a factor of four beyond the range on
-both sides. Constants are checked by simulation in `tests/test_capacity.py`.
+both sides. Constants are checked by simulation in `tests/whole/test_capacity.py`.
 
 Not for: what a trial is and whether it holds, see `report/figures/capacity.py`.
 """

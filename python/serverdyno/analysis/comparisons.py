@@ -8,8 +8,8 @@ repetitions that can't be tested: of four equal ones with three runs each, half 
 differ more than threefold. So a pair takes the larger of the pooled variance and its own. Pairs stand alone where
 configurations didn't finish the same mixes as often.
 
-**Verdicts** of averages and peaks are corrected together: see `holm`. `tests/simulations.py` measures how often such
-verdicts are wrong, and what they find.
+**Verdicts** of averages and peaks are corrected together: see `holm`. `tests/support/simulations.py` measures how often
+such verdicts are wrong, and what they find.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ point together, and no less than Poisson's. Seconds that resemble their neighbou
 wanders for seconds is not steady either.
 
 Why whole seconds, and not shorter bins: bins that resemble their neighbours make the noise look smaller than it is.
-Steady windows that are told to drift, by the length of a bin, of 900 each (`python tests/steadiness.py`; noise: of a
-second; memory: the time after which it resembles itself by 1/e, as of a collector's pauses or a disk's queue):
+Steady windows that are told to drift, by the length of a bin, of 900 each (`python -m tests.support.steadiness`; noise:
+of a second; memory: the time after which it resembles itself by 1/e, as of a collector's pauses or a disk's queue):
 
 | window, noise, memory | 100 ms | 500 ms | 1 s |
 |---|---:|---:|---:|

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from file_server import FLUSHES, PATIENCE_S, needs_root, skip_unless_installed
 from serverdyno import suites
 from serverdyno.errors import UserError
 from serverdyno.fleet.consent import open_target
@@ -18,7 +17,8 @@ from serverdyno.runner.durability import watched
 from serverdyno.servers.registry import create
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import DATA_CALLS
-from users_smbd import PASSWORD, USER, started
+from support.file_server import FLUSHES, PATIENCE_S, needs_root, skip_unless_installed
+from support.users_smbd import PASSWORD, USER, started
 
 
 @needs_root

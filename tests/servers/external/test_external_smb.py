@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from benches.mixes import smb_target
 
-from file_server import samba, smbclient
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create
+from support.file_server import samba, smbclient
 
 
 def external(url: str | None, **settings: object) -> Any:

@@ -14,9 +14,6 @@ from typing import Any
 import pytest
 from benches.mixes import smb_target
 
-from disk_mix import begun, ended, whole
-from dyno_process import Home
-from file_server import needs_root
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import local
@@ -27,7 +24,10 @@ from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create
-from users_smbd import PASSWORD, USER, UsersSmbd, started
+from support.disk_mix import begun, ended, whole
+from support.dyno_process import Home
+from support.file_server import needs_root
+from support.users_smbd import PASSWORD, USER, UsersSmbd, started
 
 OPERATIONS = 300
 PAUSE_STEP_S, LONGEST_PAUSE_S = 0.01, 1.0  # after each failure in a row, docs/methods.md

@@ -14,19 +14,16 @@ from pathlib import Path
 import pytest
 from benches.mixes import files_mix, smb_target
 
-from disk_mix import CLIENTS_DIRECTORY, begun, clients_directory, ended
-from dyno_process import PATIENCE_S, Home, wait_for_line
-from file_server import needs_root
 from serverdyno import _native
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
-from test_runner import Listener, carried_out
-from users_smbd import PASSWORD, USER, UsersSmbd, started
-
-pytestmark = needs_root
-LEAST_WORKSPACE_BYTES = 15 << 20
+from support.disk_mix import CLIENTS_DIRECTORY, begun, clients_directory, ended
+from support.dyno_process import PATIENCE_S, Home, wait_for_line
+from support.experiments import Listener, carried_out
+from support.file_server import needs_root
+from support.users_smbd import PASSWORD, USER, UsersSmbd, left_on, started
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +32,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
     running = started(tmp_path_factory.mktemp("users"))
     yield running
     running.kill()
+
+
+pytestmark = needs_root
+LEAST_WORKSPACE_BYTES = 15 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +60,6 @@ def created(folder: Path, url: str, clients: list[int], length_s: float, *shares
     with create_experiment(folder, "# made by a test\n", plan, suite):
         pass
     return folder
-
-
-def left_on(server: UsersSmbd, *shares: str) -> list[str]:
-    """What stands on the shares."""
-    return sorted(f"{share}/{path.name}" for share in shares for path in (server.at / share).iterdir())
 
 
 def test_a_run_that_ends_well_leaves_the_shares_as_they_were(server: UsersSmbd, tmp_path: Path) -> None:

@@ -11,9 +11,6 @@ import pytest
 from benches import load_files
 from benches.mixes import files_mix
 
-from disk_mix import clients_directory, passed, silent_seconds, whole
-from file_server import PATIENCE_S, needs_root, skip_unless_installed
-from nfs_server import captured, dissected, ganesha, libnfs, mixed, resurrecting, target
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.load import parse_plan
@@ -22,6 +19,9 @@ from serverdyno.protocols.access import Access
 from serverdyno.protocols.nfs import NFS
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.registry import create, settings_types
+from support.disk_mix import clients_directory, passed, silent_seconds, whole
+from support.file_server import PATIENCE_S, needs_root, skip_unless_installed
+from support.nfs_server import captured, dissected, ganesha, libnfs, mixed, resurrecting, target
 
 pytestmark = needs_root
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from disk_mix import begun, ended, passed, silent_seconds, whole
-from file_server import PATIENCE_S, skip_unless_installed
 from serverdyno import _native
 from serverdyno.probes.durability import FsyncCounter
 from serverdyno.servers.reference_nfs import ReferenceNfs
 from serverdyno.servers.reference_nfs_directory import ReferenceNfsDirectory
 from serverdyno.servers.running import running
+from support.disk_mix import begun, ended, passed, silent_seconds, whole
+from support.file_server import PATIENCE_S, skip_unless_installed
 
 EXPORT = "/volume1"
 MANY = 3_000

@@ -17,8 +17,6 @@ from typing import Any
 import pytest
 from benches.mixes import smb_target
 
-from disk_mix import begun, ended, passed, whole
-from file_server import skip_unless_installed
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.protocols.smb import DIALECTS
@@ -26,6 +24,8 @@ from serverdyno.servers.reference_smb import PASSWORD_VARIABLE, ReferenceSmb, Re
 from serverdyno.servers.registry import create
 from serverdyno.servers.running import running
 from serverdyno.servers.samba_settings import SambaSettings
+from support.disk_mix import begun, ended, passed, whole
+from support.file_server import skip_unless_installed
 
 USER, PASSWORD = "bench", "correct horse"
 CACHES = ("none", "oplocks", "leases")

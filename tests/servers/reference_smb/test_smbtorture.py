@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from file_server import skip_unless_installed
+from support.file_server import skip_unless_installed
+from support.places import ROOT
 
-TOOL = Path(__file__).parents[1] / "tools" / "smbtorture.py"
+TOOL = ROOT / "tools" / "smbtorture.py"
 PASSES = (
     "connect",
     "tcon",

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from disk_mix import (
+from serverdyno import _native
+from serverdyno.probes.durability import FsyncCounter
+from serverdyno.servers.samba import PROOF_NAME
+from support.disk_mix import (
     FILES,
     clients_directory,
     contents,
@@ -17,10 +20,7 @@ from disk_mix import (
     served,
     whole,
 )
-from file_server import needs_root, samba, smbclient
-from serverdyno import _native
-from serverdyno.probes.durability import FsyncCounter
-from serverdyno.servers.samba import PROOF_NAME
+from support.file_server import needs_root, samba, smbclient
 
 WORKSPACE_BYTES = 20 << 20
 DELAY_MS = 30.0

@@ -12,7 +12,14 @@ import pytest
 from benches.mixes import files_mix
 from pydantic import ValidationError
 
-from disk_mix import (
+from serverdyno import _native
+from serverdyno.errors import UserError
+from serverdyno.plan.model import Suite
+from serverdyno.protocols.files import FILES, FilesSettings
+from serverdyno.protocols.load_file import noted, read
+from serverdyno.protocols.smb import SmbSettings
+from serverdyno.servers.samba import Samba
+from support.disk_mix import (
     CLIENTS_DIRECTORY,
     PATIENCE_S,
     begun,
@@ -23,14 +30,7 @@ from disk_mix import (
     target,
     whole,
 )
-from file_server import samba
-from serverdyno import _native
-from serverdyno.errors import UserError
-from serverdyno.plan.model import Suite
-from serverdyno.protocols.files import FILES, FilesSettings
-from serverdyno.protocols.load_file import noted, read
-from serverdyno.protocols.smb import SmbSettings
-from serverdyno.servers.samba import Samba
+from support.file_server import samba
 
 OPERATIONS = 500
 """Among so many of the disk mix are reads."""

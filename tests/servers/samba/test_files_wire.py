@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from disk_mix import mixed, passed, served, whole
-from file_server import samba
+from support.disk_mix import mixed, passed, served, whole
+from support.file_server import samba
 
 # Once a pass (Windows XP, batch oplocks). A call that finds nothing is in a line of its own.
 WIRE_2004 = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from domain import (
+from support.domain import (
     AWAY,
     HOST,
     MEMBER,
@@ -22,8 +22,8 @@ from domain import (
     USER,
     Domain,
 )
-from dyno_process import wait_for_line
-from file_server import PATIENCE_S, needs_root
+from support.dyno_process import wait_for_line
+from support.file_server import PATIENCE_S, needs_root
 
 pytestmark = needs_root
 

@@ -16,8 +16,16 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import wait_until_missed
-from file_server import (
+from serverdyno.errors import ServerError, UserError
+from serverdyno.protocols.smb import DIALECTS
+from serverdyno.servers import write_back
+from serverdyno.servers.proof import listeners, offer
+from serverdyno.servers.registry import create
+from serverdyno.servers.samba import PROTOCOLS, Samba
+from serverdyno.servers.samba_defaults import departures
+from serverdyno.servers.samba_settings import SambaSettings
+from support.dyno_process import wait_until_missed
+from support.file_server import (
     NOBODY,
     alive,
     client,
@@ -31,14 +39,7 @@ from file_server import (
     stopped_at_end,
     wait_until_machine_is,
 )
-from serverdyno.errors import ServerError, UserError
-from serverdyno.protocols.smb import DIALECTS
-from serverdyno.servers import write_back
-from serverdyno.servers.proof import listeners, offer
-from serverdyno.servers.registry import create
-from serverdyno.servers.samba import PROTOCOLS, Samba
-from serverdyno.servers.samba_defaults import departures
-from serverdyno.servers.samba_settings import SambaSettings
+from support.places import TESTS
 
 EVERYTHING: dict[str, Any] = {
     "file_system": "ext4",
@@ -498,7 +499,7 @@ def test_limits_that_tool_and_keeper_were_killed_with_are_put_back_by_the_next_s
 def test_an_ordinary_user_can_run_it_too() -> None:
     check_as_nobody(
         """
-from file_server import samba, smbclient
+from support.file_server import samba, smbclient
 with samba() as server:
     smbclient(server, "put /etc/hostname x")
     assert (server.data_directories()[0] / "x").read_bytes() == open("/etc/hostname", "rb").read()
@@ -517,7 +518,7 @@ with samba() as server:
 def test_what_needs_root_is_refused_to_others_with_advice(settings: dict[str, Any]) -> None:
     check_as_nobody(
         f"""
-from file_server import stopped_at_end
+from support.file_server import stopped_at_end
 from serverdyno.errors import ServerError
 with stopped_at_end({settings!r}) as server:
     try:
@@ -546,7 +547,7 @@ def check_as_nobody(program: str) -> None:
     skip_unless_installed("smbd", "smbclient")
     become = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"] if os.geteuid() == 0 else []
     others = [place for place in sys.path if place and not place.startswith(sys.base_prefix)]
-    modules = [str(Path(__file__).parent), *others]
+    modules = [str(TESTS), *others]
     python = next((each for each in (sys.executable, "/usr/bin/python3") if for_everybody(each)), None)
     if python is None:
         pytest.skip(f"no Python {sys.version_info.major}.{sys.version_info.minor} that {NOBODY} may run")

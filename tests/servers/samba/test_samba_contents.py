@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from disk_mix import FILES, begun, clients_directory, contents, ended, target, whole
-from file_server import samba, smbclient
 from serverdyno import _native
 from serverdyno.servers.samba import Samba
+from support.disk_mix import FILES, begun, clients_directory, contents, ended, target, whole
+from support.file_server import samba, smbclient
 
 SEED = 2004
 CLIENTS = 6

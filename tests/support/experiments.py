@@ -1,0 +1,85 @@
+"""Experiments that a test creates and carries out in its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.protocols.files import FilesSettings
+from serverdyno.runner.create import create_experiment
+from serverdyno.runner.experiment import carry_out
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.records import MixRecord
+
+
+class Listener:
+    """Remembers what the runner told of its progress."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.left_s: list[float] = []
+        self.failures: list[str] = []
+        self.notices: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.stages.append(text)
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        self.left_s.append(left_s)
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        pass
+
+    def mix_finished(self, record: MixRecord) -> None:
+        pass
+
+    def notice(self, text: str, hint: str | None = None) -> None:
+        self.notices.append(f"{text} | {hint}")
+
+    def run_failed(self, run: RunKey, error: DynoError) -> None:
+        self.failures.append(f"{run.folder}: {error}")
+
+
+def carried_out(folder: Path, listener: Listener | None = None) -> bool:
+    """Goes on with an experiment in this process."""
+    with Experiment.open(folder, writable=True) as opened:
+        return carry_out(opened, listener or Listener())
+
+
+class Breaker(Listener):
+    """Breaks something in the second mix of the first run."""
+
+    def __init__(self, breaks: Callable[[], None]) -> None:
+        super().__init__()
+        self.breaks, self.now, self.broken = breaks, False, False
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        self.now = (run.number, mix.index) == (1, 2)
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if self.now and not self.broken and snapshot["operations"]:
+            self.broken = True
+            self.breaks()
+
+
+LEAST_WORKSPACE_BYTES = 15 << 20
+
+
+def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: str = "diskmix") -> Path:
+    """An experiment that was not begun, with mixes shorter than a plan may have."""
+    suite = Suite(
+        name="tiny",
+        title="Tiny",
+        source="a test",
+        workload=workload,
+        clients=clients,
+        length_s=0.5,
+        sections={"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)},
+    )
+    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    return folder
