@@ -135,7 +135,9 @@ def measured(case: Case, server: ServerDriver, places: Cpus, seconds: float, add
     server_share = ((server.cpu_s() or 0.0) - cpu_before_s) / (time.monotonic() - begun_s)
     result = load.result()
     generator, operations = result["generator"], result["operations"]
-    waiting = waiting_share(generator["ready_work_s"], result["outstanding_s"])
+    delay_s = generator["run_delay_s"]
+    run_delay = None if delay_s is None else delay_s / (generator["threads"] * result["window_s"])
+    waiting = waiting_share(generator["ready_work_s"], result["outstanding_s"], run_delay)
     if not operations or waiting is None or result["errors"]:
         raise DynoError(f"{case.name}: {operations:,} answers, and {len(result['errors'])} kinds of error")
     cpu_s = generator["cpu_user_s"] + generator["cpu_system_s"]

@@ -179,6 +179,7 @@ class GeneratorResult(TypedDict):
     )  # connections x seconds in the window in which their next step was the generator's
     # In which engine threads were ready and had no CPU; None: the kernel does not tell.
     run_delay_s: float | None
+    stalled_s: float
     connections: int  # opened from start to end; of files from the first log-on to the last leaving
     reconnects: int  # an idle kept-alive connection was closed, the request sent again; of files: sessions after a loss
     source_addresses: int  # local addresses used

@@ -17,7 +17,7 @@ from serverdyno.report.figures.results import MixFigures
 from serverdyno.report.model import Report
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
-from support.dyno_process import INSTALLED, Home, experiment
+from support.dyno_process import INSTALLED, PATIENCE_S, Home, experiment, wait_until
 from support.experiments import Listener
 
 WORKERS, CLIENTS = 8, 64
@@ -84,3 +84,23 @@ def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: P
     assert Mark.STALLED in mix.marks
     [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
     assert f"{seconds[0]} to {seconds[-1]}" in finding.claim
+
+
+def test_a_level_in_which_the_tool_itself_was_stopped_is_void_and_a_resume_measures_it_again(
+    home: Home, tmp_path: Path
+) -> None:
+    folder = experiment(tmp_path / "stopped", [ServerPlan(server="reference")], clients=[1, 2], length_s=3.0)
+    with home.started("resume", folder) as tool:
+        wait_until(lambda: any(folder.glob("runs/*/mix-01.parquet")), "the first level is kept")
+        tool.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)  # the stall itself
+        tool.send_signal(signal.SIGCONT)
+        _, err = tool.communicate(timeout=PATIENCE_S)
+    assert "stood still for 1." in err and "dyno resume" in err
+    with Experiment.open(folder) as opened:
+        assert opened.finished() == {(1, 1)}
+        [reason] = [words for words in report.build(opened).warnings if "stood still" in words]
+        assert reason.startswith("Left out: run 1, reference, mix 2_clients")
+    assert home.dyno("resume", folder).returncode == 0
+    with Experiment.open(folder) as opened:
+        assert opened.finished() == {(1, 1), (1, 2)}

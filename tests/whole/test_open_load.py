@@ -264,10 +264,11 @@ def test_a_server_keeps_up_where_what_came_ended_up_to_what_was_under_way() -> N
 
 
 def test_the_generators_part_is_the_larger_of_its_share_of_the_mean_and_of_the_tail() -> None:
-    assert rules.own_share(0.1, 10.0, 0.5, 10.0) == pytest.approx(0.05)
-    assert rules.own_share(2.0, 10.0, 0.5, 10.0) == pytest.approx(0.2)
-    assert rules.own_share(0.1, 10.0, 50.0, 10.0) == 1.0
-    assert rules.own_share(None, 10.0, 0.5, 10.0) is None
+    assert rules.own_share(0.1, 0.0, 10.0, 0.5, 10.0) == pytest.approx(0.05)
+    assert rules.own_share(2.0, 0.0, 10.0, 0.5, 10.0) == pytest.approx(0.2)
+    assert rules.own_share(2.0, 0.1, 10.0, 0.5, 10.0) == pytest.approx(0.3)
+    assert rules.own_share(0.1, 0.0, 10.0, 50.0, 10.0) == 1.0
+    assert rules.own_share(None, 0.0, 10.0, 0.5, 10.0) is None
 
 
 def suite(**changed: Any) -> tuple[Suite | None, list[str]]:

@@ -118,6 +118,7 @@ fn generator() -> impl Strategy<Value = GeneratorTally> {
             loop_lag,
             ready_work_ns: Some(cpu_user_ns / 2),
             run_delay_ns,
+            stalled_ns: busiest_cpu_ns / 2,
             connections,
             reconnects: connections / 2,
             source_addresses: 1,

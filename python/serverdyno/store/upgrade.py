@@ -44,7 +44,9 @@ _SINCE_FORMAT_7 = (
     "blocks_wrong",
     "unflushed_lost",
 )
-_SCHEMA_OF_FORMAT_6 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_7])
+_SINCE_FORMAT_8 = ("stalled_s",)
+_SCHEMA_OF_FORMAT_7 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_8])
+_SCHEMA_OF_FORMAT_6 = pa.schema([field for field in _SCHEMA_OF_FORMAT_7 if field.name not in _SINCE_FORMAT_7])
 _SCHEMA_OF_FORMAT_5 = pa.schema([field for field in _SCHEMA_OF_FORMAT_6 if field.name not in _SINCE_FORMAT_6])
 _SCHEMA_OF_FORMAT_4 = pa.schema([field for field in _SCHEMA_OF_FORMAT_5 if field.name not in _SINCE_FORMAT_5])
 _SCHEMA_OF_FORMAT_2 = pa.schema([field for field in _SCHEMA_OF_FORMAT_4 if field.name not in _SINCE_FORMAT_4])
@@ -117,6 +119,23 @@ def mix_of_format_6(mix: pa.Table) -> pa.Table:
     """Format 7 knows of outages, and of what outlived them, which there were none of."""
     added = dict.fromkeys(_SINCE_FORMAT_7) | {"outages": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_7)
+
+
+def head_of_format_7(head: dict[str, Any]) -> dict[str, Any]:
+    """Drop the operations' time of measured peaks: format 8 needs the run delay, which was not kept."""
+    if (rates := head.get("peaks")) is not None:
+        peaks = [
+            {name: value for name, value in peak.items() if name != "outstanding_s"}
+            for peak in rates["peaks"]
+        ]
+        head = {**head, "peaks": {**rates, "peaks": peaks}}
+    return head
+
+
+def mix_of_format_7(mix: pa.Table) -> pa.Table:
+    """Add how long the generator stood still, which was not measured."""
+    rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_8)} for row in mix.to_pylist()]
     return pa.Table.from_pylist(rows, schema=table.SCHEMA)
 
 
