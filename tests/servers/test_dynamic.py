@@ -388,12 +388,6 @@ def test_the_part_over_tls_has_the_version_cipher_resumption_and_key_that_were_a
     assert full == 4 and resumed > 0
 
 
-def test_calibration_of_a_suite_of_e_commerce_has_a_reference_server_with_both_ports() -> None:
-    suite = suites.load("quick-ecommerce")
-    made = HTTP.reference_settings(suite.settings(HTTP), suite.settings(DOCUMENTS))
-    assert made == BOTH
-
-
 def test_the_suites_of_2003_have_their_published_shares_and_loads() -> None:
     for name in suites.names():
         if "4.1-dynamic" in name or "4.1-ecommerce" in name:

@@ -87,7 +87,7 @@ def http(
     ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve the WebBench tree from memory. For tests and calibration only."""
+    """Serve the WebBench tree from memory. For tests only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.web import CONSENT_PATH  # noqa: PLC0415
@@ -233,7 +233,7 @@ def smb(
     fault: Annotated[str | None, typer.Option(help="Make this fault; see --list-faults.")] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files from memory over SMB 2 and 3. For tests and calibration only."""
+    """Serve files from memory over SMB 2 and 3. For tests only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -305,7 +305,7 @@ def nfs(
     delegations: Delegations = True,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files in memory, or a directory, over NFSv3 and NFSv4.1: for tests and calibration only."""
+    """Serve files in memory, or a directory, over NFSv3 and NFSv4.1. For tests only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 

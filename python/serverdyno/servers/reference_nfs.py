@@ -1,4 +1,4 @@
-"""The reference NFS server as a server under test: the default without a Ganesha, and the calibration target.
+"""The reference NFS server as a server under test: the default without a Ganesha.
 
 Its files are in memory. Not for files on a disk: `reference_nfs_directory.py`.
 """
