@@ -52,7 +52,6 @@ VERBS = [
     ["scenario"],
     ["node"],
     ["tree"],
-    ["suite", "extend"],
     ["workload", "show"],
     ["reference", "http"],
 ]

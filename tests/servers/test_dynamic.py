@@ -17,11 +17,11 @@ import pytest
 
 from serverdyno import _native, suites
 from serverdyno.errors import ServerError, UserError
-from serverdyno.plan.extend import as_toml
 from serverdyno.plan.model import Suite
 from serverdyno.plan.validate import check_plan
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.report.words.reproduce import as_toml
 from serverdyno.servers import dynamic
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.documents import document_root
