@@ -25,7 +25,7 @@ def test_a_plan_runs_with_other_clients_and_its_report_says_so(home: Home, tmp_p
     assert (opened.head.suite.name, opened.head.plan.suite) == ("quick-static-other-clients",) * 2
     page = (folder / "report" / "report.html").read_text()
     assert "with the clients of --clients (quick-static-other-clients)" in page
-    assert "clients: choice: --clients, in place of 1, 8, 24, 80, 120 (" in page
+    assert "clients: choice: --clients, in place of 1, 8, 24, 48, 80, 120 (choice: ours)" in page
 
 
 def test_other_clients_replace_the_clients_alone_and_the_suite_says_what_was_published() -> None:
