@@ -103,7 +103,7 @@ format: setup ## Format everything.
 	$(BIN)/ruff check --fix --quiet
 	$(BIN)/ruff format
 
-bench: setup servers-for-tests ## Measure Serverdyno itself against its peers; about 40 minutes; results under benches/runs/.
+bench: setup servers-for-tests ## Measure Serverdyno itself against its peers; results under benches/runs/.
 	# In a network namespace of its own where root may make one, with plain congestion control for all:
 	# BBR, where it is the system's default, paces with timers that cost every tool and every server CPU time.
 	$(BIN)/python -c 'from benches.peers import install_missing; install_missing()'

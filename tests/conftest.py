@@ -26,7 +26,6 @@ GROUPS = {
         "test_abandoned",
         "test_benches_files",
         "test_bonnie",
-        "test_calibrate",
         "test_durability",
         "test_files_experiment",
         "test_generator_processes",

@@ -13,7 +13,6 @@ from serverdyno import __version__
 from serverdyno.cli import (
     audit,
     bonnie,
-    calibrate,
     catalogue,
     compare,
     extras,
@@ -63,7 +62,6 @@ for verb in (
     suites,
     plan,
     servers,
-    calibrate,
     selftest,
     powercut,
     bonnie,

@@ -28,7 +28,15 @@ def run(
     ] = None,
     suite: Annotated[
         Path | None,
-        typer.Option(help="Use this suite file instead of the plan's suite; see `dyno suite extend`."),
+        typer.Option(help="Use this suite file instead of the plan's suite."),
+    ] = None,
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            "--clients",
+            "-c",
+            help="Use these numbers of clients instead of the suite's: 1,2,4. Reports show it.",
+        ),
     ] = None,
     fleet: options.Fleet = None,
     testbed: Annotated[
@@ -65,12 +73,20 @@ def run(
     from serverdyno.tasks.load import is_of_tasks  # noqa: PLC0415
 
     if is_of_tasks(plan):
-        tasks.refuse(suite=suite, fleet=fleet, testbed=testbed, against=against, until=until, live=live)
+        tasks.refuse(
+            suite=suite,
+            clients=clients,
+            fleet=fleet,
+            testbed=testbed,
+            against=against,
+            until=until,
+            live=live,
+        )
         tasks.run(plan, scale, into)
         return
-    loaded = load_plan(plan, settings_types(), scale, suite)
+    loaded = load_plan(plan, settings_types(), scale, suite, clients)
     if against is not None:
-        loaded = merged(loaded, load_plan(against, settings_types(), scale, suite), settings_types())
+        loaded = merged(loaded, load_plan(against, settings_types(), scale, suite, clients), settings_types())
     if fleet is not None:
         loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet))
     if testbed is not None:

@@ -29,7 +29,6 @@ from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
 from serverdyno.servers.reference import Reference
 from serverdyno.servers.reference_nfs import ReferenceNfs
-from serverdyno.servers.reference_nfs_directory import ReferenceNfsDirectory
 from serverdyno.servers.reference_smb import ReferenceSmb
 from serverdyno.servers.samba import Samba
 from serverdyno.servers.team import Team
@@ -40,7 +39,7 @@ DRIVERS: dict[str, type[ServerDriver]] = {
     driver.name: driver
     for driver in (
         *(Apache, Nginx, Lighttpd, Caddy, H2o, Haproxy, Varnish, Team, Reference),
-        *(Samba, ReferenceSmb, Ganesha, ReferenceNfs, ReferenceNfsDirectory, External, ExternalSmb),
+        *(Samba, ReferenceSmb, Ganesha, ReferenceNfs, External, ExternalSmb),
     )
 }
 

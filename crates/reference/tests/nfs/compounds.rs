@@ -1,6 +1,6 @@
 //! NFSv4.1 by hand: sessions and their slots, opens, locks, refusals, and whatever else a client may say.
 
-use crate::raw::{for_each_backend, Raw, EXPORT, OK};
+use crate::raw::{server, Raw, EXPORT, OK};
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{Body, Credential, Message, Program, Reader, Writer};
 use dyno_reference::nfs::{After, Dialogue, Options};
@@ -157,94 +157,94 @@ impl<'a> Client<'a> {
 
 #[test]
 fn a_request_that_comes_twice_in_its_slot_is_carried_out_once() {
-    for_each_backend(|mut raw, _backend| {
-        let mut client = Client::new(&mut raw, b"one");
-        client.open(b"file", b"me", 3, 0).expect("made");
-        let first = client.ask(&[remove(b"file")]);
-        assert_eq!(first.0, OK);
-        assert_eq!(client.ask_again(&[remove(b"file")]), first);
-        assert_eq!(
-            client.ask_again(&[remove(b"other")]).0,
-            10_076,
-            "not the same request"
-        );
-        assert_eq!(client.ask(&[remove(b"file")]).0, Status::NoEnt as u32);
-        client.number += 5;
-        assert_eq!(
-            client.ask(&[remove(b"file")]).0,
-            Status4::SequenceMisordered as u32
-        );
-    });
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let mut client = Client::new(&mut raw, b"one");
+    client.open(b"file", b"me", 3, 0).expect("made");
+    let first = client.ask(&[remove(b"file")]);
+    assert_eq!(first.0, OK);
+    assert_eq!(client.ask_again(&[remove(b"file")]), first);
+    assert_eq!(
+        client.ask_again(&[remove(b"other")]).0,
+        10_076,
+        "not the same request"
+    );
+    assert_eq!(client.ask(&[remove(b"file")]).0, Status::NoEnt as u32);
+    client.number += 5;
+    assert_eq!(
+        client.ask(&[remove(b"file")]).0,
+        Status4::SequenceMisordered as u32
+    );
 }
 
 #[test]
 fn opens_and_locks_of_one_client_bind_another() {
-    for_each_backend(|mut raw, _backend| {
-        let stateid = {
-            let mut client = Client::new(&mut raw, b"one");
-            let stateid = client.open(b"file", b"me", 3, 2).expect("made");
-            let locked = client.ask(&[
-                open(b"file", b"me", 3, 0),
-                lock(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], b"me", (5, 10)),
-            ]);
-            assert_eq!(locked.0, OK, "by the state that the compound has made");
-            stateid
-        };
-        let mut other = Client::new(&mut raw, b"two");
-        let denied = Err(Status4::ShareDenied as u32);
-        assert_eq!(other.open(b"file", b"you", 2, 0), denied);
-        assert_eq!(other.open(b"file", b"you", 1, 0).map(|_| ()), Ok(()));
-        let theirs = other.open(b"another", b"you", 3, 0).expect("made");
-        let mut lock_bytes = |range| other.ask(&[open(b"file", b"you", 1, 0), lock(&theirs, b"you", range)]);
-        let (status, results) = lock_bytes((0, 6));
-        assert_eq!(status, Status4::Denied as u32);
-        let mut reader = Reader::new(&results[results.len() - 36..]);
-        let met = (reader.u64(), reader.u64(), reader.u32());
-        assert_eq!(met, (Ok(5), Ok(10), Ok(2)), "what is in the way");
-        let (status, _) = lock_bytes((0, 5));
-        assert_eq!(status, Status4::BadStateid as u32, "of another file");
-        let close = bytes(|writer| {
-            writer.u32(CLOSE).u32(0).bytes(&stateid);
-        });
-        let lookup = bytes(|writer| {
-            writer.u32(LOOKUP).opaque(b"file");
-        });
-        let (status, _) = other.ask(&[lookup, close]);
-        assert_eq!(status, Status4::BadStateid as u32, "of another client");
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let stateid = {
+        let mut client = Client::new(&mut raw, b"one");
+        let stateid = client.open(b"file", b"me", 3, 2).expect("made");
+        let locked = client.ask(&[
+            open(b"file", b"me", 3, 0),
+            lock(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], b"me", (5, 10)),
+        ]);
+        assert_eq!(locked.0, OK, "by the state that the compound has made");
+        stateid
+    };
+    let mut other = Client::new(&mut raw, b"two");
+    let denied = Err(Status4::ShareDenied as u32);
+    assert_eq!(other.open(b"file", b"you", 2, 0), denied);
+    assert_eq!(other.open(b"file", b"you", 1, 0).map(|_| ()), Ok(()));
+    let theirs = other.open(b"another", b"you", 3, 0).expect("made");
+    let mut lock_bytes = |range| other.ask(&[open(b"file", b"you", 1, 0), lock(&theirs, b"you", range)]);
+    let (status, results) = lock_bytes((0, 6));
+    assert_eq!(status, Status4::Denied as u32);
+    let mut reader = Reader::new(&results[results.len() - 36..]);
+    let met = (reader.u64(), reader.u64(), reader.u32());
+    assert_eq!(met, (Ok(5), Ok(10), Ok(2)), "what is in the way");
+    let (status, _) = lock_bytes((0, 5));
+    assert_eq!(status, Status4::BadStateid as u32, "of another file");
+    let close = bytes(|writer| {
+        writer.u32(CLOSE).u32(0).bytes(&stateid);
     });
+    let lookup = bytes(|writer| {
+        writer.u32(LOOKUP).opaque(b"file");
+    });
+    let (status, _) = other.ask(&[lookup, close]);
+    assert_eq!(status, Status4::BadStateid as u32, "of another client");
 }
 
 #[test]
 fn what_does_not_belong_in_a_compound_is_refused_by_name() {
-    for_each_backend(|mut raw, _backend| {
-        let root = to_export()[0].clone();
-        let illegal = bytes(|writer| {
-            writer.u32(4_000_000);
-        });
-        let raw = &mut raw;
-        assert_eq!(
-            ask(raw, &compound(0, std::slice::from_ref(&root))).0,
-            Status4::MinorVersionMismatch as u32
-        );
-        assert_eq!(
-            ask(raw, &compound(1, std::slice::from_ref(&root))).0,
-            Status4::OperationNotInSession as u32
-        );
-        assert_eq!(
-            ask(raw, &compound(1, &[exchange_id(b"x"), root])).0,
-            10_081,
-            "not alone"
-        );
-        assert_eq!(
-            ask(raw, &compound(1, std::slice::from_ref(&illegal))).0,
-            Status4::OperationIllegal as u32
-        );
-        assert_eq!(ask(raw, &compound(1, &[])), (OK, vec![0; 4]));
-        let mut client = Client::new(raw, b"one");
-        assert_eq!(client.ask(&[illegal]).0, Status4::OperationIllegal as u32);
-        let many = vec![to_export()[0].clone(); 40];
-        assert_eq!(client.ask(&many).0, Status4::TooManyOperations as u32);
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let root = to_export()[0].clone();
+    let illegal = bytes(|writer| {
+        writer.u32(4_000_000);
     });
+    let raw = &mut raw;
+    assert_eq!(
+        ask(raw, &compound(0, std::slice::from_ref(&root))).0,
+        Status4::MinorVersionMismatch as u32
+    );
+    assert_eq!(
+        ask(raw, &compound(1, std::slice::from_ref(&root))).0,
+        Status4::OperationNotInSession as u32
+    );
+    assert_eq!(
+        ask(raw, &compound(1, &[exchange_id(b"x"), root])).0,
+        10_081,
+        "not alone"
+    );
+    assert_eq!(
+        ask(raw, &compound(1, std::slice::from_ref(&illegal))).0,
+        Status4::OperationIllegal as u32
+    );
+    assert_eq!(ask(raw, &compound(1, &[])), (OK, vec![0; 4]));
+    let mut client = Client::new(raw, b"one");
+    assert_eq!(client.ask(&[illegal]).0, Status4::OperationIllegal as u32);
+    let many = vec![to_export()[0].clone(); 40];
+    assert_eq!(client.ask(&many).0, Status4::TooManyOperations as u32);
 }
 
 /// The record of a call.

@@ -1,6 +1,6 @@
 //! Contents and attributes.
 
-use crate::raw::{for_each_backend, Backend, Raw, OK};
+use crate::raw::{server, Raw, OK};
 use dyno_files::Stability;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
@@ -29,94 +29,84 @@ fn read(raw: &mut Raw, file: FileHandle, offset: u64, bytes: u32) -> (Vec<u8>, b
 
 #[test]
 fn what_is_written_is_read_and_the_end_is_told() {
-    for_each_backend(|mut raw, _backend| {
-        let root = raw.root();
-        let file = raw.create(root, "file");
-        let written = write(&mut raw, file, 3, b"abcde", Stability::Unstable);
-        assert_eq!((written.bytes, written.stability), (5, Stability::Unstable));
-        let (before, after) = (
-            written.wcc.before.expect("told"),
-            written.wcc.after.expect("told"),
-        );
-        assert!(before != after.before());
-        assert_eq!(after.bytes, 8);
-        assert_eq!(read(&mut raw, file, 0, 100), (b"\0\0\0abcde".to_vec(), true));
-        assert_eq!(read(&mut raw, file, 3, 2), (b"ab".to_vec(), false));
-        assert_eq!(read(&mut raw, file, 6, 2), (b"de".to_vec(), true));
-        assert_eq!(read(&mut raw, file, 8, 1), (vec![], true));
-        assert_eq!(read(&mut raw, file, u64::MAX, 1), (vec![], true));
-        let (offset, bytes) = (0, 0);
-        let committed = raw.ask(&Request::Commit { file, offset, bytes });
-        let committed = parse_commit(committed.results()).expect("well formed");
-        assert_eq!(committed.verifier, written.verifier);
-        let stable = write(&mut raw, file, 0, b"x", Stability::File);
-        assert_eq!(
-            (stable.stability, stable.verifier),
-            (Stability::File, written.verifier)
-        );
-        let far = raw.ask(&Request::Write {
-            file,
-            offset: u64::MAX,
-            data: Payload::Whole(b"x"),
-            stability: Stability::File,
-        });
-        assert_eq!(far.status, Status::FBig as u32);
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let root = raw.root();
+    let file = raw.create(root, "file");
+    let written = write(&mut raw, file, 3, b"abcde", Stability::Unstable);
+    assert_eq!((written.bytes, written.stability), (5, Stability::Unstable));
+    let (before, after) = (
+        written.wcc.before.expect("told"),
+        written.wcc.after.expect("told"),
+    );
+    assert!(before != after.before());
+    assert_eq!(after.bytes, 8);
+    assert_eq!(read(&mut raw, file, 0, 100), (b"\0\0\0abcde".to_vec(), true));
+    assert_eq!(read(&mut raw, file, 3, 2), (b"ab".to_vec(), false));
+    assert_eq!(read(&mut raw, file, 6, 2), (b"de".to_vec(), true));
+    assert_eq!(read(&mut raw, file, 8, 1), (vec![], true));
+    assert_eq!(read(&mut raw, file, u64::MAX, 1), (vec![], true));
+    let (offset, bytes) = (0, 0);
+    let committed = raw.ask(&Request::Commit { file, offset, bytes });
+    let committed = parse_commit(committed.results()).expect("well formed");
+    assert_eq!(committed.verifier, written.verifier);
+    let stable = write(&mut raw, file, 0, b"x", Stability::File);
+    assert_eq!(
+        (stable.stability, stable.verifier),
+        (Stability::File, written.verifier)
+    );
+    let far = raw.ask(&Request::Write {
+        file,
+        offset: u64::MAX,
+        data: Payload::Whole(b"x"),
+        stability: Stability::File,
     });
+    assert_eq!(far.status, Status::FBig as u32);
 }
 
 #[test]
 fn attributes_are_kept_and_each_change_is_another_time() {
-    for_each_backend(|mut raw, backend| {
-        let root = raw.root();
-        let file = raw.create(root, "file");
-        let made = raw.attributes(file);
-        let told = (made.kind, made.mode, made.links, made.uid, made.gid, made.bytes);
-        // Only root may give files away.
-        let may_give = backend == Backend::Memory || rustix::process::geteuid().is_root();
-        let (uid, gid) = if may_give {
-            (1000, 100)
-        } else {
-            (made.uid, made.gid)
-        };
-        assert_eq!(told, (REGULAR, 0o600, 1, uid, gid, 0));
-        let set = SetAttributes {
-            mode: Some(0o4711),
-            uid: may_give.then_some(7),
-            bytes: Some(10),
-            accessed: SetTime::Client((1, 2)),
-            modified: SetTime::Client((3, 4)),
-            ..SetAttributes::default()
-        };
-        let guard = Some(made.changed);
-        let reply = raw.ask(&Request::SetAttributes { file, set, guard });
-        let after = parse_wcc(reply.results())
-            .expect("well formed")
-            .after
-            .expect("told");
-        let told = (
-            after.mode,
-            after.uid,
-            after.gid,
-            after.bytes,
-            after.accessed,
-            after.modified,
-        );
-        let uid = if may_give { 7 } else { uid };
-        // Whoever can reach the port must not get root by it.
-        let mode = if backend == Backend::Memory { 0o4711 } else { 0o711 };
-        assert_eq!(told, (mode, uid, gid, 10, (1, 2), (3, 4)));
-        assert!(after.changed > made.changed);
-        let late = raw.ask(&Request::SetAttributes { file, set, guard });
-        assert_eq!(late.status, Status::NotSync as u32);
-        let mut last = after.changed;
-        for _ in 0..50 {
-            write(&mut raw, file, 0, b"x", Stability::Unstable);
-            let now = raw.attributes(file).changed;
-            assert!(now > last);
-            last = now;
-        }
-        assert_eq!(raw.attributes(root).kind, DIRECTORY);
-    });
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let root = raw.root();
+    let file = raw.create(root, "file");
+    let made = raw.attributes(file);
+    let told = (made.kind, made.mode, made.links, made.uid, made.gid, made.bytes);
+    assert_eq!(told, (REGULAR, 0o600, 1, 1000, 100, 0));
+    let set = SetAttributes {
+        mode: Some(0o4711),
+        uid: Some(7),
+        bytes: Some(10),
+        accessed: SetTime::Client((1, 2)),
+        modified: SetTime::Client((3, 4)),
+        ..SetAttributes::default()
+    };
+    let guard = Some(made.changed);
+    let reply = raw.ask(&Request::SetAttributes { file, set, guard });
+    let after = parse_wcc(reply.results())
+        .expect("well formed")
+        .after
+        .expect("told");
+    let told = (
+        after.mode,
+        after.uid,
+        after.gid,
+        after.bytes,
+        after.accessed,
+        after.modified,
+    );
+    assert_eq!(told, (0o4711, 7, 100, 10, (1, 2), (3, 4)));
+    assert!(after.changed > made.changed);
+    let late = raw.ask(&Request::SetAttributes { file, set, guard });
+    assert_eq!(late.status, Status::NotSync as u32);
+    let mut last = after.changed;
+    for _ in 0..50 {
+        write(&mut raw, file, 0, b"x", Stability::Unstable);
+        let now = raw.attributes(file).changed;
+        assert!(now > last);
+        last = now;
+    }
+    assert_eq!(raw.attributes(root).kind, DIRECTORY);
 }
 
 #[test]

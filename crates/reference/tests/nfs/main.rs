@@ -5,7 +5,6 @@ mod compounds;
 mod datagrams;
 mod delegated;
 mod delegations;
-mod directory;
 mod faults;
 mod files;
 mod hostile;

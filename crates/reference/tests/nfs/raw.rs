@@ -7,7 +7,6 @@ use dyno_nfs::wire::{
 use dyno_reference::nfs::{Options, Server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,30 +28,6 @@ pub fn url(port: u16, version: &str) -> String {
         _ => format!("vers={version}"),
     };
     format!("nfs://127.0.0.1:{port}{EXPORT}?{query}")
-}
-
-/// What holds the files of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
-    Memory,
-    Directory,
-}
-
-/// Runs a test with a server of each kind; the directory is on a disk where this one is.
-pub fn for_each_backend(test: impl Fn(Raw, Backend)) {
-    let memory = server();
-    test(Raw::connect(memory.address()), Backend::Memory);
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let server = Server::start(&in_directory(place.path())).expect("it starts");
-    test(Raw::connect(server.address()), Backend::Directory);
-}
-
-/// A server over a directory.
-pub fn in_directory(place: &Path) -> Options {
-    Options {
-        directories: vec![place.to_owned()],
-        ..Options::on_loopback(EXPORT)
-    }
 }
 
 pub fn server() -> Server {

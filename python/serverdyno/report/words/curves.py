@@ -16,7 +16,7 @@ from serverdyno.report.model import Finding
 
 MOST_FALLS = 4
 """Findings on dips; the table has them all."""
-EXTEND = "`dyno suite extend` with this experiment's folder writes the next suite."
+MORE_CLIENTS = "`dyno run PLAN --clients ...` with more clients goes on; `dyno load` has `--clients`, too."
 
 
 def falls(results: Results, tables: dict[str, str]) -> list[Finding]:
@@ -111,8 +111,8 @@ def unsaturated(results: Results, tables: dict[str, str]) -> list[Finding]:
     return [
         _unsaturated(group, advice, tables)
         for group, advice in (
-            (free, EXTEND),
-            (held, "There the generator or the plan's bound held it, so a larger suite would show no more."),
+            (free, MORE_CLIENTS),
+            (held, "There the generator or the plan's bound held it, so more clients would show no more."),
         )
         if group
     ]

@@ -1,17 +1,20 @@
-//! The files of an export in memory. Knows nothing of messages, but answers with the statuses of NFS.
+//! The files of an export, in memory. Knows nothing of messages, but answers with the statuses of NFS.
+//!
+//! Files are named by slots, small numbers that are used again; the serial number of a slot's file is not. Slots that are
+//! given must be those of files that are there (`serial`).
 
 mod contents;
 mod directory;
 mod names;
 mod node;
 
-use super::files::{Caller, Files, Found, Listed, Made, Refused, Room, Unsynced, PARENT_COOKIE};
+use super::parts::{Caller, Listed, Made, Refused, Room, MOST_LINKS, MOST_NAME_BYTES, PARENT_COOKIE};
 use crate::nfs::options::Flush;
 use crate::pages::{Full, Space, MAX_FILE_BYTES};
 use contents::Contents;
 use directory::Directory;
 use dyno_nfs::status::Status;
-use dyno_nfs::wire::{Attributes3, How, SetAttributes, SetTime, Time};
+use dyno_nfs::wire::{Attributes3, SetAttributes, SetTime, Time};
 use node::{Body, Node};
 use slab::Slab;
 use std::sync::Arc;
@@ -29,7 +32,7 @@ impl From<Full> for Refused {
 
 /// The files of an export.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct Files {
     nodes: Slab<Node>,
     root: usize,
     last_serial: u64,
@@ -38,7 +41,7 @@ pub(crate) struct Memory {
     last_time: Time,
 }
 
-impl Memory {
+impl Files {
     /// None but the root.
     pub(crate) fn new(space: Arc<Space>, flush: Flush) -> Self {
         let mut files = Self {
@@ -91,7 +94,7 @@ impl Memory {
     }
 
     /// What SETATTR does, and what follows a creation.
-    fn set_attributes(&mut self, slot: usize, set: &SetAttributes) -> Result<(), Refused> {
+    pub(crate) fn set(&mut self, slot: usize, set: &SetAttributes) -> Result<(), Refused> {
         if let Some(end) = set.bytes {
             let (contents, space) = self.contents(slot)?;
             if end > MAX_FILE_BYTES {
@@ -120,39 +123,42 @@ impl Memory {
         node.changed = now;
         Ok(())
     }
-}
 
-impl Files for Memory {
-    fn root(&self) -> usize {
+    pub(crate) fn root(&self) -> usize {
         self.root
     }
 
-    fn serial(&self, slot: usize) -> Option<u64> {
+    /// Never used again; None: the slot is free.
+    pub(crate) fn serial(&self, slot: usize) -> Option<u64> {
         self.nodes.get(slot).map(|node| node.serial)
     }
 
-    fn attributes(&mut self, slot: usize) -> Result<Attributes3, Refused> {
-        Ok(self.nodes[slot].attributes())
+    pub(crate) fn attributes(&self, slot: usize) -> Attributes3 {
+        self.nodes[slot].attributes()
     }
 
-    fn look_up(&mut self, at: usize, name: &[u8]) -> Result<usize, Refused> {
-        self.find_name(at, name)
-    }
-
-    fn target(&mut self, link: usize) -> Result<Vec<u8>, Refused> {
+    /// Where a symbolic link leads.
+    pub(crate) fn target(&self, link: usize) -> Result<&[u8], Refused> {
         match &self.nodes[link].body {
-            Body::SymbolicLink(target) => Ok(target.to_vec()),
+            Body::SymbolicLink(target) => Ok(target),
             _ => Err(Status::Inval.into()),
         }
     }
 
-    fn read(&mut self, slot: usize, offset: u64, most: usize, out: &mut Vec<u8>) -> Result<bool, Refused> {
+    /// Appends up to `most` bytes from `offset` on to `out`. Whether the file ends behind them.
+    pub(crate) fn read(
+        &mut self,
+        slot: usize,
+        offset: u64,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Refused> {
         let (contents, _) = self.contents(slot)?;
         let count = contents.read(offset, most, out);
         Ok(offset.saturating_add(count as u64) >= contents.end())
     }
 
-    fn write(&mut self, slot: usize, offset: u64, data: &[u8]) -> Result<(), Refused> {
+    pub(crate) fn write(&mut self, slot: usize, offset: u64, data: &[u8]) -> Result<(), Refused> {
         let (contents, space) = self.contents(slot)?;
         let end = offset.checked_add(data.len() as u64);
         if end.is_none_or(|end| end > MAX_FILE_BYTES) {
@@ -164,83 +170,48 @@ impl Files for Memory {
         Ok(())
     }
 
-    fn flush(&mut self, slot: usize, _data_alone: bool) -> Result<Option<Unsynced>, Refused> {
+    /// What COMMIT does and a stable write, as far as flushes are honoured.
+    pub(crate) fn flush(&mut self, slot: usize) -> Result<(), Refused> {
         let flush = self.flush;
         let (contents, space) = self.contents(slot)?;
         contents.flush(flush, space);
-        Ok(None)
+        Ok(())
     }
 
-    fn set(&mut self, slot: usize, set: &SetAttributes) -> Result<(), Refused> {
-        self.set_attributes(slot, set)
-    }
-
-    fn create(&mut self, at: usize, name: &[u8], how: &How, caller: Caller) -> Result<usize, Refused> {
-        self.create_file(at, name, how, caller)
-    }
-
-    fn make(
-        &mut self,
-        at: usize,
-        name: &[u8],
-        made: Made<'_>,
-        set: &SetAttributes,
-        caller: Caller,
-    ) -> Result<usize, Refused> {
-        self.make_other(at, name, made, set, caller)
-    }
-
-    fn remove(&mut self, at: usize, name: &[u8], directory: bool) -> Result<(), Refused> {
-        self.remove_name(at, name, directory)
-    }
-
-    fn rename(&mut self, from_at: usize, from: &[u8], to_at: usize, to: &[u8]) -> Result<(), Refused> {
-        self.change_name(from_at, from, to_at, to)
-    }
-
-    fn link(&mut self, slot: usize, at: usize, name: &[u8]) -> Result<(), Refused> {
-        self.add_name(slot, at, name)
-    }
-
-    fn list(
-        &mut self,
+    /// Gives `take` each name behind `cookie` but `.` and `..` until it refuses one. Whether none was refused.
+    pub(crate) fn list(
+        &self,
         at: usize,
         cookie: u64,
-        found: bool,
-        take: &mut dyn FnMut(&Listed<'_>) -> bool,
+        mut take: impl FnMut(&Listed<'_>) -> bool,
     ) -> Result<bool, Refused> {
-        let names = self.directory(at)?;
-        Ok(names
-            .behind(cookie.max(PARENT_COOKIE))
-            .all(|(cookie, name, slot)| {
-                let node = &self.nodes[slot];
-                take(&Listed {
-                    cookie,
-                    name,
-                    file_id: node.serial,
-                    found: found.then(|| Found {
-                        slot,
-                        serial: node.serial,
-                        attributes: node.attributes(),
-                    }),
-                })
-            }))
+        let mut names = self.directory(at)?.behind(cookie.max(PARENT_COOKIE));
+        Ok(names.all(|(cookie, name, slot)| take(&self.listed(cookie, name, slot))))
     }
 
-    fn room(&mut self) -> Result<Room, Refused> {
+    /// What a listing says of a file that is there.
+    pub(crate) fn listed<'a>(&self, cookie: u64, name: &'a [u8], slot: usize) -> Listed<'a> {
+        let node = &self.nodes[slot];
+        Listed {
+            cookie,
+            name,
+            slot,
+            serial: node.serial,
+            attributes: node.attributes(),
+        }
+    }
+
+    pub(crate) fn room(&self) -> Room {
         let free_bytes = self.space.free();
-        Ok(Room {
+        Room {
             total_bytes: self.space.capacity(),
             free_bytes,
             free_files: free_bytes / NODE_BYTES,
-        })
+        }
     }
 
-    fn most_bytes(&self) -> u64 {
-        MAX_FILE_BYTES
-    }
-
-    fn lose_unstable(&mut self) -> u64 {
+    /// Forgets what is not stable, as a restart does. How many files lost something.
+    pub(crate) fn lose_unstable(&mut self) -> u64 {
         let mut lost = 0;
         for (_, node) in &mut self.nodes {
             if let Body::File(contents) = &mut node.body {

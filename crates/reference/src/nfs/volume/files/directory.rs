@@ -1,7 +1,7 @@
 //! The names in a directory, in the order in which they were made. A name keeps its cookie for as long as it is there, so
 //! that a listing that goes on after others have come and gone neither repeats nor leaves out a name that stays.
 
-use crate::nfs::volume::files::PARENT_COOKIE;
+use super::PARENT_COOKIE;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

@@ -3,14 +3,13 @@
 use super::contents::Contents;
 use super::directory::Directory;
 use super::node::Body;
-use super::{Caller, Made, Memory, Refused, NODE_BYTES};
-use crate::nfs::volume::files::{check_name, MOST_LINKS, MOST_NAME_BYTES};
+use super::{Caller, Files, Made, Refused, MOST_LINKS, MOST_NAME_BYTES, NODE_BYTES};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{How, SetAttributes};
 
 const FILE_MODE: u32 = 0o644;
 
-impl Memory {
+impl Files {
     pub(super) fn directory(&self, slot: usize) -> Result<&Directory, Refused> {
         match &self.nodes[slot].body {
             Body::Directory(directory) => Ok(directory),
@@ -25,7 +24,8 @@ impl Memory {
         }
     }
 
-    pub(super) fn find_name(&self, at: usize, name: &[u8]) -> Result<usize, Refused> {
+    /// Also of `.` and `..`; the root's parent is itself.
+    pub(crate) fn look_up(&self, at: usize, name: &[u8]) -> Result<usize, Refused> {
         let directory = self.directory(at)?;
         match name {
             b"." => Ok(at),
@@ -37,7 +37,7 @@ impl Memory {
 
     /// That a name can be given in a directory, and is not.
     fn need_free(&self, at: usize, name: &[u8]) -> Result<(), Refused> {
-        match self.find_name(at, name) {
+        match self.look_up(at, name) {
             Ok(_) => Err(Status::Exist.into()),
             Err(Refused(Status::NoEnt)) => check_name(name),
             Err(other) => Err(other),
@@ -45,7 +45,7 @@ impl Memory {
     }
 
     /// Makes a file, or finds the one that is there, as `how` says.
-    pub(super) fn create_file(
+    pub(crate) fn create(
         &mut self,
         at: usize,
         name: &[u8],
@@ -55,13 +55,13 @@ impl Memory {
         match (self.need_free(at, name), how) {
             (Ok(()), _) => {}
             (Err(Refused(Status::Exist)), How::Unchecked(set)) => {
-                let slot = self.find_name(at, name)?;
+                let slot = self.look_up(at, name)?;
                 if self.nodes[slot].is_directory() {
                     return Err(Status::Exist.into());
                 }
                 if set.bytes.is_some() {
                     let bytes = set.bytes;
-                    self.set_attributes(
+                    self.set(
                         slot,
                         &SetAttributes {
                             bytes,
@@ -72,7 +72,7 @@ impl Memory {
                 return Ok(slot);
             }
             (Err(Refused(Status::Exist)), How::Exclusive(verifier)) => {
-                let slot = self.find_name(at, name)?;
+                let slot = self.look_up(at, name)?;
                 let is_same = self.nodes[slot].verifier == Some(*verifier);
                 return is_same.then_some(slot).ok_or_else(|| Status::Exist.into());
             }
@@ -90,7 +90,7 @@ impl Memory {
     }
 
     /// Makes anything but a file.
-    pub(super) fn make_other(
+    pub(crate) fn make(
         &mut self,
         at: usize,
         name: &[u8],
@@ -121,7 +121,7 @@ impl Memory {
         self.space.take(NODE_BYTES)?;
         let is_directory = matches!(body, Body::Directory(_));
         let slot = self.add_node(body, mode, caller);
-        if let Err(refused) = self.set_attributes(slot, set) {
+        if let Err(refused) = self.set(slot, set) {
             self.nodes.remove(slot);
             self.space.give(NODE_BYTES);
             return Err(refused);
@@ -138,11 +138,11 @@ impl Memory {
     }
 
     /// What REMOVE does, and RMDIR where `directory`.
-    pub(super) fn remove_name(&mut self, at: usize, name: &[u8], directory: bool) -> Result<(), Refused> {
+    pub(crate) fn remove(&mut self, at: usize, name: &[u8], directory: bool) -> Result<(), Refused> {
         if matches!(name, b"." | b"..") {
             return Err(Status::Inval.into());
         }
-        let slot = self.find_name(at, name)?;
+        let slot = self.look_up(at, name)?;
         match (&self.nodes[slot].body, directory) {
             (Body::Directory(_), false) => return Err(Status::IsDir.into()),
             (Body::Directory(names), true) if !names.is_empty() => return Err(Status::NotEmpty.into()),
@@ -176,7 +176,7 @@ impl Memory {
         Ok(())
     }
 
-    pub(super) fn change_name(
+    pub(crate) fn rename(
         &mut self,
         from_at: usize,
         from: &[u8],
@@ -186,17 +186,17 @@ impl Memory {
         if [from, to].iter().any(|name| matches!(*name, b"." | b"..")) {
             return Err(Status::Inval.into());
         }
-        let slot = self.find_name(from_at, from)?;
+        let slot = self.look_up(from_at, from)?;
         let is_directory = self.nodes[slot].is_directory();
         if is_directory && self.is_below(to_at, slot) {
             return Err(Status::Inval.into());
         }
-        match self.find_name(to_at, to) {
+        match self.look_up(to_at, to) {
             Ok(there) if there == slot => return Ok(()),
             Ok(there) => match (is_directory, self.nodes[there].is_directory()) {
                 (true, false) => return Err(Status::NotDir.into()),
                 (false, true) => return Err(Status::IsDir.into()),
-                _ => self.remove_name(to_at, to, is_directory)?,
+                _ => self.remove(to_at, to, is_directory)?,
             },
             Err(Refused(Status::NoEnt)) => check_name(to)?,
             Err(other) => return Err(other),
@@ -229,7 +229,7 @@ impl Memory {
         true
     }
 
-    pub(super) fn add_name(&mut self, slot: usize, at: usize, name: &[u8]) -> Result<(), Refused> {
+    pub(crate) fn link(&mut self, slot: usize, at: usize, name: &[u8]) -> Result<(), Refused> {
         self.need_free(at, name)?;
         let node = &self.nodes[slot];
         if node.is_directory() {
@@ -246,5 +246,16 @@ impl Memory {
         node.links += 1;
         node.changed = now;
         Ok(())
+    }
+}
+
+/// That a name can be given.
+fn check_name(name: &[u8]) -> Result<(), Refused> {
+    if name.len() > MOST_NAME_BYTES as usize {
+        return Err(Status::NameTooLong.into());
+    }
+    match name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+        true => Err(Status::Inval.into()),
+        false => Ok(()),
     }
 }
