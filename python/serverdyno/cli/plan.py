@@ -73,8 +73,8 @@ def check(
 
 def _can_tell(configurations: int, repetitions: int) -> str:
     """Say which differences a plan can show, by the scatter that equal runs have on this machine."""
-    from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT, margin_of  # noqa: PLC0415
     from serverdyno.analysis.sensitivity import design_finds_percent  # noqa: PLC0415
+    from serverdyno.analysis.threshold import DEFAULT_FLOOR_PERCENT, margin_of  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415
 
     known = noise_floor.load()
