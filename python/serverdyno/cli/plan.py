@@ -32,13 +32,12 @@ def check(
     from serverdyno.cli import tasks  # noqa: PLC0415
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
-    from serverdyno.plan.load import load_plan  # noqa: PLC0415
+    from serverdyno.plan.load import is_of_tasks, load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
-    from serverdyno.runner.create import placed  # noqa: PLC0415
+    from serverdyno.runner.placed import placed  # noqa: PLC0415
     from serverdyno.runner.remarks import remarks  # noqa: PLC0415
     from serverdyno.runner.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
-    from serverdyno.tasks.load import is_of_tasks  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
     if is_of_tasks(plan):

@@ -367,8 +367,13 @@ def _taken(folder: Path) -> UserError:
     )
 
 
+def is_of_tasks(folder: Path) -> bool:
+    """Return whether a folder holds an experiment of tasks."""
+    return (folder / OF_TASKS).is_file()
+
+
 def _no_experiment(folder: Path) -> UserError:
-    if (folder / OF_TASKS).is_file():
+    if is_of_tasks(folder):
         return UserError(
             f"{folder} is an experiment of tasks, without load levels: this can't be done with it",
             hint="`dyno report` and `dyno resume` work with it; its report compares its configurations.",
