@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.holm import LEVEL
 from serverdyno.analysis.improvement import Metric, Runs, Verdict, improvement
 from serverdyno.analysis.sensitivity import found_percent
+from serverdyno.analysis.threshold import LEVEL
 from support.simulations import MIX_NOISE, RUN_NOISE, Design, Noise, claims, curve, experiments
 
 EXPERIMENTS = 300

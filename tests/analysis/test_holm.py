@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from serverdyno.analysis.holm import LEVEL, PRIMARY_SHARE, Family, holds
+from serverdyno.analysis.holm import Family, holds
+from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.floats(0, 0.06)), max_size=4)
 

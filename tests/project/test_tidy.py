@@ -74,7 +74,7 @@ ARROWS = {
 }
 # The rooms of `report` in the order in which a report is made: each may import those before it.
 ROOMS = ("figures", "words", "sections", "views")
-COMMON = {"clean", "errors", "interrupts", "units", "wording", "__init__"}
+COMMON = {"clean", "errors", "interrupts", "lazy", "units", "wording", "__init__"}
 
 CRATE_ARROWS = {
     "measure": set(),

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT, Metric, Runs, Verdict, improvement
+from serverdyno.analysis.improvement import Metric, Runs, Verdict, improvement
 from serverdyno.analysis.precision import half_percent
+from serverdyno.analysis.threshold import DEFAULT_FLOOR_PERCENT
 from serverdyno.plan.model import FEWEST_UNTIL, Order
 
 MIXES = 16

@@ -14,10 +14,11 @@ from dataclasses import replace
 from math import expm1, log1p
 from typing import TypeVar
 
-from serverdyno.analysis.improvement import Improvement, Verdict, margin_of, verdict_of_interval
+from serverdyno.analysis.improvement import Improvement, Verdict, verdict_of_interval
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.slowdown import UNTOLD
+from serverdyno.analysis.threshold import margin_of
 
 Told = TypeVar("Told", Improvement, AtLevel)
 

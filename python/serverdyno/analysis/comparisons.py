@@ -22,17 +22,17 @@ from itertools import combinations
 import numpy as np
 
 from serverdyno.analysis.contrast import Contrast
-from serverdyno.analysis.holm import LEVEL, Family, holds
+from serverdyno.analysis.holm import Family, holds
 from serverdyno.analysis.improvement import (
     Improvement,
     Metric,
     Runs,
     Verdict,
     judged,
-    margin_of,
     unjudged,
 )
 from serverdyno.analysis.sensitivity import found_percent, repetitions_needed
+from serverdyno.analysis.threshold import LEVEL, margin_of
 
 Pair = tuple[int, int]
 """Places of the base and of the other."""

@@ -24,8 +24,9 @@ from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
 from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast
 from serverdyno.analysis.durability import differs
 from serverdyno.analysis.holm import Family, holds
-from serverdyno.analysis.improvement import Runs, Verdict, margin_of
+from serverdyno.analysis.improvement import Runs, Verdict
 from serverdyno.analysis.pairs import Pair, Side
+from serverdyno.analysis.threshold import margin_of
 
 Cell = tuple[str, ...]
 """The level of each factor, in the order of the factors."""

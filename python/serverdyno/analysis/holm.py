@@ -26,10 +26,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-LEVEL = 0.05
-"""Of experiments in which no claim would be right, at most this share has any."""
-PRIMARY_SHARE = 0.98
-"""Of the level, for the first family while claims of both are open. Our choice."""
+from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE
 
 
 @dataclass(frozen=True, slots=True)

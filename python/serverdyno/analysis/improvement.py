@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from serverdyno.analysis import peak
 from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, Contrast, of_two
 from serverdyno.analysis.curve import Throughput
+from serverdyno.analysis.threshold import margin_of
 
 __all__ = [
     "CONFIDENCE",
@@ -48,16 +49,10 @@ __all__ = [
     "Verdict",
     "improvement",
     "judged",
-    "margin_of",
     "percent_improvement",
     "unjudged",
     "verdict_of_interval",
 ]
-
-
-DEFAULT_FLOOR_PERCENT = 2.0
-"""The least difference that is claimed where no selftest says more. Our choice: equal servers on equal machines differ
-by 1 to 2 % for good, by where their pages and threads happen to lie."""
 
 
 class Verdict(StrEnum):
@@ -275,11 +270,6 @@ def judged(found: Improvement, contrast: Contrast) -> Improvement:
         p_value=p_value,
         verdict=verdict_of_interval(low, high, margin, floor),
     )
-
-
-def margin_of(minimum_percent: float) -> float:
-    """A minimum effect, or a noise floor, as a log ratio."""
-    return float(np.log1p(minimum_percent / 100))
 
 
 def verdict_of_interval(low: float, high: float, margin: float, floor: float) -> Verdict:

@@ -19,8 +19,9 @@ from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
 from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast, of_two
 from serverdyno.analysis.durability import differs
 from serverdyno.analysis.holm import Family, holds
-from serverdyno.analysis.improvement import Runs, Verdict, margin_of, percent_improvement
+from serverdyno.analysis.improvement import Runs, Verdict, percent_improvement
 from serverdyno.analysis.pairs import Pair
+from serverdyno.analysis.threshold import margin_of
 
 
 @dataclass(frozen=True, slots=True)

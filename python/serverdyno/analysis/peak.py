@@ -35,10 +35,11 @@ from math import factorial, prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, SEED, Contrast, welch
 from serverdyno.analysis.curve import Throughput
+from serverdyno.analysis.root import root
 
 RESAMPLES = 1000
 MOST_COUNTED = 6
@@ -173,7 +174,7 @@ def critical_value(others: int, degrees_of_freedom: int, confidence: float = CON
         inside = special.ndtr(nodes + np.sqrt(2) * d * scales[:, None]) ** others
         return float((inside @ weights).mean() - confidence)
 
-    return float(optimize.brentq(shortfall, 0.0, 1000.0))
+    return root(shortfall, 0.0, 1000.0)
 
 
 def candidates(runs: Throughput) -> NDArray[np.intp] | None:

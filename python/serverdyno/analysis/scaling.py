@@ -32,7 +32,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from serverdyno.analysis.contrast import CONFIDENCE
 
@@ -257,6 +257,8 @@ class _Profile:
         if not start.size:
             return whole(start)
 
+        from scipy import optimize  # noqa: PLC0415 (slow to import, and few reports have several processors)
+
         def residuals(values: _Floats) -> _Floats:
             lam, sigma, kappa = whole(values)
             return np.asarray(lam * self._n / _slowing(self._n, sigma, kappa) - self._x)
@@ -274,6 +276,8 @@ def _border(beyond: Callable[[float], float], outside: float, value: float, prec
     """
     if beyond(value) >= 0:
         return value
+    from scipy import optimize  # noqa: PLC0415
+
     return float(optimize.brentq(beyond, outside, value, xtol=precision))
 
 

@@ -8,26 +8,34 @@ experiment; of this one the interval says more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
-import numpy as np
-from scipy import optimize, special
-
-from serverdyno.analysis.holm import LEVEL, PRIMARY_SHARE
+from serverdyno.analysis.root import root
+from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE, margin_of
 
 POWER = 0.8
 EFFECT_PERCENT = 5.0
 """The effect of which is said how many repetitions it takes."""
 MOST_REPETITIONS = 1000
-_NORMAL_QUANTILE = float(special.ndtri(POWER))
+_NORMAL_QUANTILE = 0.8416212335729143  # of POWER
+_NEGLIGIBLE = 16.0
+"""The natural logarithm of the share of a tail that is left out."""
+_STEPS = 2.0
+"""Steps of the quadrature per unit of what its integrand changes over."""
+_SHARPEST = 100.0
+"""Critical values beyond which the steps stay as they are: of one or two degrees of freedom, within 0.5 %."""
+_MOST = 700.0
+"""The largest log ratio that has a percentage as a floating-point number."""
 
 
 def found_percent(
     standard_error: float, degrees_of_freedom: float, level: float, margin: float, floor: float = 0.0
 ) -> float:
     """Return the improvement, in %, that is claimed with a power of 80 %. `margin`, `floor`: log ratios."""
-    return float(np.expm1(_found(standard_error, degrees_of_freedom, level, margin, floor)) * 100)
+    found = _found(standard_error, degrees_of_freedom, level, margin, floor)
+    return math.inf if found > _MOST else math.expm1(found) * 100
 
 
 def _found(error: float, degrees: float, level: float, margin: float, floor: float) -> float:
@@ -46,7 +54,7 @@ def repetitions_needed(
 
     The first two say what would be with so many.
     """
-    effect = float(np.log1p(EFFECT_PERCENT / 100))
+    effect = margin_of(EFFECT_PERCENT)
 
     def enough(repetitions: int) -> bool:
         error, degrees = standard_error_of(repetitions), degrees_of(repetitions)
@@ -74,16 +82,46 @@ def design_finds_percent(
     pairs = configurations * (configurations - 1) // 2
     level = PRIMARY_SHARE * LEVEL / pairs
     degrees = (repetitions - 1) * (configurations - 1)
-    error = deviation * float(np.sqrt(2 / repetitions))
+    error = deviation * math.sqrt(2 / repetitions)
     return found_percent(error, degrees, level, 0.0, floor)
 
 
 @lru_cache(maxsize=4096)
 def distance(degrees_of_freedom: float, level: float) -> float:
     """The true effect that a two-sided t test at `level` finds with a power of 80 %, in standard errors."""
-    critical = -float(special.stdtrit(degrees_of_freedom, level / 2))
+    critical = _critical(degrees_of_freedom, level / 2)
+    deviations = _deviations(degrees_of_freedom, min(critical, _SHARPEST), 0.0)
+    return root(lambda true: _share_above(critical, true, deviations) - POWER, 0.0, 4 * critical + 10)
 
-    def shortfall(true: float) -> float:
-        return float(1 - special.nctdtr(degrees_of_freedom, true, critical)) - POWER
 
-    return float(optimize.brentq(shortfall, 0.0, 4 * critical + 10, xtol=1e-3))
+def _critical(degrees_of_freedom: float, tail: float) -> float:
+    """Student's t above which `tail` lies."""
+    deviations = _deviations(degrees_of_freedom, 1.0, -math.log(tail))
+    high = 1.0
+    while _share_above(high, 0.0, deviations) > tail:
+        high *= 2
+    return root(lambda critical: 1 - _share_above(critical, 0.0, deviations) / tail, 0.0, high)
+
+
+def _share_above(critical: float, true: float, deviations: list[tuple[float, float]]) -> float:
+    """How often t lies above a critical value, where the true effect is `true` standard errors: P(Z + true > c S)."""
+    return 0.5 * sum(
+        weight * math.erfc((critical * deviation - true) / math.sqrt(2)) for deviation, weight in deviations
+    )
+
+
+def _deviations(degrees_of_freedom: float, sharpness: float, further: float) -> list[tuple[float, float]]:
+    """Return the distribution of the estimated deviation S = sqrt(chi2 / df): its values, each with its weight.
+
+    The trapezoidal rule over log S, which converges exponentially. `sharpness`: of what is summed, per unit of log S;
+    `further`: by so much smaller a share is negligible, as a logarithm.
+    """
+    width = 1 / math.sqrt(2 * degrees_of_freedom)
+    step = min(width, 1 / sharpness) / _STEPS
+    negligible = _NEGLIGIBLE + further
+    low = -max(negligible / degrees_of_freedom + 0.5, 2 * width * math.sqrt(negligible))
+    high = width * math.sqrt(2 * negligible)
+    logs = [low + step * place for place in range(math.ceil((high - low) / step) + 1)]
+    densities = [math.exp(degrees_of_freedom * (log - math.expm1(2 * log) / 2)) for log in logs]
+    total = sum(densities)
+    return [(math.exp(log), density / total) for log, density in zip(logs, densities, strict=True)]

@@ -1,78 +1,84 @@
-"""The command line: one file a verb. Verbs import what they need when they run, so that `--help` is quick."""
+"""The command line: one file a verb.
+
+A verb's file is imported when the verb is asked for, and what it needs when it runs (`tests/cli/test_imports.py`).
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from serverdyno import __version__
-from serverdyno.cli import (
-    audit,
-    bonnie,
-    catalogue,
-    compare,
-    extras,
-    fleet,
-    live,
-    load,
-    node,
-    plan,
-    powercut,
-    published,
-    reference,
-    report,
-    resume,
-    run,
-    scenario,
-    selftest,
-    servers,
-    suites,
-    tree,
-    workload,
-)
+from serverdyno.lazy import LazyTable
 
+MODULES = {
+    "load": "load",
+    "run": "run",
+    "resume": "resume",
+    "report": "report",
+    "list": "catalogue",
+    "show": "catalogue",
+    "open": "live",
+    "compare": "compare",
+    "audit": "audit",
+    "suites": "suites",
+    "servers": "servers",
+    "selftest": "selftest",
+    "powercut": "powercut",
+    "bonnie": "bonnie",
+    "scenario": "scenario",
+    "node": "node",
+    "tree": "tree",
+    "published": "published",
+    "suite": "suites",
+    "plan": "plan",
+    "fleet": "fleet",
+    "workload": "workload",
+    "reference": "reference",
+}
+"""The module of each verb, in the order of the help."""
 INTERRUPTED = 130  # what typer ends with after KeyboardInterrupt
 _signals: list[int] = []
 """Other signals than Ctrl-C that have come."""
+PLAIN: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
+"""How errors and help are printed."""
+
+
+def _made(verb: str) -> Any:
+    """Import a verb's module and make its command, or its group of commands."""
+    registered = typer.Typer(**PLAIN)
+    import_module(f"serverdyno.cli.{MODULES[verb]}").register(registered)
+    return get_group(registered).commands[verb]
+
+
+class Verbs(TyperGroup):
+    """The verbs. Each is imported and made when it is asked for."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": LazyTable(MODULES, _made)})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, without making the commands."""
+        return list(self.commands)
+
 
 app = typer.Typer(
     name="dyno",
+    cls=Verbs,
     help="Load a web or file server with more and more clients, find its peak, and compare configurations.",
     epilog="Example: dyno load http://127.0.0.1:8080/ measures a web server that runs on this machine.\n\n"
     "Suites re-create published parameters. They are not the original programs, and no figure is a result "
     "of WebBench or NetBench.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **PLAIN,
 )
-for verb in (
-    load,
-    run,
-    resume,
-    report,
-    catalogue,
-    live,
-    compare,
-    audit,
-    published,
-    suites,
-    plan,
-    servers,
-    selftest,
-    powercut,
-    bonnie,
-    scenario,
-    fleet,
-    node,
-    tree,
-    workload,
-    reference,
-):
-    verb.register(app)
 
 
 def _say_version(asked: bool) -> None:
@@ -106,6 +112,7 @@ def main() -> None:
             sys.exit(128 + _signals[0])
         raise
     except Exception as error:
+        from serverdyno.cli import extras  # noqa: PLC0415
         from serverdyno.cli.output import complain  # noqa: PLC0415
         from serverdyno.errors import DynoError  # noqa: PLC0415
 

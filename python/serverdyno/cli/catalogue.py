@@ -35,7 +35,7 @@ def list_experiments(
     from serverdyno import clean  # noqa: PLC0415
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.errors import DynoError, UserError  # noqa: PLC0415
-    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import is_of_tasks  # noqa: PLC0415
 
     if not folder.is_dir():
         raise UserError(
@@ -62,8 +62,7 @@ def show(
 ) -> None:
     """Show an experiment: its plan and suite, the state of each run, and the path of its report."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
-    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
-    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment, is_of_tasks  # noqa: PLC0415
 
     if is_of_tasks(experiment):
         _show_tasks(experiment)
@@ -116,7 +115,7 @@ def _show_tasks(folder: Path) -> None:
 
 def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:
     """Folders that hold an experiment, without following links: `folder` itself, or those in it."""
-    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import is_of_tasks  # noqa: PLC0415
 
     if (folder / "experiment.json").is_file() or is_of_tasks(folder):
         yield folder

@@ -41,7 +41,7 @@ def open_experiments(
     from serverdyno.cli.output import say  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.live import browse, serve  # noqa: PLC0415
-    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import is_of_tasks  # noqa: PLC0415
 
     wanted = folders or [Path("experiments")]
     if absent := [f"{folder}" for folder in wanted if not folder.is_dir()]:

@@ -32,13 +32,12 @@ def check(
     from serverdyno.cli import tasks  # noqa: PLC0415
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
-    from serverdyno.plan.load import load_plan  # noqa: PLC0415
+    from serverdyno.plan.load import is_of_tasks, load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
-    from serverdyno.runner.create import placed  # noqa: PLC0415
+    from serverdyno.runner.placed import placed  # noqa: PLC0415
     from serverdyno.runner.remarks import remarks  # noqa: PLC0415
     from serverdyno.runner.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
-    from serverdyno.tasks.load import is_of_tasks  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
     if is_of_tasks(plan):
@@ -73,8 +72,8 @@ def check(
 
 def _can_tell(configurations: int, repetitions: int) -> str:
     """Say which differences a plan can show, by the scatter that equal runs have on this machine."""
-    from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT, margin_of  # noqa: PLC0415
     from serverdyno.analysis.sensitivity import design_finds_percent  # noqa: PLC0415
+    from serverdyno.analysis.threshold import DEFAULT_FLOOR_PERCENT, margin_of  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415
 
     known = noise_floor.load()

@@ -40,8 +40,7 @@ def report(
     """
     from serverdyno.cli import carry_out, tasks  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
-    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment, is_of_tasks  # noqa: PLC0415
 
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]

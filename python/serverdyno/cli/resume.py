@@ -29,8 +29,7 @@ def resume(
 
     from serverdyno.cli import carry_out, tasks  # noqa: PLC0415
     from serverdyno.cli.output import say  # noqa: PLC0415
-    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
-    from serverdyno.tasks.experiment import is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment, is_of_tasks  # noqa: PLC0415
 
     if is_of_tasks(experiment):
         tasks.refuse(live=live)

@@ -26,6 +26,15 @@ SUITE_FILE = ".toml"
 """How the path of a suite's file ends, where a plan names one in place of a shipped suite."""
 
 
+TASKS = "tasks"
+"""The key that a plan of tasks has, and no other."""
+
+
+def is_of_tasks(path: Path) -> bool:
+    """Return whether a file is a plan of tasks. Raises UserError, and PlanError for what is no TOML."""
+    return TASKS in parse_toml(read_text(path), str(path))
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedPlan:
     """A checked plan, its suite, and the text of its file."""

@@ -432,7 +432,7 @@ class Plan(Model):
         le=1000,
         description="The least difference that would matter; verdicts are about it.",
     )
-    generator: GeneratorPlan = Field(default=GeneratorPlan(), description="Where the load is made.")
+    generator: GeneratorPlan = Field(default_factory=GeneratorPlan, description="Where the load is made.")
     testbed: Testbed | None = Field(
         default=None,
         description="Hosts in network namespaces of this machine make the load, over links with rates; needs root.",

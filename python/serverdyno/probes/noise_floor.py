@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from serverdyno.probes.host import host_facts
+from serverdyno.probes.host import machine_facts
 
 MOST_KEPT = 30
 LATEST = 3
@@ -31,6 +31,8 @@ class Selftest(BaseModel):
     equal runs; `operations_s`, the mean of all runs. `load`: what was run, since others are not to be compared.
     """
 
+    model_config = ConfigDict(defer_build=True)
+
     made: AwareDatetime
     load: str
     percent: float = Field(ge=0, allow_inf_nan=False)
@@ -39,6 +41,8 @@ class Selftest(BaseModel):
 
 
 class _Kept(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     machines: dict[str, list[Selftest]] = {}
 
 
@@ -92,7 +96,7 @@ def keep(selftest: Selftest) -> Path:
 
 def machine() -> str:
     """Return what tells this machine from another: its processors, memory and kernel, in short."""
-    facts = host_facts()
+    facts = machine_facts()
     cpu, memory, system = (_group(facts, name) for name in ("cpu", "memory", "system"))
     lasting = [cpu.get("model"), cpu.get("logical"), cpu.get("usable_by_us")]
     lasting += [memory.get("total_bytes"), system.get("kernel")]

@@ -14,9 +14,9 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class Model(BaseModel):
-    """Strict and frozen: what was checked is what is used."""
+    """Strict and frozen: what was checked is what is used. A validator is built at its first use."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def _as_choice(value: object, annotation: object) -> object:

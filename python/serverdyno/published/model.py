@@ -58,7 +58,9 @@ CELL_KINDS = ("value", "highest", "lowest", "sum", "mean", "count")
 class Model(BaseModel):
     """Frozen, and nothing unknown in it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True, defer_build=True
+    )
 
 
 class Cells(Model):
@@ -248,9 +250,6 @@ Rule = Annotated[
     | Annotated[NotChecked, Tag("cannot_be_checked")],
     Discriminator(_kind),
 ]
-
-for _model in (Improvement, Decline, Difference, Ratio, Combined, Order, Same, EachOf):
-    _model.model_rebuild()
 
 
 class Claim(Model):

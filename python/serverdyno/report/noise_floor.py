@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT
+from serverdyno.analysis.threshold import DEFAULT_FLOOR_PERCENT
 
 MOST_PERCENT = 1000.0
 

@@ -17,7 +17,7 @@ Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class Part(BaseModel):
     """Types as JSON has them; more names than these may be there."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow", defer_build=True)
 
     def as_json(self) -> dict[str, Any]:
         """What was said, and nothing of what was left out."""

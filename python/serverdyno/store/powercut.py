@@ -12,7 +12,7 @@ from serverdyno.store.note import Count, Figure
 class Part(BaseModel):
     """Types as JSON has them."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
 
 class Cut(Part):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from serverdyno.store import table
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SINCE_FORMAT_4 = (
     "handshake_time_hdr",
@@ -45,11 +45,11 @@ _SINCE_FORMAT_7 = (
     "unflushed_lost",
 )
 _SINCE_FORMAT_8 = ("stalled_s",)
-_SCHEMA_OF_FORMAT_7 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_8])
-_SCHEMA_OF_FORMAT_6 = pa.schema([field for field in _SCHEMA_OF_FORMAT_7 if field.name not in _SINCE_FORMAT_7])
-_SCHEMA_OF_FORMAT_5 = pa.schema([field for field in _SCHEMA_OF_FORMAT_6 if field.name not in _SINCE_FORMAT_6])
-_SCHEMA_OF_FORMAT_4 = pa.schema([field for field in _SCHEMA_OF_FORMAT_5 if field.name not in _SINCE_FORMAT_5])
-_SCHEMA_OF_FORMAT_2 = pa.schema([field for field in _SCHEMA_OF_FORMAT_4 if field.name not in _SINCE_FORMAT_4])
+_LATER_THAN_7 = _SINCE_FORMAT_8
+_LATER_THAN_6 = (*_SINCE_FORMAT_7, *_LATER_THAN_7)
+_LATER_THAN_5 = (*_SINCE_FORMAT_6, *_LATER_THAN_6)
+_LATER_THAN_4 = (*_SINCE_FORMAT_5, *_LATER_THAN_5)
+_LATER_THAN_2 = (*_SINCE_FORMAT_4, *_LATER_THAN_4)
 
 
 def head_of_format_1(head: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def mix_of_format_2(mix: pa.Table) -> pa.Table:
 def mix_of_format_1(mix: pa.Table) -> pa.Table:
     """Format 2 calls a body what it is, bytes read, and knows of writing, calls and syncs, which HTTP has none of."""
     rows = [_row_of_format_1(row) for row in mix.to_pylist()]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_2)
+    return _table(rows, without=_LATER_THAN_2)
 
 
 def head_of_format_3(head: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def mix_of_format_3(mix: pa.Table) -> pa.Table:
     """
     added = dict.fromkeys(_SINCE_FORMAT_4) | {"handshakes": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_4)
+    return _table(rows, without=_LATER_THAN_4)
 
 
 def head_of_format_4(head: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def mix_of_format_4(mix: pa.Table) -> pa.Table:
     """Format 5 knows what each node of a fleet did, and of operations that come at a rate of their own."""
     added = dict.fromkeys(_SINCE_FORMAT_5) | {"nodes": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_5)
+    return _table(rows, without=_LATER_THAN_5)
 
 
 def head_of_format_5(head: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def head_of_format_5(head: dict[str, Any]) -> dict[str, Any]:
 def mix_of_format_5(mix: pa.Table) -> pa.Table:
     """Format 6 knows of breaks, which were not counted."""
     rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_6)} for row in mix.to_pylist()]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_6)
+    return _table(rows, without=_LATER_THAN_6)
 
 
 def head_of_format_6(head: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def mix_of_format_6(mix: pa.Table) -> pa.Table:
     """Format 7 knows of outages, and of what outlived them, which there were none of."""
     added = dict.fromkeys(_SINCE_FORMAT_7) | {"outages": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_7)
+    return _table(rows, without=_LATER_THAN_7)
 
 
 def head_of_format_7(head: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,17 @@ def head_of_format_7(head: dict[str, Any]) -> dict[str, Any]:
 def mix_of_format_7(mix: pa.Table) -> pa.Table:
     """Add how long the generator stood still, which was not measured."""
     rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_8)} for row in mix.to_pylist()]
-    return pa.Table.from_pylist(rows, schema=table.SCHEMA)
+    return _table(rows, without=())
+
+
+def _table(rows: list[dict[str, Any]], without: Collection[str]) -> pa.Table:
+    """Return rows as a table with the columns of a mix, but for those of later formats."""
+    import pyarrow as pa  # noqa: PLC0415 (as in `experiment.py`)
+
+    from serverdyno.store import table  # noqa: PLC0415
+
+    schema = pa.schema([field for field in table.SCHEMA if field.name not in without])
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _row_of_format_1(row: dict[str, Any]) -> dict[str, Any]:

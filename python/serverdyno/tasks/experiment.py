@@ -252,11 +252,6 @@ class TaskExperiment(Disclosing):
         return self._files.below(REPORT)
 
 
-def is_of_tasks(folder: Path) -> bool:
-    """Return whether a folder holds an experiment of tasks."""
-    return (folder / HEAD).is_file()
-
-
 def _file(run: RunKey, task: str) -> str:
     return f"runs/{run.folder}/{task}.json"
 

@@ -10,6 +10,7 @@ from typing import Any
 from serverdyno import protocols, published, scenarios
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.document import Problem, check_model, described, parse_toml, read_text, unknown_name
+from serverdyno.plan.load import TASKS
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.spoken import SettingsTypes
 from serverdyno.plan.validate import check_servers, goes_to_loopback
@@ -18,8 +19,6 @@ from serverdyno.scenarios.model import Scenario
 from serverdyno.tasks.bonnie import BONNIE
 from serverdyno.tasks.model import TaskPlan
 
-KEY = "tasks"
-"""The key that a plan of tasks has, and no other."""
 _FILE = ".toml"
 
 
@@ -30,11 +29,6 @@ class LoadedTasks:
     plan: TaskPlan
     tasks: dict[str, Scenario | None]
     text: str
-
-
-def is_of_tasks(path: Path) -> bool:
-    """Return whether a file is a plan of tasks. Raises UserError, and PlanError for what is no TOML."""
-    return KEY in parse_toml(read_text(path), str(path))
 
 
 def load_tasks(path: Path, settings_types: SettingsTypes, scale: float | None = None) -> LoadedTasks:
@@ -48,7 +42,7 @@ def load_tasks(path: Path, settings_types: SettingsTypes, scale: float | None = 
         data["scale"] = scale
     plan, problems = check_model(TaskPlan, data)
     servers, of_servers = check_servers(data, settings_types)
-    tasks, of_tasks = _tasks(data.get(KEY), path.parent)
+    tasks, of_tasks = _tasks(data.get(TASKS), path.parent)
     # Bounds would let a load leave this machine; no task does.
     of_servers = [found for found in of_servers if "bounds" not in found.path]
     problems += [*of_servers, *of_tasks, *_targets(servers)]
@@ -71,10 +65,10 @@ def _tasks(names: Any, folder: Path) -> tuple[dict[str, Scenario | None], list[P
         try:
             task, scenario = _task(name, folder)
         except UserError as error:
-            problems.append(Problem((KEY, place), f"{error}"))
+            problems.append(Problem((TASKS, place), f"{error}"))
             continue
         if task in found:
-            problems.append(Problem((KEY, place), f"{task} is there twice"))
+            problems.append(Problem((TASKS, place), f"{task} is there twice"))
         found[task] = scenario
     return found, problems
 

@@ -25,7 +25,7 @@ class TaskPlan(Model):
         description="What is done in each run, in order: `bonnie`, a name that `dyno scenario` lists, or the path of a "
         "scenario file, relative to the plan's folder and ending with `.toml`.",
     )
-    bonnie: Bonnie = Field(default=Bonnie(), description="The parameters of Bonnie.")
+    bonnie: Bonnie = Field(default_factory=Bonnie, description="The parameters of Bonnie.")
     scale: float = Field(
         default=1.0,
         gt=0,

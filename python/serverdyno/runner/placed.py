@@ -1,0 +1,47 @@
+"""Which CPUs of this machine each configuration of a plan has, and which the generator."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from serverdyno.fleet.placement import Placement, of_processors, place
+from serverdyno.plan import expand
+from serverdyno.plan.model import Configuration, GeneratorPlan, Plan
+from serverdyno.servers.registry import settings_types
+
+
+def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
+    """Return the configurations and the generator of a plan with the CPUs that they have on this machine.
+
+    Raises UserError where there are fewer CPUs than generator threads.
+    """
+    configurations = expand.configurations(plan, settings_types())
+    if plan.generator.fleet is not None or plan.testbed is not None:
+        # The nodes choose their CPUs themselves, and servers have all of this machine.
+        here = tuple(sorted(os.sched_getaffinity(0)))
+        return [
+            found
+            if found.url is not None or found.node is not None
+            else replace(found, cpus=found.cpus or here)
+            for found in configurations
+        ], plan.generator
+    placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
+    return [
+        # The user's own server runs where the user has put it.
+        configuration
+        if configuration.url is not None
+        else replace(configuration, cpus=_cpus(configuration, placement))
+        for configuration in configurations
+    ], plan.generator.model_copy(update={"cpus": list(placement.generator)})
+
+
+def _cpus(configuration: Configuration, placement: Placement) -> tuple[int, ...]:
+    """Those that the plan names or leaves, or as many of them as `processors` says. Raises UserError."""
+    count = configuration.settings.get("processors")
+    if count is None:
+        return configuration.cpus or placement.server
+    if configuration.cpus:
+        return of_processors(count, configuration.cpus, ())
+    free = () if placement.shared else placement.server
+    return of_processors(count, free, (*placement.server, *placement.generator))
