@@ -1,5 +1,5 @@
-"""The options of `dyno load` that say how requests are made and whom to trust, as types of its parameters; and those that
-`dyno run` shares or has of its own.
+"""The options of `dyno load` that say how requests are made and whom to trust, as types of its parameters; and some of
+`dyno run`.
 
 Not for what they come to: see `plan/quick_http.py`.
 """
