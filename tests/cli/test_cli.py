@@ -23,8 +23,9 @@ from typing import Any
 import psutil
 import pytest
 
-from serverdyno import _native
+from serverdyno import _native, suites
 from serverdyno.plan.model import ServerPlan
+from serverdyno.report.words.reproduce import as_toml
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
@@ -323,8 +324,7 @@ def test_a_run_that_is_refused_leaves_no_folder(home: Home, tmp_path: Path) -> N
 
 
 def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) -> None:
-    shipped = home.dyno("suite", "extend", "quick-web", "--into", tmp_path / "more.toml")
-    assert shipped.returncode == 0, shipped.stderr
+    (tmp_path / "more.toml").write_text(as_toml(suites.load("quick-web"), "A suite."))
     plan = tmp_path / "plan.toml"
     plan.write_text('name = "p"\nsuite = "./more.toml"\n[[servers]]\nserver = "reference"\n')
     done = home.dyno("plan", "check", plan)

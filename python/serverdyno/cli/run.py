@@ -27,17 +27,9 @@ def run(
         typer.Option(help="Shorten every mix to this share of its length. Every figure shows the scale."),
     ] = None,
     suite: Annotated[
-        Path | None,
-        typer.Option(help="Use this suite file instead of the plan's suite."),
+        Path | None, typer.Option(help="Use this suite file instead of the plan's suite.")
     ] = None,
-    clients: Annotated[
-        str | None,
-        typer.Option(
-            "--clients",
-            "-c",
-            help="Use these numbers of clients instead of the suite's: 1,2,4. Reports show it.",
-        ),
-    ] = None,
+    clients: options.OtherClients = None,
     fleet: options.Fleet = None,
     testbed: Annotated[
         str | None,

@@ -70,13 +70,11 @@ def counted_otherwise(result: _native.MixResult, counted: dict[str, int]) -> dic
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-@pytest.mark.parametrize("place", ["memory", "directory"])
-def test_what_libnfs_puts_there_it_gets_back_and_lists(place: str, tmp_path: Path) -> None:
-    sent, got, directory = tmp_path / "sent", tmp_path / "got", tmp_path / "directory"
+def test_what_libnfs_puts_there_it_gets_back_and_lists(tmp_path: Path) -> None:
+    sent, got = tmp_path / "sent", tmp_path / "got"
     sent.write_bytes(os.urandom(LARGE_BYTES))
-    directory.mkdir()
     files = {f"aaa{number}": b"" for number in range(MANY)} | {"there": b"from the beginning"}
-    with reference(files=files, directories=[str(directory)] if place == "directory" else None) as server:
+    with reference(files=files) as server:
         port = server.port
         tool("nfs-cp", str(sent), url(port, "/copy"))
         tool("nfs-cp", url(port, "/copy"), str(got))
@@ -89,26 +87,20 @@ def test_what_libnfs_puts_there_it_gets_back_and_lists(place: str, tmp_path: Pat
     assert [line for line in listed if line.endswith("copy") and str(LARGE_BYTES) in line]
     assert counted["WRITE"] > 0
     assert counted["READDIRPLUS"] > 1
-    if place == "directory":
-        assert (directory / "copy").read_bytes() == sent.read_bytes()
-        assert {path.name for path in directory.iterdir()} == {*files, "copy"}
 
 
 @pytest.mark.parametrize(
-    ("cache", "threads", "place", "version"),
+    ("cache", "threads", "version"),
     [
-        *[(cache, threads, "memory", "3") for cache in ("none", "leases") for threads in (1, 3)],
-        ("none", 3, "directory", "3"),
-        ("leases", 1, "directory", "3"),
-        ("none", 1, "memory", "4.1"),
-        ("leases", 3, "memory", "4.1"),
-        ("leases", 3, "directory", "4.1"),
+        *[(cache, threads, "3") for cache in ("none", "leases") for threads in (1, 3)],
+        ("none", 1, "4.1"),
+        ("leases", 3, "4.1"),
     ],
 )
 def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
-    cache: str, threads: int, place: str, version: str, tmp_path: Path
+    cache: str, threads: int, version: str
 ) -> None:
-    with reference(threads=threads, directories=[str(tmp_path)] if place == "directory" else None) as server:
+    with reference(threads=threads) as server:
         result = ended(begun(target(server, version), clients=4, files={"cache": cache}))
         counted = server.requests()
     assert whole(result)
