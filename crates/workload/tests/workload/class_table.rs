@@ -2,7 +2,7 @@
 
 use dyno_workload::{ClassTable, Contents, Known, Tree};
 
-const EMBEDDED: &str = include_str!("../data/webbench-static.toml");
+const EMBEDDED: &str = include_str!("../../data/webbench-static.toml");
 
 fn problems_after(replacements: &[(&str, &str)]) -> String {
     let mut text = EMBEDDED.to_owned();

@@ -1,7 +1,7 @@
 //! Against servers that do nothing wrong: every operation counted once, at its place, and no error.
 
-use crate::running::{faults, left, mix, prepared, run};
-use crate::server::{Connection, Server, OK};
+use super::running::{faults, left, mix, prepared, run};
+use super::server::{Connection, Server, OK};
 use dyno_engine::{Arrival, EngineSpec, LoadError, MixSpec, MixTally, WindowSpec};
 use serde_json::json;
 use std::net::Shutdown;

@@ -1,7 +1,7 @@
 //! Against servers that do one thing wrong: it is counted once an operation, by its kind and side, and nothing hangs.
 
-use crate::running::{fault, faults, left, mix, run, until_all_have_left};
-use crate::server::{Connection, Server, OK};
+use super::running::{fault, faults, left, mix, run, until_all_have_left};
+use super::server::{Connection, Server, OK};
 use dyno_engine::{Arrival, MixSpec};
 use dyno_measure::{Fault, Side};
 use dyno_workload::Tree;

@@ -11,5 +11,5 @@ mod ports;
 mod running;
 mod server;
 mod session;
-#[path = "../../../http/tests/network/testbed.rs"]
+#[path = "../../../../http/tests/http/network/testbed.rs"]
 mod testbed;

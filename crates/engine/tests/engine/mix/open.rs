@@ -1,7 +1,7 @@
 //! Open arrivals over real sockets and on work of which the truth is known: what comes is accounted for, to the request.
 
-use crate::running::{mix, run, spec};
-use crate::server::{Server, OK};
+use super::running::{mix, run, spec};
+use super::server::{Server, OK};
 use dyno_engine::{Arrival, Law, MixSpec, MixTally, PartSpec};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Arrivals and parts, against work on nothing, whose truth is known.
 
-use crate::running::{run, spec};
+use super::running::{run, spec};
 use dyno_engine::{Arrival, MixSpec, PartSpec};
 use serde_json::json;
 

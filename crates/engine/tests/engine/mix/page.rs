@@ -1,7 +1,7 @@
 //! The dynamic page under load, against a server of a few lines that answers rightly or wrongly.
 
-use crate::running::{mix, run, until_all_have_left};
-use crate::server::Server;
+use super::running::{mix, run, until_all_have_left};
+use super::server::Server;
 use dyno_engine::{MixSpec, MixTally};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -97,8 +97,8 @@ fn a_wrong_page_is_counted_by_what_is_wrong_with_it() {
 fn a_part_over_tls_needs_a_place_for_it() {
     let mut mix = mix(([127, 0, 0, 1], 9).into());
     mix.workload = json!({"name": "webbench-dynamic", "dynamic_share": 0.5, "secure_share": 0.5});
-    let problem = crate::running::problems(&mix);
+    let problem = super::running::problems(&mix);
     assert!(problem.contains("target.secure_url"), "{problem}");
     mix.workload = json!({"name": "webbench-dynamic", "dynamic_share": 0.9, "secure_share": 0.5});
-    assert!(crate::running::problems(&mix).contains("shares"));
+    assert!(super::running::problems(&mix).contains("shares"));
 }

@@ -1,7 +1,7 @@
 //! HTTP/1.1 with requests sent ahead: several threads of a client on one connection, answered in their order.
 
-use crate::running::{faults, mix, problems, run, until_all_have_left};
-use crate::server::{Connection, Server, OK};
+use super::running::{faults, mix, problems, run, until_all_have_left};
+use super::server::{Connection, Server, OK};
 use dyno_engine::MixSpec;
 use dyno_measure::Fault;
 use serde_json::json;

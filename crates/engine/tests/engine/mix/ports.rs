@@ -1,8 +1,8 @@
 //! Local ports run out: on loopback further source addresses help; elsewhere it is the generator's own fault.
 
-use crate::running::{faults, mix_at, run, run_with, with_client};
-use crate::server::{Connection, Server, OK};
-use crate::testbed::{Namespace, Testbed, SERVER};
+use super::running::{faults, mix_at, run, run_with, with_client};
+use super::server::{Connection, Server, OK};
+use super::testbed::{Namespace, Testbed, SERVER};
 use dyno_engine::MixSpec;
 use dyno_measure::{Fault, Side};
 use dyno_target::consent_document;

@@ -1,11 +1,11 @@
 //! Sessions under load: what steps send, and what hostile answers come to. The servers are of a few lines each; a whole
-//! application is in `tests/test_sessions.py`.
+//! application is in `tests/whole/test_sessions.py`.
 
-use crate::http2::peer::{
+use super::http2::peer::{
     field, frame, Peer, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, STATUS_200,
 };
-use crate::running::{mix, problems, run, until_all_have_left};
-use crate::server::{Connection, Server};
+use super::running::{mix, problems, run, until_all_have_left};
+use super::server::{Connection, Server};
 use dyno_engine::{MixSpec, MixTally};
 use serde_json::{json, Value};
 use std::sync::{Arc, Mutex};

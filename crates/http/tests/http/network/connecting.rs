@@ -1,6 +1,6 @@
 //! Connections that are not made at once, or never: seldom seen on loopback, where `connect` has ended on return.
 
-use crate::testbed::{Testbed, NOBODY, SERVER};
+use super::testbed::{Testbed, NOBODY, SERVER};
 use dyno_http::{Body, Connecting, Connection, Exchange, Limits, RequestStyle, Version};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};

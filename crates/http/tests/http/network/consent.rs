@@ -1,6 +1,6 @@
 //! There is no way round consent: outside loopback, only the right document at the right place opens a target.
 
-use crate::testbed::{Testbed, SERVER};
+use super::testbed::{Testbed, SERVER};
 use dyno_http::{Opening, Target};
 use dyno_measure::Fault;
 use dyno_reactor::Peer;

@@ -1,6 +1,6 @@
 //! Whatever comes, what is kept and waited for has a bound.
 
-use crate::reading::{read, Ending};
+use super::reading::{read, Ending};
 use dyno_http::{Body, Limits, Progress, ResponseReader};
 use dyno_measure::{Failure, Fault};
 

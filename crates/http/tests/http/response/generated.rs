@@ -1,6 +1,6 @@
 //! Any response, in any pieces, through one reader: the same result.
 
-use crate::reading::{read, read_with, Ending};
+use super::reading::{read, read_with, Ending};
 use dyno_http::{Limits, ResponseReader};
 use proptest::collection::vec;
 use proptest::prelude::*;

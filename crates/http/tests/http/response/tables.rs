@@ -1,6 +1,6 @@
 //! Answers by hand, with what they must come to. In the tables `|` stands for CR LF.
 
-use crate::reading::{check, Ending};
+use super::reading::{check, Ending};
 use dyno_measure::Fault;
 
 fn bytes(text: &str) -> Vec<u8> {

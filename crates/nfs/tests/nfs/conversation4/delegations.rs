@@ -1,6 +1,6 @@
 //! Delegations without a socket: what an open brings, what the server's calls become, and calls that are not to be obeyed.
 
-use crate::rig::*;
+use super::rig::*;
 use dyno_files::{Access, Ask, Break, Caching, Call, Disposition, Grant, Handle, LeaseKey, Open, Reply};
 use dyno_measure::Fault;
 use dyno_nfs::wire::{Message, Program, Reader, Writer};

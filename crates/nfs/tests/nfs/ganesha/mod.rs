@@ -7,7 +7,7 @@
 mod server;
 /// What is asked of every cache, whatever the server.
 #[allow(dead_code)]
-#[path = "../../../files/tests/cache/stage.rs"]
+#[path = "../../../../files/tests/cache/stage.rs"]
 mod stage;
 
 use dyno_files::{

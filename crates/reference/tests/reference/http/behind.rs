@@ -1,6 +1,6 @@
 //! Requests that are handed on to servers behind this one.
 
-use crate::client::{server_of, Client};
+use super::client::{server_of, Client};
 use dyno_reference::http::{Documents, Options, Server};
 use dyno_workload::Tree;
 use std::io::{Read, Write};

@@ -1,6 +1,6 @@
 //! Starting, sharing a port, stopping.
 
-use crate::client::{server_of, server_with_fault, Client};
+use super::client::{server_of, server_with_fault, Client};
 use dyno_reference::http::{Documents, Options, Server};
 use rustix::thread::{sched_getaffinity, CpuSet};
 use std::fs;

@@ -1,6 +1,6 @@
 //! Right answers.
 
-use crate::client::{get_and_close, server_of, Client};
+use super::client::{get_and_close, server_of, Client};
 use dyno_reference::http::{Documents, Options, Server, REQUEST_COUNT_PATH};
 use dyno_workload::Tree;
 use std::time::{Duration, SystemTime};

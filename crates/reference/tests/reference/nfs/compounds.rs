@@ -1,6 +1,6 @@
 //! NFSv4.1 by hand: sessions and their slots, opens, locks, refusals, and whatever else a client may say.
 
-use crate::raw::{for_each_backend, Raw, EXPORT, OK};
+use super::raw::{for_each_backend, Raw, EXPORT, OK};
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{Body, Credential, Message, Program, Reader, Writer};
 use dyno_reference::nfs::{After, Dialogue, Options};

@@ -1,6 +1,6 @@
 //! UDP by hand: what is no call gets no answer and costs nobody else anything, and NFSv4 is not there.
 
-use crate::raw::EXPORT;
+use super::raw::EXPORT;
 use dyno_nfs::wire::{
     parse_port, port_of, Body, Message, Program, Transport, MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
 };

@@ -5,7 +5,7 @@
 //! read must be, byte by byte, what some moment since the open had, also where the open was never sent. PROPTEST_CASES makes
 //! it longer.
 
-use crate::raw::{url, Raw, EXPORT, OK};
+use super::raw::{url, Raw, EXPORT, OK};
 use dyno_files::{
     Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
 };

@@ -1,7 +1,7 @@
 //! Read delegations by hand: who is given one, who gets it recalled, and what becomes of one that is not given back.
 
-use crate::compounds::{ask, bytes, compound, exchange_id, to_export, OPEN, SEQUENCE};
-use crate::raw::{Raw, EXPORT, OK};
+use super::compounds::{ask, bytes, compound, exchange_id, to_export, OPEN, SEQUENCE};
+use super::raw::{Raw, EXPORT, OK};
 use dyno_files::Stability;
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{FileHandle, Header, Payload, Reader, Request, SetAttributes};

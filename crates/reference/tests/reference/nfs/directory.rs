@@ -1,6 +1,6 @@
 //! A directory behind the server: what can't be reached, what survives, and what is synced.
 
-use crate::raw::{in_directory, Raw, OK};
+use super::raw::{in_directory, Raw, OK};
 use dyno_files::Stability;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{parse_commit, parse_read, FileHandle, Payload, Request};

@@ -1,6 +1,6 @@
 //! Each named fault costs a session of ours what it should, and never a wait without end.
 
-use crate::raw::{url, EXPORT, UDP, VERSIONS};
+use super::raw::{url, EXPORT, UDP, VERSIONS};
 use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_nfs::{NfsTarget, Session};

@@ -1,6 +1,6 @@
 //! Contents and attributes.
 
-use crate::raw::{for_each_backend, Backend, Raw, OK};
+use super::raw::{for_each_backend, Backend, Raw, OK};
 use dyno_files::Stability;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{

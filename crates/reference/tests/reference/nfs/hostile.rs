@@ -1,6 +1,6 @@
 //! Clients that break the protocol: calls of every kind are sent with bytes changed, and the server goes on.
 
-use crate::raw::{server, Raw, EXPORT};
+use super::raw::{server, Raw, EXPORT};
 use dyno_files::Stability;
 use dyno_nfs::wire::{
     mount, parse_mount, Body, Credential, FileHandle, How, Message, Node, Payload, Records, Request,

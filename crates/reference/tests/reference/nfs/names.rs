@@ -1,6 +1,6 @@
 //! Names: making, removing, renaming, linking, listing.
 
-use crate::raw::{for_each_backend, Backend, Raw, OK};
+use super::raw::{for_each_backend, Backend, Raw, OK};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
     parse_create, Entries, FileHandle, How, Node, Reader, Request, SetAttributes, DIRECTORY, SYMBOLIC_LINK,

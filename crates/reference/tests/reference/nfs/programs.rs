@@ -1,6 +1,6 @@
 //! What is asked before NFS, or of nobody who is there.
 
-use crate::raw::{Raw, EXPORT, OK};
+use super::raw::{Raw, EXPORT, OK};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
     parse_port, Body, FileHandle, Program, Reader, Request, Writer, DUMP, GETPORT, MNT, MOUNT, NFS,

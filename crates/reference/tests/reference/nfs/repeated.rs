@@ -1,6 +1,6 @@
 //! Calls that come once more, because their reply was lost.
 
-use crate::raw::{server, Raw, OK};
+use super::raw::{server, Raw, OK};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{How, Request, SetAttributes};
 

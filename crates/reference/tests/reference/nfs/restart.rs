@@ -1,6 +1,6 @@
 //! A server that starts anew: what it has lost, and what a client of ours makes of it.
 
-use crate::raw::{url, Raw, EXPORT, OK, VERSIONS};
+use super::raw::{url, Raw, EXPORT, OK, VERSIONS};
 use dyno_files::{
     Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
 };

@@ -1,7 +1,7 @@
 //! Leases of directories between two sessions: what is granted, what takes them away, and what does not.
 
-use crate::client::{create, existing, fresh_path, options, run, Client};
-use crate::samba::{server_options, Samba};
+use super::client::{create, existing, fresh_path, options, run, Client};
+use super::samba::{server_options, Samba};
 use dyno_files::{
     Access, Ask, Break, Caching, Call, Disposition, FileClient, Grant, Handle, LeaseKey, Open, Reply,
     Stability,

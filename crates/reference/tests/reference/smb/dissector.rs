@@ -1,9 +1,9 @@
 //! What an independent dissector makes of leases of directories on the wire: nothing is malformed, and it finds what was asked
 //! for, granted and taken away.
 
-use crate::client::{existing, options, run, Client};
-use crate::network::{enter, find_program, Capture, Namespace};
-use crate::samba::{server_options, Samba};
+use super::client::{existing, options, run, Client};
+use super::network::{enter, find_program, Capture, Namespace};
+use super::samba::{server_options, Samba};
 use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Reply};
 use dyno_measure::monotonic_ns;
 use dyno_reference::smb::Options;

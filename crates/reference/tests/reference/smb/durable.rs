@@ -1,7 +1,7 @@
 //! Handles that outlive their connection, as a session of ours asks for them and this server keeps them.
 
-use crate::client::{create, existing, fresh_path, options as client_options, pattern, run, Client};
-use crate::samba::server_options;
+use super::client::{create, existing, fresh_path, options as client_options, pattern, run, Client};
+use super::samba::server_options;
 use dyno_files::{Call, FileClient, Handle, KeptHandles, Reply, Stability};
 use dyno_measure::{monotonic_ns, Fault};
 use dyno_reactor::Executor;

@@ -1,7 +1,7 @@
 //! Each named fault costs a session of ours what it should, and never a wait without end.
 
-use crate::client::{create, fault, options, run, Client};
-use crate::samba::{server_options, Samba};
+use super::client::{create, fault, options, run, Client};
+use super::samba::{server_options, Samba};
 use dyno_files::{Ask, Caching, Call, Event, FileClient, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reference::smb::Options;

@@ -1,7 +1,7 @@
 //! Files, as one session sees them: contents, names, listings, space, credits.
 
-use crate::client::{create, existing, fault, fresh_path, pattern, run, Client};
-use crate::samba::{server_options, Samba};
+use super::client::{create, existing, fault, fresh_path, pattern, run, Client};
+use super::samba::{server_options, Samba};
 use dyno_files::{Call, Disposition, FileClient, Open, Reply, Stability};
 use dyno_measure::Fault;
 use dyno_reference::smb::Options;

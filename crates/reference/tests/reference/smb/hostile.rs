@@ -1,6 +1,6 @@
 //! Clients that break the protocol: what one session sent is sent again with bytes changed, and the server goes on.
 
-use crate::client::{create, run, Client};
+use super::client::{create, run, Client};
 use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Stability};
 use dyno_reference::smb::{Options, Server};
 use std::io::{Read, Write};

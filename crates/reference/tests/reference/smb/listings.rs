@@ -3,8 +3,8 @@
 //! from the server since the act before, and with it every break that was sent until then. So what it is told must be what
 //! the directory has. PROPTEST_CASES makes it longer.
 
-use crate::client::{fresh_number, options, run, Client};
-use crate::samba::{server_options, Samba};
+use super::client::{fresh_number, options, run, Client};
+use super::samba::{server_options, Samba};
 use dyno_files::{
     Access, Ask, Cache, CacheCounts, CacheOptions, Call, Disposition, FileClient, Files, Open, Reply,
     Stability,

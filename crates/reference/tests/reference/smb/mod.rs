@@ -2,12 +2,12 @@
 //!
 //! Three files are those with which the session is tested against smbd: both servers are asked the same.
 
-#[path = "../../../smb/tests/session/breaks.rs"]
+#[path = "../../../../smb/tests/session/breaks.rs"]
 mod breaks;
-#[path = "../../../smb/tests/session/channels.rs"]
+#[path = "../../../../smb/tests/session/channels.rs"]
 mod channels;
 #[allow(dead_code)]
-#[path = "../../../smb/tests/session/client.rs"]
+#[path = "../../../../smb/tests/session/client.rs"]
 mod client;
 mod directories;
 mod dissector;
@@ -17,7 +17,7 @@ mod files;
 mod hostile;
 mod listings;
 #[allow(dead_code)]
-#[path = "../../../smb/tests/session/network.rs"]
+#[path = "../../../../smb/tests/session/network.rs"]
 mod network;
 mod samba;
 mod smbclient;

@@ -1,7 +1,7 @@
 //! Requests that wait for others: a holder that never answers, one that leaves, a lock.
 
-use crate::client::{beside, create, existing, fault, fresh_path, options, run, Client};
-use crate::samba::{server_options, Samba};
+use super::client::{beside, create, existing, fault, fresh_path, options, run, Client};
+use super::samba::{server_options, Samba};
 use dyno_files::{Access, Ask, Caching, Call, Disposition, FileClient, LeaseKey, Open, Reply};
 use dyno_measure::{monotonic_ns, Fault};
 use dyno_reference::smb::Options;

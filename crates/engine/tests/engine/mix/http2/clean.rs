@@ -4,8 +4,8 @@ use super::peer::{
     field, frame, hello, setting, Peer, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS,
     PADDED, PING, PRIORITY, RST_STREAM, SETTINGS, STATUS_200, WINDOW_UPDATE, WITH_PRIORITY,
 };
-use crate::running::{faults, mix, run, with_client};
-use crate::server::Server;
+use crate::mix::running::{faults, mix, run, with_client};
+use crate::mix::server::Server;
 use dyno_engine::{MixSpec, MixTally};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,8 +6,8 @@ use super::peer::{
     field, frame, hello, setting, Peer, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS,
     PADDED, PING, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, STATUS_200, WINDOW_UPDATE, WITH_PRIORITY,
 };
-use crate::running::{fault, faults, run, until_all_have_left};
-use crate::server::Server;
+use crate::mix::running::{fault, faults, run, until_all_have_left};
+use crate::mix::server::Server;
 use dyno_engine::MixSpec;
 use dyno_measure::{Fault, Side};
 use std::io::Write;

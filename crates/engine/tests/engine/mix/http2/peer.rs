@@ -1,6 +1,6 @@
 //! The server's end of an HTTP/2 connection in a few lines: it reads frames and sends what a test tells it to.
 
-use crate::server::Connection;
+use crate::mix::server::Connection;
 use std::io::{Read, Write};
 use std::time::Duration;
 
