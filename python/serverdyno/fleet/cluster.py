@@ -268,7 +268,7 @@ async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
     except Exception as error:  # what its handler failed with, as Dask's server tells it
         raise PeerError(f"it fails with {quoted(str(error))}") from error
     if "refused" in answer:
-        raise PeerError(f"it refuses: {quoted(str(answer['refused']))}")
+        raise PeerError(quoted(str(answer["refused"])))
     return answer
 
 

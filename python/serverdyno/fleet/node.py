@@ -40,6 +40,8 @@ from serverdyno.servers import abandoned
 
 JOIN_S = 20.0
 AGAIN_S = 2.0
+BEGINNINGS = frozenset({"open", "serve"})
+"""Requests with which a controller begins. Any other follows one of these."""
 
 
 class FleetNode(FleetServer):
@@ -72,26 +74,34 @@ class FleetNode(FleetServer):
     async def dyno(self, request: bytes, controller: str) -> dict[str, Any]:
         """Answer one request, as `pipe.py` has it, packed."""
         heard_ns = self._place.clock()
-        if not self._is_let_to(controller):
-            answer, blob = refusal(RuntimeError(f"{self.name} is in use by another controller")), None
-        else:
-            try:
-                asked, _ = unpacked(request, MOST_REQUEST_BYTES)
-            except ValueError as error:
-                return self._answer(
-                    heard_ns, refusal(ValueError(f"{self.name} can't read a request: it is {error}"))
-                )
-            if asked["do"] == "clock":
-                # At once, and not behind another request: what passes here is error.
-                return self._answer(heard_ns, {"told": None})
-            if asked["do"] == "stop":
-                self._place.hurry()
-            loop = asyncio.get_running_loop()
-            answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
-            if asked["do"] == "serve" and "told" in answer:
-                # Whoever runs the node is told for whom its machine consents to load.
-                url, server = answer["told"]["access"]["url"], asked["with"]["server"]
-                self._say(f"{self.name} serves {server} at {url}, and consents to the load of {controller}")
+        if self._is_in_use() and controller != self._controller:
+            return {"refused": "it is in use by another controller"}
+        try:
+            asked, _ = unpacked(request, MOST_REQUEST_BYTES)
+        except ValueError as error:
+            return self._answer(
+                heard_ns, refusal(ValueError(f"{self.name} can't read a request: it is {error}"))
+            )
+        if asked["do"] == "clock":
+            # At once, and not behind another request: what passes here is error.
+            return self._answer(heard_ns, {"told": None})
+        if controller != self._controller:
+            if asked["do"] not in BEGINNINGS:
+                return {
+                    "refused": f"it gave this controller up, from which it heard nothing for {LEASE_S:g} s"
+                }
+            if self._controller is not None:
+                await self.abandon()
+            self._controller = controller
+        self._silence.heard(time.monotonic())
+        if asked["do"] == "stop":
+            self._place.hurry()
+        loop = asyncio.get_running_loop()
+        answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
+        if asked["do"] == "serve" and "told" in answer:
+            # Whoever runs the node is told for whom its machine consents to load.
+            url, server = answer["told"]["access"]["url"], asked["with"]["server"]
+            self._say(f"{self.name} serves {server} at {url}, and consents to the load of {controller}")
         return self._answer(heard_ns, answer, blob)
 
     def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> dict[str, Any]:
@@ -112,7 +122,7 @@ class FleetNode(FleetServer):
     async def dyno_facts(self) -> dict[str, str]:
         """Say what it is."""
         facts = await asyncio.to_thread(node_facts)
-        told = facts | {"refused_connections": self._refused.count, "in_use": self._is_in_use()}
+        told = facts | {"refused_connections": self._refused.count, "in_use": self._controller is not None}
         return {"facts": json.dumps(told)}
 
     async def dyno_release(self, controller: str) -> dict[str, str]:
@@ -147,13 +157,6 @@ class FleetNode(FleetServer):
 
     def _is_in_use(self) -> bool:
         return self._controller is not None and not self._silence.is_over(time.monotonic())
-
-    def _is_let_to(self, controller: str) -> bool:
-        if self._is_in_use() and controller != self._controller:
-            return False
-        self._controller = controller
-        self._silence.heard(time.monotonic())
-        return True
 
 
 def run(folder: NodeFolder, say: Callable[[str], None]) -> None:
