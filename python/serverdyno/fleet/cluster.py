@@ -22,8 +22,9 @@ from distributed import Client
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, facts, link
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.contract import Exchange
-from serverdyno.fleet.folder import CONTROLLER, FleetFolder, host_and_port
+from serverdyno.fleet.folder import CONTROLLER, FleetFolder
 from serverdyno.fleet.packing import MOST_ANSWER_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import told_or_raised
 from serverdyno.fleet.silence import LISTENER_LOOK_S, Silence

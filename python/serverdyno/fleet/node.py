@@ -25,8 +25,9 @@ from distributed import Worker as DaskWorker
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, link
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.facts import node_facts
-from serverdyno.fleet.folder import NodeFolder, host_and_port
+from serverdyno.fleet.folder import NodeFolder
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.packing import MOST_REQUEST_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import refusal

@@ -16,8 +16,9 @@ from typing import Any
 from distributed import Scheduler
 
 from serverdyno.fleet import dask_settings
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.dask_settings import HEARTBEAT_S
-from serverdyno.fleet.folder import RUNNING, SCHEDULER, FleetFolder, host_and_port
+from serverdyno.fleet.folder import RUNNING, SCHEDULER, FleetFolder
 
 
 class FleetScheduler(Scheduler):  # type: ignore[misc]  # without types of its own here
