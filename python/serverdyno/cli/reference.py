@@ -90,7 +90,7 @@ def http(
     """Serve the WebBench tree from memory. For tests only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.servers.web import CONSENT_PATH  # noqa: PLC0415
+    from serverdyno.servers.consent import CONSENT_PATH  # noqa: PLC0415
 
     if list_faults:
         for name, meaning in _native.reference_faults():
@@ -134,7 +134,7 @@ def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
     """
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.servers.local import CONSENT_VARIABLE  # noqa: PLC0415
+    from serverdyno.servers.consent import CONSENT_VARIABLE  # noqa: PLC0415
 
     if bind == LOOPBACK:
         return []

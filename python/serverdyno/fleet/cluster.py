@@ -24,8 +24,9 @@ from distributed.core import rpc
 from serverdyno.clean import quoted
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, facts, link
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.contract import Exchange
-from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, FleetFolder, host_and_port
+from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, FleetFolder
 from serverdyno.fleet.packing import MOST_ANSWER_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import told_or_raised
 from serverdyno.fleet.plain_comm import PeerError

@@ -17,6 +17,7 @@ from pathlib import Path
 import tomli_w
 
 from serverdyno.errors import UserError
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.certificates import AUTHORITY_KEY, Authority
 from serverdyno.fleet.private_file import make_private, write_private
 
@@ -26,7 +27,6 @@ HOSTS = "hosts.toml"
 CONTROLLER, SCHEDULER, NODES = "controller", "scheduler", "nodes"
 RUNNING, SCHEDULER_LOG = "scheduler.pid", "scheduler.log"
 MOST_DAYS = 3650
-PORT = 8786
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
 HINT = "For example: dyno fleet init lab --at 10.0.0.1 --nodes a,b,c"
 
@@ -122,16 +122,6 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
     told = {"name": path.name, "at": at, "nodes": nodes, "certificates_end": until}
     write_private(path / FLEET, tomli_w.dumps(told).encode())
     return FleetFolder.open(path)
-
-
-def host_and_port(at: str) -> tuple[str, int]:
-    """Split `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`; the host without brackets. Raises ValueError."""
-    host, colon, port = at.rpartition(":")
-    if not colon or at.endswith("]"):
-        host, port = at, str(PORT)
-    if not port.isdecimal() or not 0 < int(port) < 1 << 16 or not host:
-        raise ValueError(f"{at!r}: expected HOST or HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 def _with_port(at: str) -> str:

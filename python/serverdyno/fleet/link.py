@@ -13,8 +13,9 @@ from pathlib import Path
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet import certificates
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.contract import FleetError
-from serverdyno.fleet.folder import SCHEDULER, host_and_port
+from serverdyno.fleet.folder import SCHEDULER
 
 PATIENCE_S = 5.0
 TRY_AGAIN_S = 0.1

@@ -27,9 +27,10 @@ from distributed.comm.addressing import unparse_host_port
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, link, scheduler
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.answering import FleetServer, Handler
 from serverdyno.fleet.facts import node_facts
-from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, NodeFolder, host_and_port
+from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, NodeFolder
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.packing import MOST_REQUEST_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import refusal

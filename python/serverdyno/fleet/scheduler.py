@@ -16,8 +16,9 @@ from typing import Any
 from distributed.core import Status
 
 from serverdyno.fleet import dask_settings
+from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.answering import FleetServer
-from serverdyno.fleet.folder import CONTROLLER, RUNNING, SCHEDULER, FleetFolder, host_and_port
+from serverdyno.fleet.folder import CONTROLLER, RUNNING, SCHEDULER, FleetFolder
 from serverdyno.fleet.plain_comm import PlainComm
 from serverdyno.fleet.private_file import write_private
 

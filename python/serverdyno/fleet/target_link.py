@@ -13,7 +13,7 @@ import time
 
 import psutil
 
-from serverdyno.fleet.folder import host_and_port
+from serverdyno.fleet.address import host_and_port
 
 CHECK_LINK_S = 0.5
 """The least from one question to the kernel whether the link is up to the next."""

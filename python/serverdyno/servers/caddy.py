@@ -9,11 +9,11 @@ from pydantic import Field
 
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
+from serverdyno.servers.consent import CONSENT_PATH
 from serverdyno.servers.local import version_line
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
-    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     WebServer,

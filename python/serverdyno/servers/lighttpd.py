@@ -13,12 +13,12 @@ from pydantic import Field
 
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
+from serverdyno.servers.consent import CONSENT_PATH
 from serverdyno.servers.local import POLL_S, version_line, worker_user
 from serverdyno.servers.process import LOG_NAME, ServerProcess
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
-    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,

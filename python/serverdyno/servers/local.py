@@ -20,6 +20,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -36,8 +37,6 @@ from serverdyno.servers.proof import LOOPBACK, free_port
 SettingsT = TypeVar("SettingsT", bound=LocalSettings)
 
 WORKER_USER = "www-data"  # on every Debian system, without rights of its own; used when we are root
-CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
-"""The environment variable by which one of our own servers gets the token of those who may load it outside loopback."""
 ERROR_LOG = "error.log"
 START_TIMEOUT_S = 60.0
 PORT_ATTEMPTS = 5
@@ -52,8 +51,9 @@ def find_program(name: str) -> Path | None:
     return Path(found) if found else None
 
 
+@cache
 def version_line(program: Path, option: str) -> str:
-    """The first line that `program option` prints, on either stream."""
+    """The first line that `program option` prints, on either stream. A program is asked once."""
     done = subprocess.run([program, option], capture_output=True, text=True, timeout=30, check=False)
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"

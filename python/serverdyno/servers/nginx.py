@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
+from serverdyno.servers.consent import CONSENT_PATH
 from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
-    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,

@@ -11,8 +11,9 @@ from typing import ClassVar, TypeVar
 from pydantic import Field
 
 from serverdyno.errors import ServerError
+from serverdyno.servers.consent import CONSENT_PATH
 from serverdyno.servers.local import make_private
-from serverdyno.servers.web import CONSENT_PATH, WebServer, WebSettings
+from serverdyno.servers.web import WebServer, WebSettings
 
 
 class ProxySettings(WebSettings):

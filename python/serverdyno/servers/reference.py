@@ -17,8 +17,8 @@ from pydantic import Field
 import serverdyno
 from serverdyno import _native
 from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.consent import CONSENT_VARIABLE
 from serverdyno.servers.dynamic import BEHIND
-from serverdyno.servers.local import CONSENT_VARIABLE
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import Http2Settings, WebServer
 

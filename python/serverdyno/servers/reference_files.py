@@ -21,10 +21,10 @@ from pydantic import Field
 import serverdyno
 from serverdyno.errors import ServerError
 from serverdyno.servers.base import Installed
+from serverdyno.servers.consent import CONSENT_VARIABLE
 from serverdyno.servers.disk_settings import MAX_VOLUMES
 from serverdyno.servers.file_server import FileServer, FileServerSettings
 from serverdyno.servers.host_changes import HostChanges
-from serverdyno.servers.local import CONSENT_VARIABLE
 from serverdyno.servers.reference import package_environment, package_version
 from serverdyno.servers.samba import SOCKET_PATH_BYTES
 

@@ -35,7 +35,6 @@ from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
 PROOF_PATH = "/.serverdyno/proof"
-CONSENT_PATH = "/.well-known/serverdyno/"  # of crates/http/src/consent.rs; the user's token follows
 ACCESS_LOG = "access.log"
 LOG_DELAY_S = 0.2  # an access log that hasn't grown for so long holds every request
 HTTP2_PREFACE = b'"PRI * HTTP/2.0"'  # a line of lighttpd for each connection of HTTP/2, at its end
