@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, cast
 
 from serverdyno._native import Histogram
 from serverdyno.plan.model import MAX_LENGTH_S, Mix
@@ -44,7 +45,7 @@ def _check_times(started_unix_s: float, window_s: float) -> None:
 
 def _check_values(place: str, row: Any) -> None:
     """Counts and times are neither negative nor infinite, histograms can be read."""
-    for name, least in _least_values(type(row)):
+    for name, least in _least_values(cast("Hashable", type(row))):
         value = getattr(row, name)
         if isinstance(value, int | float):
             if not least <= value <= sys.float_info.max:
@@ -58,7 +59,7 @@ def _check_values(place: str, row: Any) -> None:
 
 
 @functools.cache
-def _least_values(row_type: type[Any]) -> list[tuple[str, float]]:
+def _least_values(row_type: Any) -> list[tuple[str, float]]:
     """Return each field of a row with the least number that it may hold: a report checks a hundred thousand."""
     return [
         (field.name, -sys.float_info.max if field.name in _MAY_BE_NEGATIVE else 0)
