@@ -25,7 +25,7 @@ class WindowUse:
 
 
 MOST_LATE_S = 1.0
-"""By which the two samples may lie further apart than the window: beyond it they say too little of the window."""
+"""A sample that is taken so long after its border says nothing of the window: this process was stopped meanwhile."""
 UNKNOWN = WindowUse(None, None, None, None)
 
 
@@ -43,7 +43,7 @@ class WindowMeter:
     """Samples near both borders of the window.
 
     A sample is late by some milliseconds; its moment is kept, so that the rate between the two is exact, and is
-    then applied to the window's own length.
+    then applied to the window's own length. If one is later than `MOST_LATE_S`, nothing is known.
     """
 
     def __init__(
@@ -64,21 +64,23 @@ class WindowMeter:
         self._cpus, self._server_is_here = cpus, server_is_here
         self._opened: _Sample | None = None
         self._closed: _Sample | None = None
+        self._is_late = False
 
     def look(self, elapsed_s: float, mix: Mix) -> None:
         """Takes the sample that is due `elapsed_s` after the start of the mix."""
-        if self._opened is None and elapsed_s >= mix.ramp_up_s:
+        opens_s, closes_s = mix.ramp_up_s, mix.length_s - mix.ramp_down_s
+        if self._opened is None and elapsed_s >= opens_s:
             self._opened = self._sample()
-        elif self._closed is None and elapsed_s >= mix.length_s - mix.ramp_down_s:
+            self._is_late = elapsed_s - opens_s > MOST_LATE_S
+        elif self._closed is None and elapsed_s >= closes_s:
             self._closed = self._sample()
+            self._is_late = self._is_late or elapsed_s - closes_s > MOST_LATE_S
 
     def use(self, window_s: float) -> WindowUse:
         """What was used in a window of that length."""
-        if self._opened is None or self._closed is None:
+        if self._opened is None or self._closed is None or self._is_late:
             return UNKNOWN
         opened, closed = self._opened, self._closed
-        if closed.at_s - opened.at_s > window_s + MOST_LATE_S:
-            return UNKNOWN
         share = window_s / (closed.at_s - opened.at_s)
         waited_s = _grown(opened.io_wait_s, closed.io_wait_s)
         io_wait_s = None if waited_s is None else waited_s * share
@@ -95,7 +97,7 @@ class WindowMeter:
         """Calls by name between the two samples, as they are: what came in the milliseconds that a sample was late
         is among them. None: not known.
         """
-        if self._opened is None or self._closed is None:
+        if self._opened is None or self._closed is None or self._is_late:
             return None
         before, after = self._opened.syncs, self._closed.syncs
         if before is None or after is None:

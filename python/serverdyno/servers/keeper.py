@@ -1,9 +1,10 @@
 """The process between the tool and one server, which sees to it that nothing of the server outlives the tool.
 
-Run as `python -I -S keeper.py SPEC`, in a session of its own, with the standard library alone so that it
+Run as `python -I -S keeper.py DIRECTORY`, in a session of its own, with the standard library alone so that it
 starts at once; with `host_changes.py` only for a server that wants more than processes. The tool holds the
-other end of standard input. Whatever ends the tool (kill -9 as well) closes it, and that is the order to stop.
-A line `restart SECONDS` on it is the order to kill the server and to start it again so much later.
+other end of standard input. Its first line is the spec, which has secrets: every user can read a command line.
+Whatever ends the tool (kill -9 as well) closes standard input, and that is the order to stop. A line
+`restart SECONDS` on it is the order to kill the server and to start it again so much later.
 As "child subreaper" (prctl(2)) the keeper inherits every process that the server leaves behind, so its work is
 done exactly when it has no child any more.
 
@@ -45,7 +46,6 @@ class Spec(TypedDict):
     """
 
     command: list[str]
-    directory: str
     environment: dict[str, str]
     cpus: list[int]
     grace_s: float
@@ -66,7 +66,19 @@ def prctl(option: int, argument: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def become_server(spec: Spec, keeper_pid: int, channel: socket.socket | None) -> NoReturn:
+def read_spec() -> Spec | None:
+    """The first line of standard input, behind which nothing comes before `started`; None: the tool has ended."""
+    line = b""
+    while not line.endswith(b"\n"):
+        read = os.read(sys.stdin.fileno(), 65536)
+        if not read:
+            return None
+        line += read
+    spec: Spec = json.loads(line)
+    return spec
+
+
+def become_server(spec: Spec, directory: str, keeper_pid: int, channel: socket.socket | None) -> NoReturn:
     """In the new child: turns into the server. A failure is written to the log and ends the child.
 
     `channel`: to the keeper, for a server whose fsync it delays.
@@ -81,7 +93,7 @@ def become_server(spec: Spec, keeper_pid: int, channel: socket.socket | None) ->
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
-        os.chdir(spec["directory"])
+        os.chdir(directory)
         if channel is not None:
             from serverdyno.servers import sync_delay  # noqa: PLC0415 (few servers need it)
 
@@ -115,8 +127,8 @@ def children() -> list[int]:
 class Keeper:
     """One server from its start until none of its processes is left."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
+    def __init__(self, directory: str, spec: Spec) -> None:
+        self.directory, self.spec = directory, spec
         self.stop_asked = False
         self.server_pid = 0
         self.server_status: int | None = None
@@ -161,7 +173,7 @@ class Keeper:
         keeper_pid = os.getpid()
         self.server_pid = os.fork()
         if self.server_pid == 0:
-            become_server(self.spec, keeper_pid, there)
+            become_server(self.spec, self.directory, keeper_pid, there)
         if here is not None and there is not None:
             there.close()
             self.delay_sync(here, delay_s)
@@ -187,7 +199,7 @@ class Keeper:
         if self.arranged is not None:
             self.arranged.undo()
         if self.spec["remove"]:
-            remove_directory(self.spec["directory"])
+            remove_directory(self.directory)
             for directory in self.spec["host_changes"]["remove"] if self.spec["host_changes"] else ():
                 remove_directory(directory)
 
@@ -281,8 +293,10 @@ def remove_directory(directory: str) -> None:
 
 def main() -> int:
     """Exit status 0: the server was started and nothing of it is left."""
-    spec: Spec = json.loads(sys.argv[1])
-    keeper = Keeper(spec)
+    spec = read_spec()
+    if spec is None:
+        return 1
+    keeper = Keeper(sys.argv[1], spec)
     try:
         if not keeper.apply():
             return 1

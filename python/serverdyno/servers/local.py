@@ -266,6 +266,8 @@ class LocalServer(ABC, Generic[SettingsT]):
         make_private(self.directory)
         abandoned.mark(self.directory)
         for name, text in self._files.items():
+            # Whoever can write to it says what the server does, also where the umask lets everybody.
+            (self.directory / name).touch(mode=0o644)
             (self.directory / name).write_text(text)
         self.furnish()
 

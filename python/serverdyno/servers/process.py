@@ -72,7 +72,6 @@ class ServerProcess:
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         spec = {
             "command": list(command),
-            "directory": str(directory),
             "environment": {"LC_ALL": "C.UTF-8"} | inherited | dict(environment or {}),
             "cpus": list(cpus),
             "grace_s": GRACE_S,
@@ -81,13 +80,17 @@ class ServerProcess:
         }
         with (directory / LOG_NAME).open("ab") as log:
             keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(KEEPER), json.dumps(spec)],
+                [sys.executable, "-I", "-S", str(KEEPER), str(directory)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd="/",
                 start_new_session=True,
             )
+        assert keeper.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # what it says, or that it ended, is read below
+            keeper.stdin.write(json.dumps(spec).encode() + b"\n")
+            keeper.stdin.flush()
         process = cls(keeper, directory)
         process._surroundings, process._host = host_changes, host
         process._read_events(KEEPER_ANSWER_S, until_started=True)
@@ -258,7 +261,8 @@ class ServerProcess:
         assert self.keeper.stdin is not None and self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
-        self.keeper.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # one that ended before it read all
+            self.keeper.stdin.close()
         self._read_events(KEEPER_ANSWER_S)
         strays = [] if self._clean else self._processes() + self._abandoned()
         self.keeper.kill()

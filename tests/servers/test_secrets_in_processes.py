@@ -1,0 +1,70 @@
+"""No secret stands where other users of the machine can read it: in a command line, or in an environment of theirs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import psutil
+import pytest
+from benches.mixes import http_target
+
+from serverdyno import _native
+from serverdyno.fleet.processes import processes
+from serverdyno.servers.local import LocalServer
+from serverdyno.servers.registry import DRIVERS
+from serverdyno.servers.running import running
+from support.fleet_mix import carried, mix
+
+NOBODY = 65534
+ELSEWHERE = "127.0.0.2"
+"""To a driver another address than loopback's, so that its server needs a token."""
+STANDS_BEFORE_OTHERS = ("haproxy", "varnish")
+CASES = [
+    (name, address)
+    for name, driver in DRIVERS.items()
+    if issubclass(driver, LocalServer) and driver.installed() and name not in STANDS_BEFORE_OTHERS
+    for address in (None, ELSEWHERE)
+    if (name, address) != ("samba", ELSEWHERE)  # smbd takes the address of an interface alone
+]
+
+
+def as_other_user(*command: str) -> subprocess.CompletedProcess[bytes]:
+    """A command of somebody who is not root and not us, where we may become one."""
+    other = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    return subprocess.run(command, capture_output=True, check=False, cwd="/", **other)  # type: ignore[call-overload, no-any-return]
+
+
+def assert_hidden(secrets: set[str], seen: str, pids: list[int]) -> None:
+    """`seen`: what another user does see in a command line."""
+    said = as_other_user("sh", "-c", "cat /proc/[0-9]*/cmdline").stdout
+    assert seen.encode() in said
+    assert not [secret for secret in secrets if secret.encode() in said]
+    for pid in pids if os.geteuid() == 0 else ():
+        assert as_other_user("cat", f"/proc/{pid}/environ").returncode != 0
+
+
+@pytest.mark.parametrize(("name", "address"), CASES)
+def test_no_secret_of_a_server_is_in_a_command_line(name: str, address: str | None) -> None:
+    with running(name, {}, address=address) as server:
+        assert isinstance(server, LocalServer)
+        assert server.process is not None
+        access = server.access()
+        secrets = {server.secret, access.password, access.consent_token, access.ticket} - {None, ""}
+        assert len(secrets) >= 1
+        pids = [server.process.keeper.pid, *server.pids()]
+        assert_hidden({str(secret) for secret in secrets}, str(server.directory), pids)
+
+
+def test_no_secret_of_a_load_is_in_a_command_line() -> None:
+    secrets: dict[str, str | None] = {"consent_token": "5e" * 16, "password": "p4" * 16}
+    server = _native.ReferenceServer.start()
+    try:
+        target = http_target(f"http://127.0.0.1:{server.port}/")
+        with processes(2, target, secrets) as running_fleet:
+            carried(running_fleet, mix(target, length_s=0.3))
+            pids = [child.pid for child in psutil.Process().children()]
+            assert len(pids) >= 2
+            assert_hidden({str(secret) for secret in secrets.values()}, "serverdyno.fleet.worker", pids)
+    finally:
+        server.stop()
