@@ -67,8 +67,8 @@ class Home:
         )
 
     def here(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
-        """Runs `dyno` to its end in this process, which has imported everything already: for commands that put nothing
-        under load. A defect is raised, and not printed.
+        """Runs `dyno` to its end in this process, which has imported everything already: for commands that are not
+        interrupted, and of whose load no figure counts. A defect is raised, and not printed.
         """
         out, err = io.StringIO(), io.StringIO()
         handlers = {number: signal.getsignal(number) for number in ENDS}
