@@ -70,10 +70,14 @@ def target(server: Ganesha, **section: Any) -> _native.Target:
 
 
 def mixed(
-    to: _native.Target, *, workspaces: _native.Workspaces | None = None, **files: Any
+    to: _native.Target,
+    *,
+    workspaces: _native.Workspaces | None = None,
+    length_s: float = 0.5,
+    **files: Any,
 ) -> _native.MixResult:
-    """One mix from its start to its end: two clients for a second."""
-    shape = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0}
+    """One mix of two clients, from its start to its end."""
+    shape = {"clients": 2, "threads": 1, "length_s": length_s, "timeout_s": 20.0}
     load = files_mix(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()

@@ -21,6 +21,7 @@ from serverdyno import _native
 from serverdyno.servers.reference_nfs import ReferenceNfs
 from serverdyno.servers.running import running
 from support.disk_mix import begun, ended, passed, silent_seconds, whole
+from support.dyno_process import Home
 from support.file_server import PATIENCE_S, skip_unless_installed
 
 EXPORT = "/volume1"
@@ -101,7 +102,8 @@ def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
     cache: str, threads: int, version: str
 ) -> None:
     with reference(threads=threads) as server:
-        result = ended(begun(target(server, version), clients=4, files={"cache": cache}))
+        # Each client comes to a flush after some 250 operations, also on a busy machine.
+        result = ended(begun(target(server, version), clients=4, length_s=1.0, files={"cache": cache}))
         counted = server.requests()
     assert whole(result)
     assert counted_otherwise(result, counted) == {}
@@ -154,7 +156,7 @@ def test_libnfs_gets_what_clients_of_ours_hold_by_delegations() -> None:
         listed = tool("nfs-ls", "-R", url(server.port, "")).decode().splitlines()
         paths = ["/" + line.split()[-1].lstrip("/") for line in listed if line.startswith("-")]
         before = server.requests()["OPEN"]
-        load = begun(to, workspaces=workspaces, files={"cache": "leases"}, length_s=6.0)
+        load = begun(to, workspaces=workspaces, files={"cache": "leases"}, length_s=3.0)
         while server.requests()["OPEN"] < before + 100 and not load.wait(0.02):
             pass
         while not load.wait(0.0):
@@ -187,7 +189,7 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte(version: str) -> Non
 def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
     version: str,
 ) -> None:
-    length_s, outage_s = 6.0, 2.2
+    length_s, outage_s = 4.0, 2.2
     with reference(udp=True) as server:
         # By rules alone: who looks for recalls may notice between two requests, and has nothing to send again.
         load = begun(target(server, version), clients=4, length_s=length_s, files={"cache": "oplocks"})
@@ -232,7 +234,7 @@ def test_version_4_over_udp_is_refused_and_a_server_without_udp_is_told() -> Non
 
 def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_right() -> None:
     with reference() as server:
-        load = begun(target(server, "4.1"), clients=4, length_s=4.0, files={"cache": "leases"})
+        load = begun(target(server, "4.1"), clients=4, length_s=2.0, files={"cache": "leases"})
         deadline = time.monotonic() + PATIENCE_S
         while server.requests()["READ"] < 50:  # the mix itself has begun
             assert time.monotonic() < deadline
@@ -248,7 +250,7 @@ def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_rig
 
 def test_what_a_server_loses_that_ignores_flushes_is_found_wrong() -> None:
     with reference(flush="ignore") as server:
-        load = begun(target(server), clients=2, length_s=3.0, files={"cache": "none"})
+        load = begun(target(server), clients=2, length_s=2.0, files={"cache": "none"})
         deadline = time.monotonic() + PATIENCE_S
         while server.requests()["READ"] < 20:
             assert time.monotonic() < deadline
@@ -273,7 +275,7 @@ def test_contents_that_are_wrong_are_found_wrong() -> None:
 )
 def test_a_fault_ends_in_counted_errors_or_is_survived_and_the_mix_ends(fault: str, survives: bool) -> None:
     with reference(fault=fault) as server:
-        timeout_s = PATIENCE_S if survives else 1.0
+        timeout_s = PATIENCE_S if survives else 0.5
         result = ended(begun(target(server), clients=1, length_s=0.3, timeout_s=timeout_s))
     assert bool(result["errors"]) != survives, result["errors"]
 
@@ -384,12 +386,6 @@ def test_the_command_grants_delegations_or_none_and_serves_udp(delegates: bool) 
     assert look["why"] is None
 
 
-def test_the_command_names_its_faults() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "serverdyno", "reference", "nfs", "--list-faults"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+def test_the_command_names_its_faults(home: Home) -> None:
+    done = home.here("reference", "nfs", "--list-faults")
     assert "lost-reply=10" in done.stdout
