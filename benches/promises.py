@@ -71,13 +71,18 @@ def help_texts() -> Iterator[Waiting]:
         yield Waiting(name, _words(command), _timed(command, HELP_REPETITIONS), Bound(0.3, at_least=False))
 
 
-def report(folder: Path, repetitions: int = REPETITIONS) -> Waiting:
-    """The report of an experiment of some five hundred mixes, which is written to `folder` first. Raises DynoError."""
+def report(folder: Path, repetitions: int = REPETITIONS, times: int = REPORT_REPETITIONS) -> Waiting:
+    """The report of an experiment of some five hundred mixes, which is written to `folder` first. Raises DynoError.
+
+    `times`: how often it is made.
+    """
     mixes = write_experiment(folder, repetitions)
     command = [sys.executable, "-m", "serverdyno", "report", str(folder)]
-    times = _timed(command, REPORT_REPETITIONS)
     return Waiting(
-        f"report-of-{mixes}-mixes", "python -m serverdyno report EXPERIMENT", times, Bound(5, at_least=False)
+        f"report-of-{mixes}-mixes",
+        "python -m serverdyno report EXPERIMENT",
+        _timed(command, times),
+        Bound(5, at_least=False),
     )
 
 

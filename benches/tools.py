@@ -179,12 +179,14 @@ def h2load_account(output: str) -> Account:
 
 
 def oha(name: str = "oha", *options: str) -> Tool:
-    """oha with one thread; it is in no package of Debian's, so it is compared where it was installed."""
+    """oha with one thread, for whole seconds, as its peers; it is in no package of Debian's, so it is compared where it
+    was installed.
+    """
 
     def command(url: str, seconds: float) -> list[str]:
         fixed = [
             "-z",
-            f"{seconds}s",
+            f"{math.ceil(seconds)}s",
             "-c",
             str(CONNECTIONS),
             "--insecure",
