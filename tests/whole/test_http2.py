@@ -30,7 +30,7 @@ MIX: dict[str, Any] = {
     "clients": 2,
     "threads": 12,
     "streams": 6,
-    "length_s": 0.5,
+    "length_s": 0.3,
     "ramp_up_s": 0.0,
     "ramp_down_s": 0.0,
     "timeout_s": 20.0,
@@ -181,7 +181,7 @@ def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> N
         "max_version": "1.3",
         "resumption": True,
     }
-    leaving = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.0, "threads": 1}
+    leaving = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.8, "threads": 1}
     for options, scheme in (({"tls": tls}, "https"), ({}, "http")):
         server = _native.ReferenceServer.start(**options)
         try:
@@ -218,20 +218,20 @@ def test_settings_that_a_server_could_not_keep_are_refused() -> None:
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_load_speaks_http2_and_the_report_says_how_and_on_how_many_connections(
-    *, secure: bool, tmp_path: Path
+    *, secure: bool, tmp_path: Path, short_windows: None
 ) -> None:
     (tmp_path / "home").mkdir()
     home, folder = Home(tmp_path / "home"), tmp_path / "experiment"
     with reference(secure=secure, tmp_path=tmp_path, body_bytes=1000) as (url, _, authority):
         trust = ("--ca-file", authority) if secure else ()
-        options = ("--http2", "--streams", "5", "--clients", "1,3", "--length", "1.3s", *trust)
-        done = home.dyno("load", url, *options, "--into", str(folder))
+        options = ("--http2", "--streams", "5", "--clients", "1,3", "--length", "0.5s", *trust)
+        done = home.here("load", url, *options, "--into", str(folder))
         assert done.returncode == 0, done.stdout + done.stderr
     records = list(Experiment.open(folder).mixes())
     assert [record.connections for record in records] == [1, 3]
     streams = sum(row.count for record in records for row in record.requests)
     assert streams == sum(record.operations_total for record in records) > 0
-    home.dyno("report", folder)
+    home.here("report", folder)
     report = html.unescape(re.sub("<[^>]*>", " ", (folder / "report" / "report.html").read_text()))
     how = "by ALPN" if secure else "with prior knowledge"
     assert f"Spoken: HTTP/2 {how}; {streams:,} streams on 4 connections" in " ".join(report.split())
