@@ -71,13 +71,13 @@ settings = { wrkers = 2 }
 
 @pytest.mark.parametrize("verb", [[], *VERBS], ids=" ".join)
 def test_help_shows_an_example(home: Home, verb: list[str]) -> None:
-    done = home.dyno(*verb, "--help")
+    done = home.here(*verb, "--help")
     assert done.returncode == 0
     assert re.search(r"^ +Example: dyno " + " ".join(verb), done.stdout, re.MULTILINE), done.stdout
 
 
 def test_the_help_names_every_verb_and_offers_completion(home: Home) -> None:
-    told = home.dyno("--help").stdout
+    told = home.here("--help").stdout
     groups = {verb[0] for verb in VERBS if len(verb) == 2}
     assert re.findall(r"^  ([a-z]+) {2,}", told, re.MULTILINE) == [
         *dict.fromkeys(verb[0] for verb in VERBS if verb[0] not in groups),
@@ -114,7 +114,7 @@ def test_the_version_is_said(home: Home) -> None:
 def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(BAD_PLAN)
-    for done in (home.dyno("run", plan, "--into", tmp_path / "e"), home.here("plan", "check", plan)):
+    for done in (home.here("run", plan, "--into", tmp_path / "e"), home.here("plan", "check", plan)):
         assert done.returncode == 2
         for words in ("line 2: name", "quik-static", "line 5: repetitions", "ngnix", "wrkers"):
             assert words in done.stderr
@@ -201,7 +201,7 @@ def test_a_server_that_has_not_consented_is_asked_for_consent_and_nothing_else(
     with HTTPServer((own_address(), 0), Refuses) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://{server.server_address[0]!s}:{server.server_port}/page"
-        done = home.dyno("load", url, "--clients", "1", "--max-rate", "10", "--into", tmp_path / "e")
+        done = home.here("load", url, "--clients", "1", "--max-rate", "10", "--into", tmp_path / "e")
         server.shutdown()
     assert done.returncode == 2
     assert "has not agreed to be loaded" in done.stderr and "hint: Put the file there" in done.stderr
@@ -216,10 +216,10 @@ def test_loopback_needs_no_token_and_so_no_home_to_keep_it_in(home: Home, tmp_pa
     file = tmp_path / "no-directory"
     file.touch()
     url = f"http://127.0.0.1:{free_port()}/"
-    done = home.dyno("load", url, "--into", tmp_path / "e", XDG_CONFIG_HOME=str(file))
+    done = home.here("load", url, "--into", tmp_path / "e", XDG_CONFIG_HOME=str(file))
     assert done.returncode == 1
     assert f"nothing answers HTTP at {url}" in done.stderr
-    done = home.dyno(
+    done = home.here(
         "load",
         f"http://{own_address()}:9/",
         "--max-rate",
@@ -291,18 +291,20 @@ def test_a_report_of_nothing_is_refused(home: Home, tmp_path: Path) -> None:
     only = folder / "runs" / "001-reference-r1" / "mix-01.parquet"
     only.parent.mkdir(parents=True)
     only.touch()
-    done = home.dyno("report", folder)
+    done = home.here("report", folder)
     assert done.returncode == 2
     assert f"{only} is damaged: it is empty" in done.stderr
     assert "has no finished mix yet" in done.stderr
     assert f"dyno resume {folder}" in done.stderr
 
 
-def test_load_shows_the_table_and_draws_nothing_that_was_not_asked_for(home: Home, tmp_path: Path) -> None:
+def test_load_shows_the_table_and_draws_nothing_that_was_not_asked_for(
+    home: Home, tmp_path: Path, short_windows: None
+) -> None:
     folder = tmp_path / "e"
     with reference(body_bytes=100) as port:
         url = f"http://127.0.0.1:{port}/"
-        done = home.dyno("load", url, "--clients", "1", "--length", "1.25s", "--cpus", "0", "--into", folder)
+        done = home.here("load", url, "--clients", "1", "--length", "0.5s", "--cpus", "0", "--into", folder)
     assert done.returncode == 0, done.stderr
     assert "Table 1. " in done.stdout
     assert done.stdout.splitlines()[-1] == f"To write the report with charts: dyno report {folder}"
@@ -317,7 +319,7 @@ def test_a_run_that_is_refused_leaves_no_folder(home: Home, tmp_path: Path) -> N
     with reference(body_bytes=100) as port:
         servers = f'[[servers]]\nserver = "external"\nurl = "http://127.0.0.1:{port}/"\n'
         plan.write_text(f'name = "wrong-root"\nsuite = "quick-web"\n{servers}')
-        done = home.dyno("run", plan, "--into", folder)
+        done = home.here("run", plan, "--into", folder)
     assert done.returncode == 1
     assert "does not serve the workload" in done.stderr and "`dyno tree DIRECTORY` writes it" in done.stderr
     assert not folder.exists()
@@ -336,17 +338,19 @@ def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) 
 
 
 def test_the_keys_of_a_server_of_the_users_are_listed(home: Home) -> None:
-    done = home.dyno("servers", "external")
+    done = home.here("servers", "external")
     assert re.search(r"url +Only for a server that you run", done.stdout)
     assert "nginx" not in done.stdout
 
 
-def test_load_without_keep_alive_opens_a_connection_a_request(home: Home, tmp_path: Path) -> None:
+def test_load_without_keep_alive_opens_a_connection_a_request(
+    home: Home, tmp_path: Path, short_windows: None
+) -> None:
     folder = tmp_path / "e"
     with reference(documents={"/a/page.html": b"x" * 4321}, fault="status-500") as port:
         url = f"http://127.0.0.1:{port}/a/page.html?q"
-        done = home.dyno(
-            "load", url, "--clients", "2", "--length", "1.25s", "--no-keep-alive", "--into", folder
+        done = home.here(
+            "load", url, "--clients", "2", "--length", "0.5s", "--no-keep-alive", "--into", folder
         )
     assert done.returncode == 0, done.stderr
     [record] = Experiment.open(folder).mixes()
@@ -367,7 +371,7 @@ def reference(**options: Any) -> Iterator[int]:
 
 def test_load_of_a_page_that_is_not_there_says_so(home: Home, tmp_path: Path) -> None:
     with reference() as port:
-        done = home.dyno("load", f"http://127.0.0.1:{port}/missing.html", "--into", tmp_path / "e")
+        done = home.here("load", f"http://127.0.0.1:{port}/missing.html", "--into", tmp_path / "e")
     assert done.returncode == 1
     assert "does not serve the workload: the server answered with another status" in done.stderr
     assert "404" in done.stderr and "status of 200 to 299" in done.stderr

@@ -116,7 +116,7 @@ def test_a_run_is_shown_while_it_goes_on(home: Home, browser: webdriver.Chrome, 
 def test_a_port_that_is_taken_refuses_before_anything_is_measured(home: Home, tmp_path: Path) -> None:
     folder = experiment(tmp_path / "e", [ServerPlan(server="reference")], clients=[1])
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = home.dyno("resume", folder, "--live", f"{taken.getsockname()[1]}")
+        done = home.here("resume", folder, "--live", f"{taken.getsockname()[1]}")
     assert done.returncode == 2
     assert (
         "error: the page can't listen on 127.0.0.1:" in done.stderr
@@ -127,7 +127,7 @@ def test_a_port_that_is_taken_refuses_before_anything_is_measured(home: Home, tm
 
 @needs_browser
 def test_experiments_are_shown_side_by_side(home: Home, browser: webdriver.Chrome, measured: Path) -> None:
-    made = home.dyno("report", measured / "e")
+    made = home.here("report", measured / "e")
     assert made.returncode == 0, made.stderr
     with home.started("open", measured) as dyno:
         url, port = told_url(wait_for_line(dyno, "Ctrl-C ends it")[-1])
@@ -177,7 +177,7 @@ def test_the_means_are_those_of_the_records(measured: Path) -> None:
 
 
 def test_a_folder_without_experiments_is_told(home: Home, tmp_path: Path) -> None:
-    done = home.dyno("open", tmp_path)
+    done = home.here("open", tmp_path)
     assert done.returncode == 2
     assert f"error: no experiment in or below {tmp_path}" in done.stderr
 

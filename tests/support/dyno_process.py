@@ -71,7 +71,8 @@ class Home:
         """Run `dyno` to its end in this process, which has imported everything already, where nothing is asked of
         the process itself. A defect is raised, and not printed.
         """
-        out, err = io.StringIO(), io.StringIO()
+        written, err = io.BytesIO(), io.StringIO()
+        out = io.TextIOWrapper(written, "utf-8", write_through=True)
         handlers = {number: signal.getsignal(number) for number in ENDS}
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             for name in os.environ.keys() - self.environment.keys():
@@ -89,7 +90,7 @@ class Home:
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
         assert isinstance(status, int), status
-        return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+        return subprocess.CompletedProcess(arguments, status, written.getvalue().decode(), err.getvalue())
 
     @contextmanager
     def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from serverdyno.plan import expand
 from serverdyno.plan.model import (
@@ -39,32 +39,32 @@ HEAD_BYTES = 200
 V2_COOKIE = 0x1C849313
 
 
-def histogram(values_ns: Sequence[int]) -> bytes:
+Values = NDArray[np.int64]
+
+
+def histogram(values_ns: Sequence[int] | Values) -> bytes:
     """HDR V2 encoding of values below 2^42 ns, 3 significant digits (HdrHistogram, "V2 encoding")."""
-    counts = Counter(_index(value) for value in values_ns)
-    payload = bytearray()
-    expected = 0
-    for index in sorted(counts):
-        if index > expected:
-            payload += _zigzag(expected - index)
-        payload += _zigzag(counts[index])
-        expected = index + 1
+    values = np.asarray(values_ns, dtype=np.int64)
+    buckets = np.maximum(0, np.frexp(values)[1] - 11)
+    indices, counts = np.unique(buckets * 1024 + (values >> buckets), return_counts=True)
+    # Before each count how many empty buckets there are, as a negative number.
+    gaps = np.append(-1, indices[:-1]) + 1 - indices
+    rows = np.stack([gaps, counts], axis=1)
+    payload = _zigzag(rows[rows != 0])
     head = struct.pack(">iiiiqqd", V2_COOKIE, len(payload), 0, 3, 1, 1 << 42, 1.0)
-    return head + bytes(payload)
+    return head + payload
 
 
-def _index(value: int) -> int:
-    bucket = max(0, value.bit_length() - 11)
-    return bucket * 1024 + (value >> bucket)
-
-
-def _zigzag(value: int) -> bytes:
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest >= 128:
-        out.append(rest & 127 | 128)
-        rest >>= 7
-    return bytes([*out, rest])
+def _zigzag(values: Values) -> bytes:
+    """ZigZag, then seven bits per byte, the lowest first; all bytes of a value but its last have the eighth."""
+    rest = (values << 1) ^ (values >> 63)
+    lengths = np.maximum(1, (np.frexp(rest)[1] + 6) // 7)
+    places = np.cumsum(lengths) - lengths
+    out = np.zeros(int(lengths.sum()), dtype=np.uint8)
+    for number in range(int(lengths.max(initial=0))):
+        long = lengths > number
+        out[places[long] + number] = (rest[long] >> 7 * number & 127) | (lengths[long] > number + 1) * 128
+    return out.tobytes()
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,11 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
     rate = throughput_s(shape, mix.clients, most) * math.exp(random.normal(0, shape.noise))
     operations = int(rate * mix.window_s)
     by_operation = _operations(random, operations, mix.clients / rate if rate else 0.0)
-    times = [value for _, values in by_operation for value in values]
+    times = np.concatenate([values for _, values in by_operation])
+    times_hdr = histogram(times)
     shares = [operations // mix.clients + (place < operations % mix.clients) for place in range(mix.clients)]
     bodies = sum(row.bytes_read for row, _ in by_operation)
-    under_way_s = min(sum(times) / 1e9, mix.clients * mix.threads * mix.window_s)
+    under_way_s = min(int(times.sum()) / 1e9, mix.clients * mix.threads * mix.window_s)
     return MixRecord(
         run=key.number,
         configuration=key.configuration,
@@ -178,12 +179,12 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         bytes_written=0,
         bytes_in=bodies + HEAD_BYTES * operations,
         bytes_out=120 * operations,
-        response_time_hdr=histogram(times),
-        connect_time_hdr=histogram(times),
+        response_time_hdr=times_hdr,
+        connect_time_hdr=times_hdr,
         generator_threads=1,
         generator_cpu_user_s=operations * 8e-6,
         generator_cpu_system_s=operations * 9e-6,
-        loop_lag_hdr=histogram([20_000] * max(1, operations)),
+        loop_lag_hdr=histogram(np.full(max(1, operations), 20_000)),
         connections=operations,
         reconnects=0,
         source_addresses=1,
@@ -208,15 +209,13 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
 
 def _operations(
     random: np.random.Generator, operations: int, mean_s: float
-) -> list[tuple[OperationRow, list[int]]]:
+) -> list[tuple[OperationRow, Values]]:
     rows = []
     left = operations
     for place, (name, (size, share)) in enumerate(CLASSES.items()):
         count = left if place == len(CLASSES) - 1 else int(operations * share)
         left -= count
-        values = (
-            np.maximum(1, random.gamma(2.0, mean_s * 1e9 / 2.0, count)).astype(int).tolist() if count else []
-        )
+        values = np.maximum(1, random.gamma(2.0, mean_s * 1e9 / 2.0, count)).astype(np.int64)
         rows.append((OperationRow(name, count, count * size, 0, 0, histogram(values)), values))
     return rows
 
@@ -235,7 +234,7 @@ def scaled(record: MixRecord, share: float) -> MixRecord:
     by_operation = []
     for row in record.by_operation:
         count = int(row.count * share)
-        times = histogram([1_000_000] * count)
+        times = histogram(np.full(count, 1_000_000))
         by_operation.append(replace(row, count=count, bytes_read=count * 1000, response_time_hdr=times))
     operations = sum(row.count for row in by_operation)
     parts = [
@@ -248,7 +247,7 @@ def scaled(record: MixRecord, share: float) -> MixRecord:
         operations_total=operations,
         bytes_read=operations * 1000,
         bytes_in=operations * 1200,
-        response_time_hdr=histogram([1_000_000] * operations),
+        response_time_hdr=histogram(np.full(operations, 1_000_000)),
         outstanding_s=None if record.outstanding_s is None else operations / 1e3,
         ready_work_s=None if record.ready_work_s is None else 0.001 * operations / 1e3,
         by_second=[SecondRow(second, operations * (second == 0), 0, 0) for second in range(5)],

@@ -205,7 +205,7 @@ def _record(key: RunKey, mix: Mix, shape: FileShape, most: int) -> MixRecord:
         generator_threads=1,
         generator_cpu_user_s=operations * 8e-6,
         generator_cpu_system_s=operations * 9e-6,
-        loop_lag_hdr=histogram([20_000] * max(1, operations)),
+        loop_lag_hdr=histogram(np.full(max(1, operations), 20_000)),
         connections=mix.clients,
         reconnects=0,
         source_addresses=1,

@@ -217,7 +217,8 @@ def test_a_server_that_does_not_keep_up_holds_nothing() -> None:
 
 def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: float = 0.02) -> Source:
     """Searches of servers like `queue`, as records. `late_ms`: how late the generator sent each request."""
-    closed = experiment(dict.fromkeys(capacities_s, Shape(1000.0)), clients=(64,), repetitions=repetitions)
+    shapes = dict.fromkeys(capacities_s, Shape(1000.0))
+    closed = experiment(shapes, clients=(64,), repetitions=repetitions, scale=0.005)
     opened = OpenLoad(rate_per_s=[100, 20_000], objective="p99<50ms")
     made = closed.head.suite.model_copy(update={"open": opened, "axis": "rate", "clients": [64]})
     mixes = expand.mixes(made, closed.head.scale)
@@ -234,7 +235,7 @@ def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: flo
             plain = record(key, mix, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
             p99_s = min(10.0, math.log(100) / (most_s - rate) if rate < most_s else math.inf)
             slow = plain.operations - plain.operations * 97 // 100
-            times = [1_000_000] * (plain.operations - slow) + [int(p99_s * 1e9)] * slow
+            times = np.repeat([1_000_000, int(p99_s * 1e9)], [plain.operations - slow, slow])
             own.append(
                 replace(
                     plain,
@@ -247,7 +248,7 @@ def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: flo
                     waiting_s=0.0,
                     overdue_at_end=0,
                     response_time_hdr=histogram(times),
-                    scheduling_error_hdr=histogram([int(late_ms * 1e6)] * plain.operations),
+                    scheduling_error_hdr=histogram(np.full(plain.operations, int(late_ms * 1e6))),
                 )
             )
         records += own
@@ -299,11 +300,14 @@ def slow_server() -> Iterator[str]:
     server.stop()
 
 
-def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(slow_server: str, tmp_path: Path) -> None:
+def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
+    slow_server: str, tmp_path: Path, short_windows: None
+) -> None:
     (tmp_path / "home").mkdir()
     home, folder = Home(tmp_path / "home"), tmp_path / "e"
-    # Two connections of 20 ms each answer 100 requests/s at most, so none of the rates above that can hold.
-    options = ("--rate", "20,640", "-c", "2", "-d", "1.5s", "--trials", "9", "--into", folder)
+    # Two connections of 20 ms each answer 100 requests/s at most, so no rate far above that can hold: within 0.6 s
+    # chance may leave out a few arrivals.
+    options = ("--rate", "20,640", "-c", "2", "-d", "0.6s", "--trials", "9", "--into", folder)
     done = home.here("load", slow_server, "--objective", "p90<400ms", *options)
     assert done.returncode == 0, done.stderr
     assert "target holds p90 ≤ 400 ms up to " in done.stdout, done.stdout
@@ -314,7 +318,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(slow_server: st
     assert [record.name for record in records[:2]] == ["trial_1", "trial_2"]
     objective = parse_objective("p90<400ms")
     assert {holds(record, objective) for record in records} == {True, False}
-    assert not any(holds(record, objective) for record in records if (record.rate_per_s or 0) > 120)
+    assert not any(holds(record, objective) for record in records if (record.rate_per_s or 0) > 200)
     assert {note.state for note in notes.values()} == {"done"}
     # What is over is not begun again.
     again = home.here("resume", folder)

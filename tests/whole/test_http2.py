@@ -30,7 +30,7 @@ MIX: dict[str, Any] = {
     "clients": 2,
     "threads": 12,
     "streams": 6,
-    "length_s": 0.5,
+    "length_s": 0.3,
     "ramp_up_s": 0.0,
     "ramp_down_s": 0.0,
     "timeout_s": 20.0,
@@ -181,7 +181,7 @@ def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> N
         "max_version": "1.3",
         "resumption": True,
     }
-    leaving = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.0, "threads": 1}
+    leaving = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.8, "threads": 1}
     for options, scheme in (({"tls": tls}, "https"), ({}, "http")):
         server = _native.ReferenceServer.start(**options)
         try:

@@ -155,7 +155,7 @@ def test_a_fault_is_counted_once_with_its_name_and_side(fault: str) -> None:
         "leave_after_errors": 1,
         "timeout_s": timeout_s,
         "length_s": 30.0,
-        "ramp_down_s": 29.0,
+        "ramp_down_s": 29.8,
     }
     with reference(fault=fault) as (_, target):
         result = result_of(target, **once)

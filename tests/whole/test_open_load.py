@@ -66,7 +66,7 @@ NODE = NodeRow(
 
 
 def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with(
-    home: Home, tmp_path: Path
+    home: Home, tmp_path: Path, short_windows: None
 ) -> None:
     server = _native.ReferenceServer.start(body_bytes=1024)
     try:
@@ -79,7 +79,7 @@ def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with
             "-c",
             "8",
             "-d",
-            "1.5s",
+            "0.5s",
             "--into",
             tmp_path / "e",
         )
@@ -91,16 +91,18 @@ def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with
     assert "peak" not in done.stdout.lower()
     with Experiment.open(tmp_path / "e") as kept:
         records = kept.mixes()
-    assert [(mix.rate_per_s, mix.arrivals, mix.clients) for mix in records] == [(200, 300, 8), (400, 600, 8)]
+    assert [(mix.rate_per_s, mix.arrivals, mix.clients) for mix in records] == [(200, 100, 8), (400, 200, 8)]
     assert [unaccounted(mix) for mix in records] == [0, 0]
     assert all(mix.operations > 0 and mix.dropped == 0 and mix.scheduling_error_hdr for mix in records)
 
 
-def test_a_rate_above_what_the_server_can_do_is_called_so(home: Home, tmp_path: Path) -> None:
+def test_a_rate_above_what_the_server_can_do_is_called_so(
+    home: Home, tmp_path: Path, short_windows: None
+) -> None:
     server = _native.ReferenceServer.start(body_bytes=10, fault="delay=20ms")
     try:
         url = f"http://127.0.0.1:{server.port}/"
-        options = ("--rate", "1000", "-c", "2", "-d", "1.5s", "--into", tmp_path / "e")
+        options = ("--rate", "1000", "-c", "2", "-d", "0.6s", "--into", tmp_path / "e")
         done = home.here("load", url, *options)
     finally:
         server.stop()
@@ -109,7 +111,7 @@ def test_a_rate_above_what_the_server_can_do_is_called_so(home: Home, tmp_path: 
         [mix] = kept.mixes()
     assert unaccounted(mix) == 0
     # Two connections of 20 ms each answer 100 requests/s at most.
-    assert mix.operations_total <= 160 and (mix.overdue_at_end or 0) > 1000
+    assert mix.operations_total <= 65 and (mix.overdue_at_end or 0) > 350
 
 
 def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p99_ms: float) -> Source:
@@ -138,8 +140,8 @@ def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p9
                 waited=0,
                 waiting_s=0.0,
                 overdue_at_end=0,
-                response_time_hdr=histogram([1_000_000] * quick + [int(slow_ms * 1e6)] * slow),
-                scheduling_error_hdr=histogram([20_000] * plain.operations),
+                response_time_hdr=histogram(np.repeat([1_000_000, int(slow_ms * 1e6)], [quick, slow])),
+                scheduling_error_hdr=histogram(np.full(plain.operations, 20_000)),
             )
             records.append(change(opened))
     return replace(closed, head=head, records=records)
@@ -315,8 +317,8 @@ name = "shares"
 source = "ours"
 workload = "url"
 clients = [4]
-length_s = 1.5
-ramp_up_s = 0.2
+length_s = 0.5
+ramp_up_s = 0.1
 leave_after_errors = 1000
 [open]
 percent_of_peak = [5, 10]
@@ -324,7 +326,7 @@ percent_of_peak = [5, 10]
 
 
 def test_rates_that_are_shares_of_a_peak_are_the_same_for_every_configuration(
-    home: Home, tmp_path: Path
+    home: Home, tmp_path: Path, short_windows: None
 ) -> None:
     (tmp_path / "shares.toml").write_text(SHARES)
     servers = "".join(

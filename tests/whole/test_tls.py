@@ -33,12 +33,12 @@ from support.dyno_process import INSTALLED, PATIENCE_S
 
 ALL_IN_TIME: dict[str, Any] = {
     "clients": 3,
-    "length_s": 0.5,
+    "length_s": 0.3,
     "ramp_up_s": 0.0,
     "ramp_down_s": 0.0,
     "timeout_s": 5.0,
 }
-LEAVING = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.0}
+LEAVING = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.8}
 KEYS = {"ecdsa-p256": "ECDSA P-256", "rsa-2048": "RSA 2048"}
 
 
@@ -170,7 +170,7 @@ def test_so_many_handshakes_resume_a_session_as_were_asked_for(
 ) -> None:
     offered = {"min_version": version, "max_version": version, "resumption": share}
     with reference(authority) as target:
-        result = result_of(target, keep_alive=False, tls=offered, length_s=1.0)
+        result = result_of(target, keep_alive=False, tls=offered)
     resumed = sum(row["count"] for row in result["handshakes"] if row["resumed"])
     whole = sum(row["count"] for row in result["handshakes"])
     assert not result["errors"]
@@ -377,7 +377,7 @@ def test_faults_of_http_keep_their_names_over_tls(
     authority: _native.Authority, fault: str, expected: str
 ) -> None:
     with reference(authority, fault=fault) as target:
-        timeout_s = 1.0 if expected == "response_timeout" else PATIENCE_S
+        timeout_s = 0.3 if expected == "response_timeout" else PATIENCE_S
         assert only_fault(result_of(target, timeout_s=timeout_s, **LEAVING)) == ("server", expected)
 
 
@@ -407,7 +407,7 @@ def test_what_is_no_handshake_is_counted_by_what_it_is() -> None:
         (b"\x16\x03\x03\x40\x00", False, "handshake_timeout"),
     ):
         target = http_target(f"https://127.0.0.1:{answering(data, close=close)}/", trust=ANYBODY)
-        timeout_s = 1.0 if expected == "handshake_timeout" else PATIENCE_S
+        timeout_s = 0.3 if expected == "handshake_timeout" else PATIENCE_S
         assert only_fault(result_of(target, timeout_s=timeout_s, **LEAVING)) == ("server", expected), data
 
 

@@ -112,10 +112,12 @@ def dissected(capture: Path, port: int, keys: Path, carried: str, *arguments: st
     return done.stdout.splitlines()
 
 
-def values(capture: Path, port: int, keys: Path, carried: str, field: str) -> Counter[str]:
-    """How often each value of a field came."""
-    lines = dissected(capture, port, keys, carried, "-Y", field, "-T", "fields", "-e", field)
-    return Counter(value for line in lines for value in line.split(","))
+def values(capture: Path, port: int, keys: Path, carried: str, *fields: str) -> list[Counter[str]]:
+    """How often each value of each field came."""
+    named = [word for field in fields for word in ("-e", field)]
+    lines = dissected(capture, port, keys, carried, "-T", "fields", *named)
+    columns = zip(*(line.split("\t") for line in lines), strict=True)
+    return [Counter(value for cell in column for value in cell.split(",") if value) for column in columns]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -137,10 +139,10 @@ def test_tshark_finds_every_request_and_handshake_and_nothing_malformed(
             assert load.wait(PATIENCE_S), "the mix does not end"
     result = load.result()
     assert not result["errors"], result["errors"]
-    asked, answered = (values(capture, port, keys, carried, field) for field in FIELDS[carried])
+    fields = (*FIELDS[carried], "tls.handshake.type")
+    asked, answered, messages = values(capture, port, keys, carried, *fields)
     assert asked == {"GET": result["operations_total"]} and result["operations_total"] > 20
     assert sum(answered.values()) == result["operations_total"] and answered.keys() <= {"200", "404"}
-    messages = values(capture, port, keys, carried, "tls.handshake.type")
     full = sum(row["count"] for row in result["handshakes"] if not row["resumed"])
     assert messages[HELLO] == sum(row["count"] for row in result["handshakes"])
     assert messages[CERTIFICATE] == full
@@ -150,7 +152,7 @@ def test_tshark_finds_every_request_and_handshake_and_nothing_malformed(
 
 
 def test_keys_of_sessions_are_written_only_where_the_environment_asks_and_the_report_says_so(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_windows: None
 ) -> None:
     monkeypatch.delenv(KEY_LOG, raising=False)
     assert not tls_keys_logged()
@@ -166,13 +168,13 @@ def test_keys_of_sessions_are_written_only_where_the_environment_asks_and_the_re
     }
     keys = tmp_path / "keys"
     server = _native.ReferenceServer.start(body_bytes=100, tls=tls)
-    options = ("--ca-file", tmp_path / "ca.pem", "--clients", "1", "--length", "1.3s")
+    options = ("--ca-file", tmp_path / "ca.pem", "--clients", "1", "--length", "0.5s")
     url = f"https://127.0.0.1:{server.port}/"
     try:
-        told = home.dyno("load", url, *options, "--into", tmp_path / "told", **{KEY_LOG: str(keys)})
+        told = home.here("load", url, *options, "--into", tmp_path / "told", **{KEY_LOG: str(keys)})
         assert told.returncode == 0, told.stderr
         assert KEY_LOG in told.stdout
-        refused = home.dyno("load", url, *options, **{KEY_LOG: str(tmp_path / "absent" / "keys")})
+        refused = home.here("load", url, *options, **{KEY_LOG: str(tmp_path / "absent" / "keys")})
         assert refused.returncode == 2, refused.stderr
         assert f"{KEY_LOG} names" in refused.stderr and "No such file or directory" in refused.stderr
     finally:
