@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
-from serverdyno.probes.host import host_facts
+from serverdyno.probes.host import machine_facts
 
 MOST_KEPT = 30
 LATEST = 3
@@ -92,7 +92,7 @@ def keep(selftest: Selftest) -> Path:
 
 def machine() -> str:
     """Return what tells this machine from another: its processors, memory and kernel, in short."""
-    facts = host_facts()
+    facts = machine_facts()
     cpu, memory, system = (_group(facts, name) for name in ("cpu", "memory", "system"))
     lasting = [cpu.get("model"), cpu.get("logical"), cpu.get("usable_by_us")]
     lasting += [memory.get("total_bytes"), system.get("kernel")]
