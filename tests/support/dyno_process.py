@@ -67,8 +67,8 @@ class Home:
         )
 
     def here(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
-        """Runs `dyno` to its end in this process, which has imported everything already: for commands that put nothing
-        under load. A defect is raised, and not printed.
+        """Runs `dyno` to its end in this process, which has imported everything already: for who tests what a command
+        does, and not its process. A defect is raised, and not printed.
         """
         out, err = io.StringIO(), io.StringIO()
         handlers = {number: signal.getsignal(number) for number in ENDS}
@@ -197,6 +197,7 @@ def experiment(
     clients: Sequence[int] = (1, 2),
     *,
     length_s: float = 0.6,
+    think_time_s: float = 0.0,
 ) -> Path:
     """An experiment that was created and not begun, with mixes shorter than a plan may have."""
     suite = Suite(
@@ -206,6 +207,7 @@ def experiment(
         workload="webbench-static",
         clients=list(clients),
         length_s=length_s,
+        think_time_s=think_time_s,
         ramp_up_s=0.1,
         ramp_down_s=0.1,
     )
