@@ -36,6 +36,9 @@ from serverdyno.servers import abandoned
 
 JOIN_S = 20.0
 AGAIN_S = 2.0
+"""From an attempt to join that failed to the next, which may fail with the same words."""
+LOOK_S = 0.5
+"""From one look for a scheduler that is not there to the next."""
 Answer = tuple[bytes, float, int, int]
 """Packed, how late this node was lately, and when the request was heard and the answer said, ns of its clock."""
 
@@ -164,6 +167,7 @@ async def _stay(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, end.set)
     while not end.is_set():
+        again_s = LOOK_S
         try:
             abandoned.sweep_once()
             await asyncio.to_thread(link.check, folder.at, folder.path)
@@ -172,11 +176,12 @@ async def _stay(
             pass  # it may come
         except (DynoError, OSError, TimeoutError) as error:
             say(f"not joined: {error}")
+            again_s = AGAIN_S
         if not folder.path.exists():
             say(f"{folder.path} was taken away: this node is of no fleet any more")
             return
         if not end.is_set():
-            await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=AGAIN_S)
+            await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=again_s)
 
 
 @contextmanager
