@@ -7,7 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +15,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 from serverdyno.plan import check_suite, quick
 from support.dyno_process import Home, new_home
+
+if TYPE_CHECKING:
+    from support.fleet_nodes import RunningFleet
 
 # No property is timed: on a busy machine an example may take long, and so may making one up.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -139,6 +142,22 @@ def home() -> Iterator[Home]:
     """Where `dyno` runs as a process of its own."""
     with new_home() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def standing_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    """The fleet behind `fleet`."""
+    from support.fleet_nodes import running_fleet  # noqa: PLC0415 (takes half a second of CPU time)
+
+    with running_fleet(tmp_path_factory.mktemp("fleet") / "lab") as running:
+        yield running
+
+
+@pytest.fixture
+def fleet(standing_fleet: RunningFleet) -> RunningFleet:
+    """Three nodes and their scheduler, all there whatever an earlier test did to them."""
+    standing_fleet.mend()
+    return standing_fleet
 
 
 @pytest.fixture

@@ -17,35 +17,40 @@ import pytest
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet import cluster as backend
-from serverdyno.fleet import link
+from serverdyno.fleet import link, membership
 from serverdyno.fleet.certificates import Authority
 from serverdyno.fleet.folder import CONTROLLER, create
-from serverdyno.fleet.up import scheduler_process
+from serverdyno.fleet.status import status_of
+from serverdyno.fleet.up import scheduler_process, start_scheduler
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
-from serverdyno.servers.abandoned import AGE_S
+from serverdyno.servers.abandoned import AGE_S, OWNER
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import DYNO, PATIENCE_S, Home, wait_for_line, wait_until
 from support.experiments import Breaker, Listener, carried_out
-from support.fleet_nodes import RunningFleet, free_port, running_fleet
-
-NAMES = ("a", "b")
+from support.fleet_nodes import RunningFleet, free_port, look_often, running_fleet
 
 
-def planned(folder: Path, fleet: Path, length_s: float = 1.0, mixes: int = 2) -> Path:
-    """An experiment of two runs that was not begun."""
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    look_often(monkeypatch)
+
+
+def planned(folder: Path, fleet: Path, *servers: str, mixes: int = 1, length_s: float = 1.0) -> Path:
+    """An experiment that was not begun, with a run for each server."""
     suite = Suite(
         name="tiny",
         source="a test",
         workload="webbench-static",
         clients=list(range(2, 2 + mixes)),
         length_s=length_s,
+        think_time_s=0.01,
     )
     plan = Plan(
         name="tiny",
         suite="tiny",
         repetitions=1,
-        servers=[ServerPlan(server="reference", name=name) for name in ("first", "second")],
+        servers=[ServerPlan(server="reference", name=name) for name in servers],
         generator=GeneratorPlan(fleet=str(fleet)),
     )
     with create_experiment(folder, "# made by a test\n", plan, suite):
@@ -54,8 +59,7 @@ def planned(folder: Path, fleet: Path, length_s: float = 1.0, mixes: int = 2) ->
 
 
 def killed(fleet: RunningFleet) -> None:
-    fleet.nodes["b"].kill()
-    fleet.nodes["b"].wait(PATIENCE_S)
+    fleet.kill("b")
 
 
 def stopped(fleet: RunningFleet) -> None:
@@ -72,141 +76,138 @@ def back_after_stop(fleet: RunningFleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("breaks", "comes_back", "words"),
+    ("breaks", "mix", "comes_back", "words"),
     [
-        (killed, back_after_kill, "node b is lost: it has ended"),
-        (stopped, back_after_stop, "node b is lost: its machine is there, and it stands still"),
+        (killed, 2, back_after_kill, "node b is lost: it has ended"),
+        (stopped, 1, back_after_stop, "node b is lost: its machine is there, and it stands still"),
     ],
     ids=["killed", "stopped"],
 )
-def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(
+def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa: PLR0917
+    fleet: RunningFleet,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     breaks: Callable[[RunningFleet], None],
+    mix: int,
     comes_back: Callable[[RunningFleet], None],
     words: str,
 ) -> None:
-    monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", 1.0)
-    with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        folder = planned(tmp_path / "e", fleet.path, length_s=1.5)
-        breaker = Breaker(lambda: breaks(fleet))
-        # The rest of the experiment needs the node, too: it stops, with the words of its last look.
-        with pytest.raises(DynoError, match=r"lacks b of its 2 nodes|b of the fleet lab give no answer"):
-            carried_out(folder, breaker)
-        assert words in breaker.failures[0]
-        assert Experiment.open(folder).finished() == {(1, 1)}
-        assert not [child for child in psutil.Process().children() if "keeper" in " ".join(child.cmdline())]
-        comes_back(fleet)
-        monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
-        last = Listener()
-        assert carried_out(folder, last), last.failures
-    assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    def broken() -> None:
+        breaks(fleet)
+        impatient.setattr(membership, "PATIENCE_S", 1.0)
+        impatient.setattr(membership, "FACTS_S", 1.0)
+
+    folder = planned(tmp_path / "e", fleet.path, "first", "second", mixes=mix)
+    breaker = Breaker(broken, mix)
+    # The rest of the experiment needs the node, too: it stops, with the words of its last look.
+    with (
+        monkeypatch.context() as impatient,
+        pytest.raises(DynoError, match=r"lacks b of its 3 nodes|b of the fleet lab give no answer"),
+    ):
+        carried_out(folder, breaker)
+    assert words in breaker.failures[0]
+    assert Experiment.open(folder).finished() == {(1, kept) for kept in range(1, mix)}
+    assert not [child for child in psutil.Process().children() if "keeper" in " ".join(child.cmdline())]
+    comes_back(fleet)
+    monkeypatch.setattr(membership, "PATIENCE_S", PATIENCE_S)
+    last = Listener()
+    assert carried_out(folder, last), last.failures
+    assert len(Experiment.open(folder).finished()) == 2 * mix
 
 
 def test_without_its_scheduler_a_mix_is_lost_in_words_and_the_nodes_join_the_next_one(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    fleet: RunningFleet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        folder = planned(tmp_path / "e", fleet.path, length_s=1.5)
-        process = scheduler_process(fleet.folder)
-        assert process is not None
-        breaker = Breaker(process.kill)
-        with pytest.raises(DynoError, match="nothing answers at"):
-            carried_out(folder, breaker)
-        assert "The fleet's scheduler at" in breaker.failures[0]
-        for node in fleet.nodes.values():
-            wait_for_line(node, "has lost the scheduler")
-        backend_up(fleet)
-        for node in fleet.nodes.values():
-            wait_for_line(node, "has joined")
-        assert carried_out(folder)
+    folder = planned(tmp_path / "e", fleet.path, "first", "second")
+    process = scheduler_process(fleet.folder)
+    assert process is not None
+    breaker = Breaker(process.kill, mix=1)
+    with pytest.raises(DynoError, match="nothing answers at"):
+        carried_out(folder, breaker)
+    assert "The fleet's scheduler at" in breaker.failures[0]
+    for node in fleet.nodes.values():
+        wait_for_line(node, "has lost the scheduler")
+    start_scheduler(fleet.folder)
+    for node in fleet.nodes.values():
+        wait_for_line(node, "has joined")
+    assert carried_out(folder)
     assert "Traceback" not in capfd.readouterr().err
 
 
-def backend_up(fleet: RunningFleet) -> None:
-    from serverdyno.fleet.up import start_scheduler  # noqa: PLC0415
-
-    start_scheduler(fleet.folder)
-
-
 def test_when_the_controller_is_killed_its_nodes_end_the_load_and_serve_the_next(
-    home: Home, tmp_path: Path
+    fleet: RunningFleet, home: Home, tmp_path: Path
 ) -> None:
-    with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        folder = planned(tmp_path / "e", fleet.path, length_s=2.0, mixes=8)
-        with home.started("resume", folder) as dyno:
-            wait_for_line(dyno, "2 clients")
-            dyno.kill()
-            dyno.wait(PATIENCE_S)
-        # Nobody else tells the nodes. A second controller is let in once they have given the first one up.
-        with backend.connected(fleet.folder) as cluster:
-            in_use = True
-            while in_use:
-                members = cluster.members()
-                in_use = any(told is None or told["in_use"] for told in cluster.facts(members).values())
-        assert carried_out(planned(tmp_path / "next", fleet.path))
+    folder = planned(tmp_path / "e", fleet.path, "first", mixes=8)
+    with home.started("resume", folder) as dyno:
+        wait_for_line(dyno, "2 clients")
+        dyno.kill()
+        dyno.wait(PATIENCE_S)
+    # Nobody else tells the nodes. A second controller is let in once they have given the first one up.
+    with backend.connected(fleet.folder) as cluster:
+        wait_until(lambda: not in_use(cluster), "the nodes are free")
+    assert carried_out(planned(tmp_path / "next", fleet.path, "first", length_s=0.5))
 
 
-def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(home: Home, tmp_path: Path) -> None:
-    with running_fleet(tmp_path / "lab", ("a",)) as fleet:
-        strangers = Authority.new("lab", datetime.now(UTC) + timedelta(days=1))
-        wrong, expired = tmp_path / "wrong", tmp_path / "expired"
-        strangers.issue("a", wrong, datetime.now(UTC) + timedelta(days=1))
-        # Trusts the right authority, and shows a certificate of another one.
-        (wrong / "authority.pem").write_bytes((fleet.path / "authority.pem").read_bytes())
-        Authority.read(fleet.path).issue("a", expired, datetime.now(UTC) - timedelta(hours=1))
-        for folder in (wrong, expired):
-            (folder / "node.toml").write_bytes((fleet.folder.node("a") / "node.toml").read_bytes())
-        with pytest.raises(DynoError, match="refused this certificate"):
-            link.check(fleet.folder.at, wrong)
-        told = home.dyno("node", expired)
-        assert (told.returncode, "ended on" in told.stderr) == (2, True), told.stderr
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("serverdyno.fleet.certificates.check_valid", lambda _: None)
-            with pytest.raises(DynoError, match=r"refused this certificate.*expired"):
-                link.check(fleet.folder.at, expired)
-        host, _, port = fleet.folder.at.rpartition(":")
-        with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
-            plain.settimeout(PATIENCE_S)
-            plain.sendall(b"in plain words, and more of them than a TLS record's head has\r\n\r\n")
-            try:
-                while plain.recv(4096):
-                    pass
-            except ConnectionError:
+def in_use(cluster: backend.Cluster) -> bool:
+    """Whether a node is, after it had some time to notice that it is not."""
+    told = membership.free_again(cluster, cluster.members())
+    return any(one is None or one["in_use"] for one in told.values())
+
+
+def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(
+    fleet: RunningFleet, home: Home, tmp_path: Path
+) -> None:
+    before = status_of(fleet.path)["refused_connections"]
+    strangers = Authority.new("lab", datetime.now(UTC) + timedelta(days=1))
+    wrong, expired = tmp_path / "wrong", tmp_path / "expired"
+    strangers.issue("a", wrong, datetime.now(UTC) + timedelta(days=1))
+    # Trusts the right authority, and shows a certificate of another one.
+    (wrong / "authority.pem").write_bytes((fleet.path / "authority.pem").read_bytes())
+    Authority.read(fleet.path).issue("a", expired, datetime.now(UTC) - timedelta(hours=1))
+    for folder in (wrong, expired):
+        (folder / "node.toml").write_bytes((fleet.folder.node("a") / "node.toml").read_bytes())
+    with pytest.raises(DynoError, match="refused this certificate"):
+        link.check(fleet.folder.at, wrong)
+    told = home.here("node", expired)
+    assert (told.returncode, "ended on" in told.stderr) == (2, True), told.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("serverdyno.fleet.certificates.check_valid", lambda _: None)
+        with pytest.raises(DynoError, match=r"refused this certificate.*expired"):
+            link.check(fleet.folder.at, expired)
+    host, _, port = fleet.folder.at.rpartition(":")
+    with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
+        plain.settimeout(PATIENCE_S)
+        plain.sendall(b"in plain words, and more of them than a TLS record's head has\r\n\r\n")
+        try:
+            while plain.recv(4096):
                 pass
-        with socket.create_connection((host, int(port)), PATIENCE_S) as hasty:
-            # The head of a handshake alone (RFC 8446, sections 4 and 5.1): who hangs up has not been refused.
-            hasty.sendall(bytes.fromhex("1603010200 010001fc"))
-            hasty.shutdown(socket.SHUT_WR)
-            hasty.settimeout(PATIENCE_S)
-            while hasty.recv(4096):
-                pass
-        status = home.dyno("fleet", "status", fleet.path)
-        assert "connections refused: 3" in status.stdout.replace("\n", " "), status.stdout
+        except ConnectionError:
+            pass
+    with socket.create_connection((host, int(port)), PATIENCE_S) as hasty:
+        # The head of a handshake alone (RFC 8446, sections 4 and 5.1): who hangs up has not been refused.
+        hasty.sendall(bytes.fromhex("1603010200 010001fc"))
+        hasty.shutdown(socket.SHUT_WR)
+        hasty.settimeout(PATIENCE_S)
+        while hasty.recv(4096):
+            pass
+    status = home.here("fleet", "status", fleet.path)
+    assert f"connections refused: {before + 3}" in status.stdout.replace("\n", " "), status.stdout
 
 
 def test_a_second_fleet_in_one_folder_is_refused_and_all_mistakes_are_told_at_once(
     home: Home, tmp_path: Path
 ) -> None:
     folder = tmp_path / "lab"
-    assert home.dyno("fleet", "init", folder, "--at", "127.0.0.1", "--nodes", "a").returncode == 0
+    assert home.here("fleet", "init", folder, "--at", "127.0.0.1", "--nodes", "a").returncode == 0
     assert (folder / "authority.key").stat().st_mode & 0o077 == 0
     assert (folder / "nodes" / "a" / "certificate.key").stat().st_mode & 0o077 == 0
-    told = home.dyno("fleet", "init", folder, "--at", "0.0.0.0", "--nodes", "a,A b,a", "--days", "0")
+    told = home.here("fleet", "init", folder, "--at", "0.0.0.0", "--nodes", "a,A b,a", "--days", "0")
     assert told.returncode == 2
     for words in ("'A b' is no name", "the same name", "more than 0", "not 0.0.0.0", "has a fleet already"):
         assert words in told.stderr, words
-    nobody = home.dyno("fleet", "status", folder)
+    nobody = home.here("fleet", "status", folder)
     assert "nothing answers at 127.0.0.1:8786" in nobody.stderr
     assert link.context(folder / CONTROLLER)
-
-
-def test_down_ends_nodes_and_scheduler(home: Home, tmp_path: Path) -> None:
-    with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        done = home.dyno("fleet", "down", fleet.path)
-        assert done.returncode == 0, done.stderr
-        assert [node.wait(PATIENCE_S) for node in fleet.nodes.values()] == [0, 0]
-        assert scheduler_process(fleet.folder) is None
 
 
 def test_a_node_whose_folder_is_taken_away_while_it_has_no_scheduler_ends(tmp_path: Path) -> None:
@@ -222,25 +223,29 @@ def test_a_node_whose_folder_is_taken_away_while_it_has_no_scheduler_ends(tmp_pa
             node.kill()
 
 
-def test_a_node_that_is_interrupted_leaves_nothing_and_the_next_takes_away_what_a_killed_one_left(
-    own_tmpdir: Path, tmp_path: Path
+def test_nodes_that_are_to_end_leave_nothing_and_the_next_takes_away_what_a_killed_one_left(
+    home: Home, own_tmpdir: Path, tmp_path: Path
 ) -> None:
-    with running_fleet(tmp_path / "lab", ("a",)) as fleet:
-        fleet.nodes["a"].kill()
-        fleet.nodes["a"].wait(PATIENCE_S)
-        [left] = own_tmpdir.glob("serverdyno-node-*")
+    def places() -> list[Path]:
+        return sorted(own_tmpdir.glob("serverdyno-node-*"))
+
+    with running_fleet(tmp_path / "lab", ("a", "b")) as fleet:
+        [left] = [place for place in places() if str(fleet.nodes["a"].pid) in (place / OWNER).read_text()]
+        fleet.kill("a")
         long_ago_s = time.time() - 2 * AGE_S
         for path in (left, *left.iterdir()):
             os.utime(path, (long_ago_s, long_ago_s))
         fleet.start_nodes(["a"])
-        assert not left.exists()
-        node = fleet.nodes["a"]
-        os.kill(node.pid, signal.SIGINT)
-        assert node.wait(PATIENCE_S) == 0
-        command = [*DYNO, "fleet", "status", str(fleet.path)]
-        status = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
-        assert status.returncode == 1
-        assert list(own_tmpdir.glob("serverdyno-node-*")) == []
+        assert left not in places()
+        fleet.nodes["a"].send_signal(signal.SIGINT)
+        assert fleet.nodes["a"].wait(PATIENCE_S) == 0
+        assert home.here("fleet", "status", fleet.path).returncode == 1
+        assert len(places()) == 1
+        done = home.here("fleet", "down", fleet.path)
+        assert done.returncode == 0, done.stderr
+        assert fleet.nodes["b"].wait(PATIENCE_S) == 0
+        assert scheduler_process(fleet.folder) is None
+        assert places() == []
 
 
 IN_SMALL_TMP = ("unshare", "--mount", "sh", "-c")
@@ -248,31 +253,36 @@ MOUNTED = 'mount -t tmpfs -o size=256k none "$1" && export TMPDIR="$1" && shift 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file system of its own takes root")
-def test_a_full_disk_of_a_load_node_is_told_when_it_joins_and_loses_nothing_later(tmp_path: Path) -> None:
+def test_a_full_disk_of_a_load_node_is_told_when_it_joins_and_loses_nothing_later(
+    fleet: RunningFleet, tmp_path: Path
+) -> None:
     place = tmp_path / "tmp"
     place.mkdir()
-    before = {"b": (*IN_SMALL_TMP, MOUNTED, "sh", str(place))}
-    with running_fleet(tmp_path / "lab", NAMES, before) as fleet:
-        there = Path(f"/proc/{fleet.nodes['b'].pid}/root{place}")
-        filler = there / "filler"
-        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-            while file.write(bytes(4096)):
-                pass
-        folder, listener = planned(tmp_path / "e", fleet.path), Listener()
-        assert carried_out(folder, listener), listener.failures
-        for note in Experiment.open(folder).run_notes().values():
-            assert note.requests_by_server_count == note.requests_answered
-        scheduler = scheduler_process(fleet.folder)
-        assert scheduler is not None
-        scheduler.kill()
-        wait_for_line(fleet.nodes["b"], "has lost the scheduler")
-        # What it had there goes, so that others may take its room; without any, it says why it can't join again.
-        wait_until(lambda: [path.name for path in there.iterdir()] == ["filler"], "its directory has gone")
-        with filler.open("ab", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-            while file.write(bytes(4096)):
-                pass
-        backend_up(fleet)
-        wait_for_line(fleet.nodes["b"], "No space left on device")
-        assert [path.name for path in there.iterdir()] == ["filler"]
-        filler.unlink()
-        wait_for_line(fleet.nodes["b"], "b has joined")
+    fleet.kill("b")
+    fleet.start_nodes(["b"], {"b": (*IN_SMALL_TMP, MOUNTED, "sh", str(place))})
+    there = Path(f"/proc/{fleet.nodes['b'].pid}/root{place}")
+    filler = there / "filler"
+    with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while file.write(bytes(4096)):
+            pass
+    folder, listener = planned(tmp_path / "e", fleet.path, "first", length_s=0.5), Listener()
+    assert carried_out(folder, listener), listener.failures
+    [note] = Experiment.open(folder).run_notes().values()
+    assert note.requests_by_server_count == note.requests_answered
+    scheduler = scheduler_process(fleet.folder)
+    assert scheduler is not None
+    scheduler.kill()
+    for node in fleet.nodes.values():
+        wait_for_line(node, "has lost the scheduler")
+    # What it had there goes, so that others may take its room; without any, it says why it can't join again.
+    wait_until(lambda: [path.name for path in there.iterdir()] == ["filler"], "its directory has gone")
+    with filler.open("ab", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while file.write(bytes(4096)):
+            pass
+    start_scheduler(fleet.folder)
+    wait_for_line(fleet.nodes["b"], "No space left on device")
+    assert [path.name for path in there.iterdir()] == ["filler"]
+    filler.unlink()
+    for node in fleet.nodes.values():
+        wait_for_line(node, "has joined")
+    fleet.kill("b")  # the next is to have the usual place

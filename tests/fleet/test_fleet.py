@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,16 +25,10 @@ from serverdyno.store.records import NodeRow
 from support.dyno_process import PATIENCE_S, Home
 from support.experiments import Listener, carried_out
 from support.fleet_mix import CLIENTS, carried, mix
-from support.fleet_nodes import NAMES, RunningFleet, running_fleet
+from support.fleet_nodes import NAMES, RunningFleet
 from support.records import PLAN_TEXT, make_head, make_record
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    with running_fleet(tmp_path_factory.mktemp("fleet") / "lab") as running:
-        yield running
 
 
 @pytest.fixture
@@ -87,7 +80,7 @@ def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
 def test_a_bound_is_of_all_nodes_together(fleet: RunningFleet, server: _native.ReferenceServer) -> None:
     target = target_of(server)
     with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:
-        bounded = carried(nodes, mix(target, max_rate_per_s=40.0, length_s=1.0))
+        bounded = carried(nodes, mix(target, max_rate_per_s=40.0))
     assert 1 <= bounded["operations_total"] <= 40
 
 
@@ -97,7 +90,7 @@ def test_clients_are_dealt_out_by_stated_weights(
     target = target_of(server)
     stated = GeneratorPlan(weights={"a": 1, "b": 2, "c": 4})
     with fleet_at(fleet.path, stated, target, NO_SECRETS) as nodes:
-        carried(nodes, mix(target, clients=14, length_s=0.5))
+        carried(nodes, mix(target, clients=14))
         assert [each.result["clients_planned"] for each in nodes.figures] == [2, 4, 8]
     with (
         pytest.raises(UserError, match="weights are of a, and the load is made by a, b, c"),
@@ -116,7 +109,7 @@ def test_a_node_has_one_controller_at_a_time(
             fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS),
         ):
             pass
-        told = home.dyno("fleet", "status", fleet.path, COLUMNS="200")
+        told = home.here("fleet", "status", fleet.path, COLUMNS="200")
     assert told.stdout.count("in use") == len(NAMES), told.stdout + told.stderr
 
 
@@ -124,7 +117,7 @@ def test_a_plan_keeps_what_each_node_did_and_which_nodes_there_were(
     fleet: RunningFleet, tmp_path: Path
 ) -> None:
     folder, listener = tmp_path / "e", Listener()
-    suite = Suite(name="tiny", source="a test", workload="webbench-static", clients=[2, 5], length_s=1.0)
+    suite = Suite(name="tiny", source="a test", workload="webbench-static", clients=[2, 5], length_s=0.5)
     plan = Plan(
         name="tiny",
         suite="tiny",
@@ -153,7 +146,7 @@ def test_a_plan_keeps_what_each_node_did_and_which_nodes_there_were(
 
 
 def test_status_names_every_node_and_what_it_has(home: Home, fleet: RunningFleet) -> None:
-    told = home.dyno("fleet", "status", fleet.path, COLUMNS="200")
+    told = home.here("fleet", "status", fleet.path, COLUMNS="200")
     assert told.returncode == 0, told.stdout + told.stderr
     assert "3 of 3 nodes" in told.stdout
     facts = node_facts()
@@ -184,7 +177,7 @@ def test_the_load_of_a_command_is_made_by_the_nodes_of_a_fleet(
 ) -> None:
     folder, url = tmp_path / "e", f"http://127.0.0.1:{server.port}/wbtree/223/223_0000.gif"
     options = ("--clients", "6", "--length", "2", "--into", folder, "--fleet", fleet.path)
-    done = home.dyno("load", url, *options)
+    done = home.here("load", url, *options)
     assert done.returncode == 0, done.stderr
     [record] = Experiment.open(folder).mixes()
     assert [(row.node, row.clients) for row in record.nodes] == [(f"node {name}", 2) for name in NAMES]
@@ -205,31 +198,6 @@ def test_another_build_or_other_settings_keep_a_node_out() -> None:
         "node c",
         "net.ipv4.tcp_congestion_control of node d",
     ]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="time namespaces are made as root")
-def test_nodes_whose_clocks_are_hours_apart_start_together(
-    tmp_path: Path, server: _native.ReferenceServer
-) -> None:
-    offsets_s = {"a": 7200, "b": -3 * 60, "c": 0}
-    before = {
-        name: ("unshare", "--time", "--fork", "--kill-child", "--monotonic", str(offset))
-        for name, offset in offsets_s.items()
-    }
-    target = target_of(server)
-    with (
-        running_fleet(tmp_path / "lab", before=before) as fleet,
-        fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes,
-    ):
-        result = carried(nodes, mix(target, length_s=2.0))
-        figures = nodes.figures
-    assert result["errors"] == []
-    assert [round(each.clock.offset_s) for each in figures] == list(offsets_s.values())
-    for each, offset_s in zip(figures, offsets_s.values(), strict=True):
-        # The clocks differ by exactly that: what was measured is off by no more than it says.
-        assert abs(each.clock.offset_ns - offset_s * 10**9) <= each.clock.error_ns
-        assert [row["second"] for row in each.result["by_second"]][:2] == [0, 1]
-        assert all(row["operations"] for row in each.result["by_second"][:2])
 
 
 def test_a_record_of_a_node_whose_clock_is_behind_is_kept_as_it_is(tmp_path: Path) -> None:

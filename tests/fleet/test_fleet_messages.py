@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tracemalloc
 import zlib
-from pathlib import Path
 
 import pytest
 from benches.mixes import http_target
@@ -24,7 +23,7 @@ from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S
 from serverdyno.protocols import load_file
 from support.dyno_process import PATIENCE_S
 from support.fleet_mix import carried, mix
-from support.fleet_nodes import running_fleet
+from support.fleet_nodes import RunningFleet
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 WORDS = st.recursive(
@@ -85,9 +84,9 @@ def test_the_longest_messages_are_within_their_bounds() -> None:
 
 
 def test_node_and_controller_tell_each_other_what_they_can_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fleet: RunningFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_fleet(tmp_path / "lab", ["a"]) as fleet, cluster.connected(fleet.folder) as connection:
+    with cluster.connected(fleet.folder) as connection:
         [node] = all_nodes(connection, ["a"])
         with monkeypatch.context() as patched:
             patched.setattr(cluster, "packed", lambda words: json.dumps(words).encode())
@@ -123,10 +122,10 @@ def test_a_mix_that_says_only_what_has_changed_is_the_one_that_says_all() -> Non
         target = http_target(f"http://127.0.0.1:{server.port}/")
         few = {"digest_operations": 2}
         documents = [
-            mix(target, clients=3, length_s=1.0, **few),
-            mix(target, clients=7, length_s=1.5, seed=8, threads=2, think_time_s=0.01, **few),
-            mix(target, clients=1, length_s=1.0, **few),
-            mix(target, clients=5, length_s=1.0, max_rate_per_s=1000.0, **few),
+            mix(target, clients=3, length_s=0.3, **few),
+            mix(target, clients=7, length_s=0.4, seed=8, threads=2, think_time_s=0.01, **few),
+            mix(target, clients=1, length_s=0.3, **few),
+            mix(target, clients=5, length_s=0.3, max_rate_per_s=1000.0, **few),
         ]
         with processes(2, target, NO_SECRETS) as fleet:
             together = [carried(fleet, told) for told in documents]

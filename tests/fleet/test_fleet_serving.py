@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,21 @@ from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import INSTALLED, PATIENCE_S
 from support.experiments import Breaker, Listener, carried_out
-from support.fleet_nodes import RunningFleet, running_fleet
+from support.fleet_nodes import NAMES, RunningFleet, look_often
 
-NAMES = ("a", "b", "s")
 SERVERS = [
-    ServerPlan(server=name, node="s", settings={} if name == "reference" else {"access_log": True})
+    ServerPlan(server=name, node="c", settings={} if name == "reference" else {"access_log": True})
     for name in [*INSTALLED[:1], "reference"]
 ]
 TEAM = ServerPlan(
     server="team",
-    node="s",
+    node="c",
     settings={"back": "lighttpd", "dynamic": "in-process", "front_settings": {"access_log": True}},
 )
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    """Every test leaves it as it was."""
-    with running_fleet(tmp_path_factory.mktemp("fleet") / "lab", NAMES) as running:
-        yield running
-
-
 def planned(folder: Path, fleet: Path, servers: list[ServerPlan], **shape: Any) -> Path:
-    wanted: dict[str, Any] = {"clients": [4], "length_s": 1.0, "ramp_up_s": 0.2}
+    wanted: dict[str, Any] = {"clients": [4], "length_s": 0.5, "ramp_up_s": 0.1}
     suite = Suite(name="tiny", source="a test", workload="webbench-static", **(wanted | shape))
     plan = Plan(
         name="tiny",
@@ -80,8 +71,8 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
     servers = [*SERVERS, *([TEAM] if {"nginx", "lighttpd"} <= set(INSTALLED) else [])]
     folder, witness = planned(tmp_path / "e", fleet.path, servers), Witness(fleet)
     assert carried_out(folder, witness), witness.failures
-    assert witness.seen == {"s"}
-    assert below(fleet, "s") == []
+    assert witness.seen == {"c"}
+    assert below(fleet, "c") == []
     experiment = Experiment.open(folder)
     for record in experiment.mixes():
         assert {row.node for row in record.nodes} == {"node a", "node b"}
@@ -96,24 +87,24 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
     described = experiment.disclosure()["servers"]
     assert {each["server"] for each in described.values()} == {plan.server for plan in servers}
     for each in described.values():
-        assert each["notes"][0] == "Runs on node s of the fleet."
+        assert each["notes"][0] == "Runs on node c of the fleet."
     assert {each["address"] for each in experiment.disclosure()["fleet"]["serving"]} == {"127.0.0.1"}
     [entry] = [each for each in disclosure(experiment.disclosure()) if each.title.startswith("Fleet")]
-    assert entry.title == "Fleet: nodes a, b and s (server)"
+    assert entry.title == "Fleet: nodes a, b and c (server)"
     drawn = diagram.testbed(source_of(experiment))
     # The nodes may be anywhere: "this machine" would be the controller's.
     assert drawn.machine == ("Machines of the nodes", socket.gethostname())
     assert {(link.network, link.outside) for link in drawn.links} == {("HTTP, 127.0.0.1", True)}
-    assert all("on node s" in link.server.lines for link in drawn.links)
+    assert all("on node c" in link.server.lines for link in drawn.links)
 
 
 def test_what_keeps_a_server_from_starting_on_its_node_is_told_with_the_node(
     fleet: RunningFleet, tmp_path: Path
 ) -> None:
-    elsewhere = [ServerPlan(server="reference", node="s", address="192.0.2.1")]
+    elsewhere = [ServerPlan(server="reference", node="c", address="192.0.2.1")]
     listener = Listener()
     assert not carried_out(planned(tmp_path / "e", fleet.path, elsewhere), listener)
-    assert "node s: reference can't listen on 192.0.2.1" in listener.failures[0]
+    assert "node c: reference can't listen on 192.0.2.1" in listener.failures[0]
     stranger = [ServerPlan(server="reference", node="x")]
     assert not carried_out(planned(tmp_path / "f", fleet.path, stranger), listener)
     assert "has no node x" in listener.failures[1]
@@ -122,24 +113,24 @@ def test_what_keeps_a_server_from_starting_on_its_node_is_told_with_the_node(
 def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resumed(
     fleet: RunningFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    look_often(monkeypatch)
     monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", 1.0)
-    servers = [ServerPlan(server=SERVERS[0].server, node="s", name=name) for name in ("one", "two")]
-    folder = planned(tmp_path / "e", fleet.path, servers, clients=[2, 4])
+    servers = [ServerPlan(server=SERVERS[0].server, node="c", name=name) for name in ("one", "two")]
+    folder = planned(tmp_path / "e", fleet.path, servers, clients=[2, 4], length_s=1.0, think_time_s=0.01)
     left: list[psutil.Process] = []
 
     def kill() -> None:
-        left.extend(below(fleet, "s"))
-        fleet.nodes["s"].kill()
-        fleet.nodes["s"].wait(PATIENCE_S)
+        left.extend(below(fleet, "c"))
+        fleet.kill("c")
 
     breaker = Breaker(kill)
-    with pytest.raises(DynoError, match="lacks s of its 3 nodes"):
+    with pytest.raises(DynoError, match="lacks c of its 3 nodes"):
         carried_out(folder, breaker)
-    assert "node s is lost: it has ended" in breaker.failures[0]
+    assert "node c is lost: it has ended" in breaker.failures[0]
     assert left
     assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
     assert Experiment.open(folder).finished() == {(1, 1)}
-    fleet.start_nodes(["s"])
+    fleet.start_nodes(["c"])
     monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
     last = Listener()
     assert carried_out(folder, last), last.failures

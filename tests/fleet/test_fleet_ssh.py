@@ -88,17 +88,17 @@ def test_hosts_become_nodes_over_ssh_and_keep_no_certificate(
     home: Home, tmp_path: Path, ssh_config: Path
 ) -> None:
     path = hosts_file(tmp_path, ssh_config, ["a", "b"])
-    up = home.dyno("fleet", "up", path)
+    up = home.here("fleet", "up", path)
     assert up.returncode == 0, up.stderr
     lab = tmp_path / "lab"
     try:
         assert "2 nodes of lab have joined" in up.stdout
-        status = home.dyno("fleet", "status", lab, COLUMNS="200")
+        status = home.here("fleet", "status", lab, COLUMNS="200")
         assert "2 of 2 nodes" in status.stdout, status.stdout + status.stderr
         key = tmp_path / "there" / "lab" / "a" / "certificate.key"
         assert key.stat().st_mode & 0o077 == 0
     finally:
-        down = home.dyno("fleet", "down", lab)
+        down = home.here("fleet", "down", lab)
     assert down.returncode == 0, down.stderr
     assert "node a ends" in down.stdout
     assert not list((tmp_path / "there").rglob("*.key"))
@@ -109,18 +109,18 @@ def test_every_host_that_can_not_be_started_is_named_and_nothing_stays(
 ) -> None:
     path = hosts_file(tmp_path, ssh_config, ["a", "b"])
     (tmp_path / "ssh" / "user.pub").unlink()
-    up = home.dyno("fleet", "up", path)
+    up = home.here("fleet", "up", path)
     assert up.returncode == 1, up.stdout
     assert "a can't be started: ssh node-a:" in up.stderr
     assert "b can't be started: ssh node-b:" in up.stderr
     assert "Permission denied" in up.stderr
-    status = home.dyno("fleet", "status", tmp_path / "lab")
+    status = home.here("fleet", "status", tmp_path / "lab")
     assert "nothing answers" in status.stderr
 
 
 def test_all_mistakes_of_a_file_of_hosts_are_told_at_once(home: Home, tmp_path: Path) -> None:
     path = tmp_path / "lab.toml"
     path.write_text('at = 5\n[[hosts]]\nname = "A b"\nssh = "-oProxyCommand=x"\n')
-    told = home.dyno("fleet", "up", path)
+    told = home.here("fleet", "up", path)
     assert (told.returncode, "3 problems" in told.stderr) == (2, True), told.stderr
     assert sys.executable in DYNO

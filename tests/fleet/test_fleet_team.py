@@ -26,6 +26,7 @@ from serverdyno.testbed.standing import StandingTestbed, standing
 from support.dynamic_page import BOTH
 from support.dyno_process import PATIENCE_S, ended, wait_until
 from support.experiments import Breaker, Listener, carried_out
+from support.fleet_nodes import look_often
 from support.teams import named, team_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made as root")
@@ -37,17 +38,11 @@ TEAMS: list[dict[str, Any]] = [
 ]
 
 
-@contextlib.contextmanager
-def four_hosts() -> Iterator[StandingTestbed]:
-    """A testbed whose servers' workers can enter what their nodes have for temporary files."""
-    with standing(of_option("namespaces:4")) as made:
-        made.fleet.path.parent.chmod(0o711)
-        yield made
-
-
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[StandingTestbed]:
-    with four_hosts() as made:
+    """Four hosts. Their servers' workers can enter what their nodes have for temporary files."""
+    with standing(of_option("namespaces:4")) as made:
+        made.fleet.path.parent.chmod(0o711)
         yield made
 
 
@@ -59,6 +54,7 @@ def planned(folder: Path, fleet: Path, settings: dict[str, Any], clients: list[i
     shape: dict[str, Any] = {
         "workload": "webbench-dynamic",
         "length_s": 1.0,
+        "think_time_s": 0.01,
         "sections": {"documents": documents},
     }
     suite = Suite(name="tiny", source="a test", clients=clients, **shape)
@@ -109,7 +105,11 @@ def test_members_on_several_hosts_are_proven_measured_disclosed_and_stopped_wher
 
 
 @as_root
-def test_a_back_that_ends_and_a_node_that_is_lost_are_named_with_what_ran_there(tmp_path: Path) -> None:
+def test_a_back_that_ends_and_a_node_that_is_lost_are_named_with_what_ran_there(
+    testbed: StandingTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last that uses the testbed: a node of it is gone afterwards."""
+    look_often(monkeypatch)
     settings = TEAMS[0]
 
     def kill_server(testbed: StandingTestbed) -> None:
@@ -124,14 +124,13 @@ def test_a_back_that_ends_and_a_node_that_is_lost_are_named_with_what_ran_there(
         node.kill()
         node.wait(PATIENCE_S)
 
-    with four_hosts() as testbed:
-        assert "back lighttpd 2: node lan-3: lighttpd exited under load" in failure(
-            testbed, tmp_path / "a", settings, kill_server
-        )
-        told = failure(testbed, tmp_path / "b", settings, kill_node)
-        assert "node lan-3 is lost" in told and "back lighttpd 2" in told, told
-        for host in (FRONT, BACKS[0]):
-            assert servers_of(testbed, host) == []
+    assert "back lighttpd 2: node lan-3: lighttpd exited under load" in failure(
+        testbed, tmp_path / "a", settings, kill_server
+    )
+    told = failure(testbed, tmp_path / "b", settings, kill_node)
+    assert "node lan-3 is lost" in told and "back lighttpd 2" in told, told
+    for host in (FRONT, BACKS[0]):
+        assert servers_of(testbed, host) == []
 
 
 def failure(

@@ -67,7 +67,7 @@ def state(folder: Path) -> dict[str, tuple[str, int]]:
 
 def reported(home: Home, folder: Path) -> str:
     """What `dyno report` says, which ends in time and without a traceback."""
-    done = home.dyno("report", folder)
+    done = home.here("report", folder)
     assert "Traceback" not in done.stderr
     page = folder / "report" / "report.html"
     return done.stderr + done.stdout + (page.read_text() if page.is_file() else "")
@@ -103,7 +103,7 @@ def test_what_is_no_regular_file_is_not_waited_for(folder: Path, name: str) -> N
 def test_a_lock_that_is_a_link_leads_to_nothing(home: Home, folder: Path, elsewhere: Path) -> None:
     (folder / ".lock").unlink()
     (folder / ".lock").symlink_to(elsewhere / "file")
-    done = home.dyno("resume", folder)
+    done = home.here("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert f"can't write {folder / '.lock'}: it is a symbolic link" in done.stderr
     new = folder.parent / "new"
@@ -111,7 +111,7 @@ def test_a_lock_that_is_a_link_leads_to_nothing(home: Home, folder: Path, elsewh
     (new / ".lock").symlink_to(elsewhere / "file")
     plan = folder.parent / "plan.toml"
     plan.write_text('name = "x"\ntitle = "x"\nsuite = "quick-static"\n[[servers]]\nserver = "reference"\n')
-    done = home.dyno("run", plan, "--into", new)
+    done = home.here("run", plan, "--into", new)
     assert (done.returncode, "it is a symbolic link" in done.stderr) == (1, True)
 
 
@@ -143,7 +143,7 @@ def test_a_resume_does_not_write_where_a_link_leads(
 ) -> None:
     shutil.rmtree(folder / name)
     (folder / name).symlink_to(elsewhere)
-    done = home.dyno("resume", folder)
+    done = home.here("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert "a link or a file stands where a folder belongs" in done.stderr
 

@@ -203,6 +203,7 @@ def experiment(
     clients: Sequence[int] = (1, 2),
     *,
     length_s: float = 0.6,
+    think_time_s: float = 0.0,
 ) -> Path:
     """An experiment that was created and not begun, with mixes shorter than a plan may have."""
     suite = Suite(
@@ -212,6 +213,7 @@ def experiment(
         workload="webbench-static",
         clients=list(clients),
         length_s=length_s,
+        think_time_s=think_time_s,
         ramp_up_s=0.1,
         ramp_down_s=0.1,
     )

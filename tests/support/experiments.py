@@ -59,14 +59,14 @@ def carried_out_plan(plan: Path, folder: Path, listener: Listener | None = None)
 
 
 class Breaker(Listener):
-    """Breaks something in the second mix of the first run."""
+    """Breaks something in one mix of the first run, the second unless `mix` says otherwise."""
 
-    def __init__(self, breaks: Callable[[], None]) -> None:
+    def __init__(self, breaks: Callable[[], None], mix: int = 2) -> None:
         super().__init__()
-        self.breaks, self.now, self.broken = breaks, False, False
+        self.breaks, self.mix, self.now, self.broken = breaks, mix, False, False
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        self.now = (run.number, mix.index) == (1, 2)
+        self.now = (run.number, mix.index) == (1, self.mix)
 
     def mix_tick(self, snapshot: _native.Snapshot) -> None:
         if self.now and not self.broken and snapshot["operations"]:

@@ -15,7 +15,7 @@ CLIENTS, DIGESTED = 7, 20
 
 def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
     """Of every client its first operations, many times over."""
-    wanted = {"clients": CLIENTS, "length_s": 2.0, "seed": 7, "digest_operations": DIGESTED} | shape
+    wanted = {"clients": CLIENTS, "length_s": 0.5, "seed": 7, "digest_operations": DIGESTED} | shape
     return document(target, {"name": "webbench-static"}, {}, **wanted)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from serverdyno.fleet.folder import FleetFolder, create
 from serverdyno.fleet.up import scheduler_process, start_scheduler
@@ -37,6 +40,24 @@ class RunningFleet:
             self.nodes[name] = process
         for name in names:
             wait_for_line(self.nodes[name], f"{name} has joined")
+
+    def kill(self, name: str) -> None:
+        """End a node as the kernel does it when memory is short."""
+        self.nodes[name].kill()
+        self.nodes[name].wait(PATIENCE_S)
+
+    def mend(self) -> None:
+        """Start again what has ended, and let go on what is stopped."""
+        if scheduler_process(self.folder) is None:
+            start_scheduler(self.folder)
+        for node in self.nodes.values():
+            node.send_signal(signal.SIGCONT)
+        self.start_nodes([name for name, node in self.nodes.items() if node.poll() is not None])
+
+
+def look_often(patch: pytest.MonkeyPatch) -> None:
+    """Have every node say ten times per second how its mix stands, so that a short one is seen under way."""
+    patch.setattr("serverdyno.fleet.cluster.DaskNode.look_s", 0.1)
 
 
 def ended(process: subprocess.Popen[str]) -> None:

@@ -41,6 +41,9 @@ from serverdyno.servers import abandoned
 
 JOIN_S = 20.0
 AGAIN_S = 2.0
+"""From an attempt to join that failed to the next, which may fail with the same words."""
+LOOK_S = 0.5
+"""From one look for a scheduler that is not there to the next."""
 BEGINNINGS = frozenset({"open", "serve"})
 """Requests with which a controller begins. Any other follows one of these."""
 
@@ -180,6 +183,7 @@ async def _stay(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, end.set)
     while not end.is_set():
+        again_s = LOOK_S
         try:
             abandoned.sweep_once()
             await asyncio.to_thread(link.check, folder.at, folder.path)
@@ -188,11 +192,12 @@ async def _stay(
             pass  # it may come
         except (DynoError, OSError, TimeoutError) as error:
             say(f"not joined: {error}")
+            again_s = AGAIN_S
         if not folder.path.exists():
             say(f"{folder.path} was taken away: this node is of no fleet any more")
             return
         if not end.is_set():
-            await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=AGAIN_S)
+            await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=again_s)
 
 
 @contextmanager

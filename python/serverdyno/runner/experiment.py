@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from serverdyno.errors import DynoError
 from serverdyno.fleet.contract import FleetError
 from serverdyno.plan.model import Mix, RunKey
@@ -26,8 +28,9 @@ def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | 
     experiment continues where it was. Raises DynoError for what keeps all of them from running. `next_rate`: of a
     search for capacity.
     """
-    note_lost_runs(experiment, progress)
-    if missing(experiment):
+    rest = missing(experiment)
+    note_lost_runs(experiment, rest, progress)
+    if rest:
         with site_of(experiment.head.plan, progress) as site:
             disclose(experiment, progress)
             ask(experiment, progress)
@@ -51,12 +54,12 @@ def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
     return {run: mixes for run, mixes in rest.items() if mixes}
 
 
-def note_lost_runs(experiment: Experiment, progress: Progress) -> None:
+def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: Progress) -> None:
     """Says of each run whose mixes are whole and whose note is not that the rest of the note is lost.
 
     Only its own end could tell it: the server that was counted is gone.
     """
-    rest, notes = missing(experiment), experiment.run_notes()
+    notes = experiment.run_notes()
     for run in experiment.head.order:
         note = notes.get(run.number)
         if run in rest or (note is not None and note.is_final):

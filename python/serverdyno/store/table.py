@@ -6,7 +6,8 @@ No file is opened here: bytes go out, bytes come in.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from itertools import islice
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -73,10 +74,15 @@ def records(tables: Sequence[pa.Table]) -> list[MixRecord]:
     return _rows([column.chunk(0) for column in whole.columns], MixRecord)
 
 
-def _rows(columns: Sequence[Any], row_type: type[Any]) -> list[Any]:
-    hints = get_type_hints(row_type).values()
-    values = [_values(column, hint) for column, hint in zip(columns, hints, strict=True)]
+def _rows(columns: Sequence[Any], row_type: Callable[..., Any]) -> list[Any]:
+    values = [_values(column, hint) for column, hint in zip(columns, _hints(row_type), strict=True)]
     return [row_type(*row) for row in zip(*values, strict=True)]
+
+
+@functools.cache
+def _hints(row_type: Callable[..., Any]) -> list[Any]:
+    """Return the types of a row's fields; they are written as texts, which take long to evaluate."""
+    return [*get_type_hints(row_type).values()]
 
 
 _NUMBERS = {pa.int64(): "q", pa.float64(): "d"}

@@ -5,6 +5,7 @@ Not for what one kind of experiment has alone: `document.py` (load levels), `ste
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,4 +55,11 @@ class PageDocument:
 
     def as_json(self) -> bytes:
         """The document, as UTF-8."""
-        return TypeAdapter(type(self)).dump_json(self, indent=1) + b"\n"
+        kind: Any = type(self)  # mypy finds that classes of dataclasses are not hashable
+        return _adapter(kind).dump_json(self, indent=1) + b"\n"
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what writes a kind of document, which takes longer to make than to use."""
+    return TypeAdapter(kind)
