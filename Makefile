@@ -11,7 +11,12 @@ PYTHON ?= python3
 DEMO_PLAN := plans/demo-three-web-servers.toml
 DEMO_FILES_PLAN := plans/demo-samba-strict-sync.toml
 
-.PHONY: help demo test test-rust test-python lint lint-rust lint-python format bench docs fuzz wheel setup servers servers-for-tests lock clean
+# The profile shares its dependencies with the native module, see Cargo.toml.
+RUST_TESTS := --profile bench --workspace --locked
+QUICK := tests/analysis tests/plan tests/published tests/report tests/store tests/project/test_ci.py \
+	tests/project/test_tidy.py tests/project/test_tidy_modules.py tests/project/test_wording_banned.py
+
+.PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs fuzz wheel setup servers servers-for-tests lock clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -30,7 +35,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml'
 # Static, so that a web server may start it anywhere, and small, as each request starts it.
 # With --jobs=2 it is made, and all crates are fetched, while pip fetches. A build says which crates can't be had.
 $(PAGE_PROGRAM): $(RUST)
-	cargo fetch --quiet --locked --target "$$(rustc --print host-tuple)" || true
+	cargo fetch --quiet --locked || true
 	cargo rustc --package dyno-page --bin dyno-page --profile program --locked --quiet -- -C target-feature=+crt-static
 	install -D target/program/dyno-page $@
 
@@ -70,28 +75,30 @@ demo: ## Measure three web servers, then Samba (as root); a report each, in abou
 	fi
 	$(BIN)/python tools/demo_end.py $$web $$files
 
-test: setup test-rust test-python ## Run every test.
+test: test-rust test-python ## Run every test but the long ones.
+
+test-quick: setup ## Run the tests that need no server and no root, in a minute.
+	cargo test $(RUST_TESTS) --quiet --test cache --test workload
+	$(BIN)/pytest --numprocesses 2 -m "not long" $(QUICK)
+
+test-long: setup servers-for-tests ## Run the tests that take minutes each.
+	$(BIN)/pytest -m long
 
 # A test skips where a program that it needs is missing, so all are installed before the first test.
 test-rust: setup servers-for-tests
-	# Most of a test is waiting. The native module is tested from Python.
-	RUST_TEST_THREADS=6 cargo test --workspace --exclude dyno-native --locked --quiet
+	# Most of a test is waiting.
+	RUST_TEST_THREADS=6 cargo test $(RUST_TESTS) --quiet
 
 test-python: setup servers-for-tests
-	$(BIN)/pytest --numprocesses 4  # most of a test is waiting; tests/conftest.py says which tests may run side by side
+	# Most of a test is waiting; tests/conftest.py says which tests may run side by side.
+	$(BIN)/pytest --numprocesses 4 -m "not long"
 
 lint: lint-rust lint-python ## Check format, lints and types; a warning is an error.
 
 lint-rust: setup
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	# The fuzz targets are a workspace of their own. To check them takes no libFuzzer, which a C++ compiler would make.
-	if cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml; then
-		CARGO_TARGET_DIR=target CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a \
-			cargo check --quiet --locked --bins --manifest-path fuzz/Cargo.toml
-	else
-		echo "lint: the fuzz targets are not checked; cargo says above why" >&2
-	fi
+	# Of libFuzzer, only the name is needed to check the fuzz targets: to make it takes a C++ compiler.
+	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a cargo clippy $(RUST_TESTS) --all-targets --quiet -- -D warnings
 
 lint-python: setup
 	$(BIN)/ruff check
@@ -103,7 +110,7 @@ format: setup ## Format everything.
 	$(BIN)/ruff check --fix --quiet
 	$(BIN)/ruff format
 
-bench: setup servers-for-tests ## Measure Serverdyno itself against its peers; about 40 minutes; results under benches/runs/.
+bench: setup servers-for-tests ## Measure Serverdyno itself against its peers; results under benches/runs/.
 	# In a network namespace of its own where root may make one, with plain congestion control for all:
 	# BBR, where it is the system's default, paces with timers that cost every tool and every server CPU time.
 	$(BIN)/python -c 'from benches.peers import install_missing; install_missing()'

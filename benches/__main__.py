@@ -15,19 +15,12 @@ from benches import (
     bonnie,
     builds,
     files,
-    fleet,
-    growth,
     http2,
-    local,
-    many_nodes,
     nfs,
-    open_load,
     peers,
-    promises,
     speed,
     tls,
 )
-from benches.amounts import Amount
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -44,20 +37,13 @@ def run_speed(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_tls(results: Results, places: Cpus, effort: Effort) -> None:
-    """Handshakes and requests over TLS, against the peers; many connections."""
+    """Handshakes and requests over TLS, against the peers."""
     _carry_out(tls.cases(), results, places, replace(effort, rounds=min(tls.ROUNDS, effort.rounds)))
-    _grow(growth.SECURE, results, places, effort)
 
 
 def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
-    """Several streams a connection, against h2load; many connections."""
+    """Several streams a connection, against h2load."""
     _carry_out(http2.cases(), results, places, effort)
-    _grow(growth.STREAMS, results, places, effort)
-
-
-def run_open(results: Results, places: Cpus, effort: Effort) -> None:
-    """Requests at fixed rates, against oha."""
-    _carry_out(open_load.cases(), results, places, effort)
 
 
 def run_builds(results: Results, places: Cpus, effort: Effort) -> None:
@@ -89,16 +75,6 @@ def run_times(results: Results, places: Cpus, effort: Effort) -> None:
         results.left_out.append(f"response times against the wire: {error}")
 
 
-def run_growth(results: Results, places: Cpus, effort: Effort) -> None:
-    """Ten to ten thousand connections."""
-    _grow(growth.PLAIN, results, places, effort)
-
-
-def _grow(kind: growth.Growth, results: Results, places: Cpus, effort: Effort) -> None:
-    _say(f"{kind.connections[0]:,} to {kind.connections[-1]:,} {kind.title}")
-    results.runs += growth.carry_out(kind, places, effort)
-
-
 def run_files(results: Results, places: Cpus, effort: Effort) -> None:
     """File servers: replay, streams, sessions and counts."""
     sizes = files.Sizes()
@@ -127,21 +103,6 @@ def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
             results.runs += case.carry_out(places, effort)
 
 
-def run_fleet(results: Results, places: Cpus, effort: Effort) -> None:
-    """A fleet of one node against none and against four, many nodes, and merging."""
-    for case in (fleet.FleetCase(), fleet.NodesCase()):
-        _say(case.title)
-        results.runs += case.carry_out(places, effort)
-    _say(f"{many_nodes.NODES} nodes on this machine")
-    for found in many_nodes.many_nodes():
-        if isinstance(found, Amount):
-            results.amounts.append(found)
-        else:
-            results.waits.append(found)
-    _say("merging what many nodes have told")
-    results.waits.append(fleet.merging())
-
-
 def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
     """Bonnie's phases, against bonnie++."""
     if bonnie.missing():
@@ -151,39 +112,16 @@ def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
     results.runs += bonnie.carry_out(places, effort)
 
 
-def run_local(results: Results, places: Cpus, effort: Effort) -> None:
-    """A local directory: streams against fio, metadata against a C loop."""
-    if absent := local.missing():
-        results.left_out.append(f"a local directory: not installed here: {', '.join(absent)}")
-        return
-    for case in local.CASES:
-        _say(case.title)
-        results.runs += local.carry_out(case, places, effort)
-
-
-def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
-    """Waiting for the tool itself."""
-    _say("the tool itself: help and report")
-    results.waits += promises.help_texts()
-    with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as folder:
-        results.waits.append(promises.report(Path(folder) / "experiment"))
-
-
 PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "speed": run_speed,
     "tls": run_tls,
     "http2": run_http2,
-    "open": run_open,
     "builds": run_builds,
     "counts": run_counts,
     "times": run_times,
-    "growth": run_growth,
     "files": run_files,
     "nfs": run_nfs,
-    "fleet": run_fleet,
     "bonnie": run_bonnie,
-    "local": run_local,
-    "promises": run_promises,
 }
 
 

@@ -8,12 +8,13 @@ for who measures the server at these moments. The last line is the result. Not f
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from benches.generator import rss_bytes
 from benches.mixes import files_mix, nfs_target, smb_target
 from serverdyno import _native
 
@@ -107,6 +108,11 @@ def cpu_s() -> float:
 def say(**fields: object) -> None:
     """A line for who started us."""
     print(json.dumps(fields), flush=True)
+
+
+def rss_bytes() -> int:
+    """Resident memory of this process now (proc_pid_statm(5))."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 if __name__ == "__main__":

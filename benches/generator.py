@@ -7,10 +7,8 @@ Other generators are processes of their own too, so that CPU time and memory com
 from __future__ import annotations
 
 import json
-import os
 import resource
 import sys
-from pathlib import Path
 from typing import Any
 
 from benches.mixes import http_target, web_mix
@@ -18,7 +16,6 @@ from serverdyno import _native
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 DRAIN_S = 60.0
-LATE_IN_THE_MIX = 0.9  # when memory is looked at: every connection is open then
 
 
 def main() -> None:
@@ -33,11 +30,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     """
     target = http_target(options.pop("url"), trust=options.pop("trust", None))
     mix = web_mix(target, **options)
-    rss_before = rss_bytes()
     before = resource.getrusage(resource.RUSAGE_SELF)
     load = mix.start()
-    load.wait(LATE_IN_THE_MIX * options["length_s"])
-    rss_loaded = rss_bytes()
     if not load.wait(options["length_s"] + DRAIN_S):
         raise RuntimeError("the mix does not end")
     after = resource.getrusage(resource.RUSAGE_SELF)
@@ -45,7 +39,6 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
         **told(load.result()),
         "cpu_user_s": after.ru_utime - before.ru_utime,
         "cpu_system_s": after.ru_stime - before.ru_stime,
-        "rss_growth_bytes": rss_loaded - rss_before,
     }
 
 
@@ -63,21 +56,13 @@ def told(result: _native.MixResult) -> dict[str, Any]:
         "bytes_read": result["bytes_read"],
         "errors": sum(error["count"] for error in result["errors"]),
         "first_error": result["errors"][0]["example"] if result["errors"] else "",
-        "cpu_in_window_us": 1e6 * (result["generator"]["cpu_user_s"] + result["generator"]["cpu_system_s"]),
         "connections": result["generator"]["connections"],
         "reconnects": result["generator"]["reconnects"],
         "response_samples": response.count,
         "response_ns": quantiles(response),
-        "late_ns": _late_ns(result),
         "connect_samples": connect.count,
         "connect_ns": quantiles(connect),
     }
-
-
-def _late_ns(result: _native.MixResult) -> dict[str, int] | None:
-    """How late requests of open load left; None of closed load."""
-    opened = result["open"]
-    return None if opened is None else quantiles(_native.Histogram.from_bytes(opened["scheduling_error_hdr"]))
 
 
 def quantiles(histogram: _native.Histogram) -> dict[str, int] | None:
@@ -85,11 +70,6 @@ def quantiles(histogram: _native.Histogram) -> dict[str, int] | None:
     if not histogram.count:
         return None
     return {name: histogram.value_at(quantile) for name, quantile in QUANTILES.items()}
-
-
-def rss_bytes() -> int:
-    """Resident memory of this process now (proc_pid_statm(5))."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from benches.file_server import BenchServer, running_ganesha
 from benches.file_tools import dyno
 from benches.file_tools import ours as our_tool
 from benches.files import STREAM_FIGURES, FileCase, Once
-from benches.local import OPERATIONS
 from benches.quiet import wait_until_quiet
 from benches.ratios import Bound
 from benches.rounds import BenchError, Cpus, Run, best_of, measured, run_tool
@@ -42,6 +41,11 @@ SOURCE = Path(__file__).with_name("random_reads.c")
 LIBNFS_HEADER = Path("/usr/include/nfsc/libnfs.h")
 MOST_S = 300.0
 LISTED = "listed"
+READ_FIGURES: dict[str, ReadFigure] = {
+    "operations/s": lambda run: run.requests_s,
+    "operations/CPU-second": lambda run: run.requests / run.generator_cpu_s,
+    "generator CPU, us/operation": lambda run: run.generator_cpu_us,
+}
 LISTING_FIGURES: dict[str, ReadFigure] = {
     "entries/s": lambda run: run.requests_s,
     "client CPU, us/entry": lambda run: run.generator_cpu_us,
@@ -172,7 +176,7 @@ def _random_reads(folder: Path, sizes: Sizes) -> FileCase:
     return NfsCase(
         "nfs-random-read",
         f"NFSv3: {BLOCK_BYTES >> 10} KiB read at random, {DEPTH} at once, of a file of {sizes.copy_bytes >> 20} MiB",
-        OPERATIONS,
+        READ_FIGURES,
         {
             OURS: ours(OURS, 0.0),
             COMPARING: ours(COMPARING, 1.0),

@@ -13,7 +13,6 @@ PACKAGES = {
     "h2load": "nghttp2-client",
     "dbench": "dbench",
     "bonnie++": "bonnie++",
-    "fio": "fio",
 }  # program: Debian package
 
 
@@ -50,7 +49,6 @@ def versions() -> dict[str, str]:
         ("smbtorture", "--version"),
         ("smbclient", "--version"),
         ("bonnie++", "-h"),
-        ("fio", "--version"),
         ("gcc", "--version"),
     ):
         if shutil.which(program):

@@ -1,7 +1,7 @@
 """The dated folder of one execution: README.md for readers, CSV files for who computes with them.
 
 `raw.csv` has every run, also those that were repeated; `summary.csv` every figure with its spread; `percentiles.csv`
-and `commands.csv` what the other tables are made of.
+what the table of response times is made of.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from serverdyno.probes.host import host_facts
 
 RUN_COLUMNS = tuple(entry.name for entry in fields(Run) if entry.name != "details")
 DETAILS = (
-    *("first_error", "reconnects", "cpu_in_window_us", "rss_growth_bytes", "server_rss_growth_bytes"),
+    *("first_error", "reconnects", "rss_growth_bytes", "server_rss_growth_bytes"),
     *("bytes_in_window", "messages", "operations", "bytes_checked"),
 )
 SUMMARY_COLUMNS = (
@@ -62,8 +62,6 @@ def write(results: Results, folder: Path) -> None:
     _csv(folder / "summary.csv", SUMMARY_COLUMNS, _summary(results))
     percentiles = tuple(entry.name for entry in fields(Comparison))
     _csv(folder / "percentiles.csv", percentiles, map(astuple, results.comparisons))
-    commands = [(wait.name, wait.command, seconds) for wait in results.waits for seconds in wait.seconds]
-    _csv(folder / "commands.csv", ("name", "command", "seconds"), commands)
     (folder / "README.md").write_text(readme(results, folder.name), encoding="utf-8")
 
 

@@ -13,15 +13,18 @@ QUIET_SHARE = 0.05
 
 
 def wait_until_quiet(patience_s: float) -> bool:
-    """Whether others came to use next to nothing within `patience_s`. Looks once where that is 0."""
+    """Whether others came to use next to nothing within `patience_s`. Without patience nobody looks, and it is not
+    known to be quiet.
+    """
     deadline = time.monotonic() + patience_s
-    while True:
+    while patience_s > 0:
         before, own_s = machine_cpu(), time.process_time()
         time.sleep(LOOK_S)
         if foreign_share(before, machine_cpu(), time.process_time() - own_s) <= QUIET_SHARE:
             return True
         if time.monotonic() >= deadline:
-            return False
+            break
+    return False
 
 
 def foreign_share(before: CpuTime, after: CpuTime, own_cpu_s: float) -> float:

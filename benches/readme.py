@@ -7,15 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benches import many_nodes, peers
+from benches import peers
 from benches.accuracy import TIMES
 from benches.bonnie import BonnieCase
 from benches.files import FileCase
-from benches.fleet import FleetCase
-from benches.growth import EVERY, Growth
-from benches.local import LocalCase
 from benches.ratios import Spread
-from benches.results import GROWTH_FIGURES, Results, Row
+from benches.results import Results, Row
 from benches.rounds import FOREIGN_LIMIT, Run
 from benches.speed import Case
 from serverdyno.probes.host import host_facts
@@ -41,17 +38,12 @@ METHOD = """\
 - On loopback, where the server's FIN is there already, `dyno` ends a connection with a FIN as any close does and dials
   the next one from the same socket: the same packets, without making and unmaking a socket, a file and an epoll
   registration. `dyno, new sockets` makes a new one each time, as wrk and ab do; that is what happens off loopback.
-- Open load: ours sends at the moments of a Poisson process and says of each request how late it left; oha, with
-  `--latency-correction`, sends at even intervals and does not say.
 - `close` means a new connection for each request. dyno and wrk send HTTP/1.1 with `Connection: close`, ab sends
   HTTP/1.0. `dyno, reset` ends its connections with a reset, which no browser does: it is off by default, is shown for
   who wonders, and has no target.
 """
 
-LOCAL = """\
-- A local directory: one client on one CPU, files in memory. fio's CPU time is the one that it tells of its job, ours
-  that of the engine's thread in the window, the C loop's that of its process. `dyno` without more compares no content,
-  as fio does; `dyno, comparing` compares every byte. fio flushes as often as ours, after each 64 MiB.
+BONNIE = """\
 - bonnie++ says when a phase begins and ends; the clock of its CPU time is read at these moments. Its own figures are
   rounded, and there are none of phases below half a second.
 """
@@ -63,7 +55,6 @@ CAVEATS = """\
   findings; ratios within one are better founded than absolute figures.
 - One CPU each for generator and server: where the server's is the busier one (see the columns *busy*), the ratio of
   requests/s says little of the generators, and the CPU time for a request says more.
-- Memory is what a process grew by (resident set), without the kernel's socket buffers.
 """
 
 
@@ -111,13 +102,14 @@ def readme(results: Results, title: str) -> str:
         *(part for case in results.cases() for part in _case(case, results)),
         *_counts(results),
         *_times(results),
-        *(part for growth in EVERY for part in _growth(growth, results)),
-        *_waits(results),
-        *_amounts(results),
         "## Method",
         METHOD.format(limit=round(100 * FOREIGN_LIMIT), attempts=results.effort.attempts),
         *(["## Method: file servers", FILES] if results.file_cases else []),
-        *(["## Method: local directories", LOCAL] if _is_local(results) else []),
+        *(
+            ["## Method: Bonnie", BONNIE]
+            if any(isinstance(case, BonnieCase) for case in results.cases())
+            else []
+        ),
         "## Caveats",
         CAVEATS,
         "## Machine and versions",
@@ -143,11 +135,7 @@ def _targets(rows: Sequence[Row]) -> str:
     )
 
 
-def _is_local(results: Results) -> bool:
-    return any(isinstance(case, BonnieCase | LocalCase) for case in results.cases())
-
-
-def _case(case: Case | FileCase | FleetCase | BonnieCase | LocalCase, results: Results) -> list[str]:
+def _case(case: Case | FileCase | BonnieCase, results: Results) -> list[str]:
     runs = results.kept(case.name)
     rows = []
     for tool in dict.fromkeys(run.tool for run in runs):
@@ -213,57 +201,6 @@ def _times(results: Results) -> list[str]:
         _list(f"`{case.name}`: {case.title}." for case in TIMES),
         _table(columns, rows),
     ]
-
-
-def _growth(growth: Growth, results: Results) -> list[str]:
-    runs = results.kept(growth.name)
-    if not runs:
-        return []
-    found = list(results.growth())
-    rows = []
-    for tool in dict.fromkeys(run.tool for run in runs):
-        own = [run for run in runs if run.tool == tool]
-        figures = {row.figure: row.spread for row in found if (row.case, row.subject) == (growth.name, tool)}
-        cells = map(_spread, figures.values())
-        rows.append((f"{own[0].connections:,}", *cells, sum(run.errors for run in own)))
-    return [
-        f"## More connections: {growth.title}",
-        f"Reference server; `{growth.name}`; median [lowest - highest]. Requests and CPU time once all "
-        "are open. Memory per connection contains what the process needs for any number of them: look at the last row.",
-        _table(("connections", *GROWTH_FIGURES, "errors"), rows),
-    ]
-
-
-def _waits(results: Results) -> list[str]:
-    if not results.waits:
-        return []
-    rows = [
-        (
-            f"`{wait.command}`",
-            len(wait.seconds),
-            f"{min(wait.seconds):.3f}",
-            f"{max(wait.seconds):.3f}",
-            wait.name,
-        )
-        for wait in results.waits
-    ]
-    return ["## The tool itself", _table(("command", "times", "least, s", "most, s", "case"), rows)]
-
-
-def _amounts(results: Results) -> list[str]:
-    if not results.amounts:
-        return []
-    rows = [
-        (amount.name, amount.figure, _number(amount.value), amount.limit or "") for amount in results.amounts
-    ]
-    parts = ["## Measured once", _table(("case", "what", "figure", "target"), rows)]
-    if paper := many_nodes.on_paper(results.amounts, results.waits):
-        parts += [
-            "## On paper: more nodes, each on a machine of its own",
-            "Not measured: each line is what one node took above, as many times.",
-            _table(("what", *(f"{nodes:,} nodes" for nodes in many_nodes.ON_PAPER)), paper),
-        ]
-    return parts
 
 
 def _facts() -> Iterable[tuple[str, object]]:

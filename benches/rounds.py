@@ -169,7 +169,7 @@ def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
     account, process_cpu_s = run_tool(tool, url, effort.seconds, places.generator)
     machine_after, cpu_after, own_after = machine_cpu(), server_s(), time.process_time()
     server_cpu_s = _difference(cpu_before, cpu_after)
-    ours_s = process_cpu_s + account.elsewhere_cpu_s + (server_cpu_s or 0.0) + own_after - own_before
+    ours_s = process_cpu_s + (server_cpu_s or 0.0) + own_after - own_before
     return Run(
         case=case,
         tool=tool.name,

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benches.fleet_generator import NO_SECRETS
 from benches.mixes import document, http_target
 from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.membership import fleet_at
@@ -75,7 +74,7 @@ def measured(mixes: int = MIXES) -> Iterator[Starts]:
         with serving(made.address, directory) as server:
             access = server.access()
             target = http_target(access.url, consent_token=access.consent_token)
-            told = NO_SECRETS | {"consent_token": access.consent_token}
+            told = {"consent_token": access.consent_token, "password": None}
             with fleet_at(made.fleet.path, GeneratorPlan(), target, told) as fleet:
                 for number in range(mixes):
                     before = len((server.directory / ACCESS_LOG).read_text().splitlines())

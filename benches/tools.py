@@ -18,7 +18,6 @@ from typing import Any
 from serverdyno.servers.base import ServerDriver
 
 CONNECTIONS = 64
-NS_PER_S = 1e9
 # ab makes room for this many results at start; it ends by time, long before.
 AB_MAX_REQUESTS = 1_000_000
 USER_AGENT = "User-Agent: serverdyno"
@@ -31,7 +30,7 @@ class Account:
 
     `requests` from start to end, which is what the server should have counted; `requests_in_window` and `window_s`
     are what the tool makes its rate of. `cpu_s`: None where the tool does not measure itself. `details`: all that it
-    said, of ours only. `elsewhere_cpu_s`: of processes that are not below its own.
+    said, of ours only.
     """
 
     requests: int
@@ -40,7 +39,6 @@ class Account:
     errors: int
     cpu_s: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
-    elsewhere_cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,6 @@ def dyno_account(output: str) -> Account:
         told["errors"],
         told["cpu_user_s"] + told["cpu_system_s"],
         told,
-        told.get("elsewhere_cpu_s", 0.0),
     )
 
 
@@ -179,12 +176,14 @@ def h2load_account(output: str) -> Account:
 
 
 def oha(name: str = "oha", *options: str) -> Tool:
-    """oha with one thread; it is in no package of Debian's, so it is compared where it was installed."""
+    """oha with one thread, for whole seconds, as its peers; it is in no package of Debian's, so it is compared where it
+    was installed.
+    """
 
     def command(url: str, seconds: float) -> list[str]:
         fixed = [
             "-z",
-            f"{seconds}s",
+            f"{math.ceil(seconds)}s",
             "-c",
             str(CONNECTIONS),
             "--insecure",
@@ -203,14 +202,11 @@ def oha_account(output: str) -> Account:
     statuses = {int(status): count for status, count in told["statusCodeDistribution"].items()}
     good = sum(count for status, count in statuses.items() if status < 400)
     failed = sum(count for why, count in told["errorDistribution"].items() if "deadline" not in why)
-    times = told.get("latencyPercentiles", {})
-    percentiles = {name: seconds * NS_PER_S for name, seconds in times.items() if seconds}
     return Account(
         sum(statuses.values()),
         good,
         told["summary"]["total"],
         failed + sum(statuses.values()) - good,
-        details={"response_ns": percentiles},
     )
 
 

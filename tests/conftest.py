@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from serverdyno.plan import check_suite, quick
 from support.dyno_process import Home, new_home
 
 # No property is timed: on a busy machine an example may take long, and so may making one up.
@@ -26,7 +27,6 @@ GROUPS = {
         "test_abandoned",
         "test_benches_files",
         "test_bonnie",
-        "test_calibrate",
         "test_durability",
         "test_files_experiment",
         "test_generator_processes",
@@ -139,6 +139,15 @@ def home() -> Iterator[Home]:
     """Where `dyno` runs as a process of its own."""
     with new_home() as made:
         yield made
+
+
+@pytest.fixture
+def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plans of this process have windows too short to say anything of a server, for tests of all that surrounds
+    them.
+    """
+    for module in (check_suite, quick):
+        monkeypatch.setattr(module, "MIN_WINDOW_S", 0.1)
 
 
 @pytest.fixture

@@ -132,9 +132,7 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!((place, result), (other_place, other_result), "cut by {cut}");
         let alike = match result {
             Ok(_) => body == other_body,
-            Err(_) => {
-                body.bytes.starts_with(&other_body.bytes) || other_body.bytes.starts_with(&body.bytes)
-            }
+            Err(_) => body.bytes.starts_with(&other_body.bytes) || other_body.bytes.starts_with(&body.bytes),
         };
         assert!(alike, "cut by {cut}: {one:?}, {other:?}");
     }

@@ -13,7 +13,15 @@ use std::rc::Rc;
 
 /// A session whose name the fuzzer finds.
 fn state() -> State {
-    State::new(Agreed4 { minor: 1, client_id: 0, session: [0; 16], slots: 8, kept_reply_bytes: 4096, lease_s: 60, is_called: true })
+    State::new(Agreed4 {
+        minor: 1,
+        client_id: 0,
+        session: [0; 16],
+        slots: 8,
+        kept_reply_bytes: 4096,
+        lease_s: 60,
+        is_called: true,
+    })
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -21,7 +29,11 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     // Numbers of requests begin at 0 for client 0, so that the fuzzer finds them.
-    let options = Options { version: Version::V4_1, delegations: true, ..Options::default() };
+    let options = Options {
+        version: Version::V4_1,
+        delegations: true,
+        ..Options::default()
+    };
     let mut conversation = Conversation::new(Rc::new(options), 0);
     conversation.establish4(root, AGREED, state());
     converse(&mut conversation, data, Some(state));

@@ -19,7 +19,9 @@ fn root(dialogue: &mut Dialogue) -> Option<FileHandle> {
     };
     let (mut message, mut out) = (Message::default(), Vec::new());
     mount(&mut message, 1, EXPORT, &credential);
-    dialogue.answer(&message.bytes()[RECORD_MARK_BYTES..], &mut out).ok()?;
+    dialogue
+        .answer(&message.bytes()[RECORD_MARK_BYTES..], &mut out)
+        .ok()?;
     let record = &out[RECORD_MARK_BYTES..];
     match Body::parse(record) {
         Ok((_, Body::Accepted(at))) => Some(parse_mount(&record[at..]).ok()?.ok()?.root),
@@ -60,7 +62,11 @@ fuzz_target!(|data: &[u8]| {
             };
             assert_eq!(after, After::GoOn, "without a fault");
             let mark = u32::from_be_bytes(out[..RECORD_MARK_BYTES].try_into().expect("a mark"));
-            assert_eq!(mark as usize, (1 << 31) + out.len() - RECORD_MARK_BYTES, "one whole record");
+            assert_eq!(
+                mark as usize,
+                (1 << 31) + out.len() - RECORD_MARK_BYTES,
+                "one whole record"
+            );
             let (xid, _) = Body::parse(&out[RECORD_MARK_BYTES..]).expect("a reply");
             assert_eq!(xid.to_be_bytes(), record[..4]);
         }

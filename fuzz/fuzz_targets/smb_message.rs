@@ -15,7 +15,7 @@ use dyno_smb::wire::{
     parse_negotiated_again, parse_session_setup, parse_tree_connect, Command, Link, NegotiateResponse,
     FRAME_BYTES, HEADER_BYTES,
 };
-use dyno_smb::{NegotiatedSession, Dialect};
+use dyno_smb::{Dialect, NegotiatedSession};
 use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
 
@@ -201,7 +201,10 @@ impl Client {
             Incoming::Break(broken) => format!("{broken:?}"),
             Incoming::Answer(..) => panic!("nothing of the session's own is outstanding"),
             Incoming::Outrun(id, _) => {
-                assert!(self.calls.remove(&id), "{id:?} was begun and is to be sent again once");
+                assert!(
+                    self.calls.remove(&id),
+                    "{id:?} was begun and is to be sent again once"
+                );
                 format!("{id:?} outrun")
             }
         }

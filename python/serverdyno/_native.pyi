@@ -179,6 +179,7 @@ class GeneratorResult(TypedDict):
     )  # connections x seconds in the window in which their next step was the generator's
     # In which engine threads were ready and had no CPU; None: the kernel does not tell.
     run_delay_s: float | None
+    stalled_s: float
     connections: int  # opened from start to end; of files from the first log-on to the last leaving
     reconnects: int  # an idle kept-alive connection was closed, the request sent again; of files: sessions after a loss
     source_addresses: int  # local addresses used
@@ -642,8 +643,6 @@ class ReferenceNfsServer:
         threads: int = 1,
         cpus: list[int] | None = None,
         exports: list[str] | None = None,  # None: one, "/volume1"
-        directories: list[str]
-        | None = None,  # that hold the files, one for each export; None: memory holds them
         flush: Literal["honour", "ignore"] = "honour",  # COMMIT, and writes that ask for stable storage
         max_transfer_bytes: int = 2**20,
         capacity_bytes: int = 2**30,  # of all files together; beyond it the disk is full
@@ -661,7 +660,6 @@ class ReferenceNfsServer:
         """Requests so far by procedure."""
     port: int
     restarts: int
-    syncs: int  # of files in directories, so far
     replies_given_again: int  # to calls that were sent once more
 
 def reference_nfs_faults() -> list[tuple[str, str]]:

@@ -1,6 +1,11 @@
 """Marks: which figures the generator, the plan or others may have set, and what limited a mix."""
 
+import heapq
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from serverdyno.analysis import trust
 from serverdyno.analysis.trust import Limit, Mark
@@ -30,11 +35,62 @@ def test_a_mix_is_generator_limited_from_a_hidden_speed_of_10_percent() -> None:
     assert marked == [frozenset(), frozenset(), frozenset(), {Mark.GENERATOR_LIMITED}]
 
 
-def test_the_share_of_round_trips_is_of_all_that_were_under_way() -> None:
-    assert trust.waiting_share(3.0, 12.0) == 0.25
-    assert trust.waiting_share(13.0, 12.0) == 1.0
-    assert trust.waiting_share(None, 12.0) is trust.waiting_share(1.0, None) is None
-    assert trust.waiting_share(0.0, 0.0) is None
+def test_ready_work_and_run_delay_add_up_to_the_generators_share_of_the_clients_time() -> None:
+    assert trust.waiting_share(3.0, 12.0, 0.0) == 0.25
+    assert trust.waiting_share(3.0, 12.0, 0.5) == 0.75
+    assert trust.waiting_share(13.0, 12.0, 0.0) == 1.0
+
+
+def test_where_a_part_of_the_generators_share_is_not_known_nothing_is() -> None:
+    assert trust.waiting_share(None, 12.0, 0.0) is trust.waiting_share(1.0, None, 0.0) is None
+    assert trust.waiting_share(1.0, 12.0, None) is trust.waiting_share(0.0, 0.0, 0.0) is None
+
+
+def test_a_hidden_speed_that_run_delay_raises_by_more_than_10_percent_is_loose() -> None:
+    assert [trust.is_loose(hidden, 0.02) for hidden in (0.02, 0.12, 0.13)] == [False, False, True]
+    assert not trust.is_loose(None, None)
+
+
+WINDOW_MS = 10_000.0
+"""Of the simulated closed loops."""
+
+
+def answered(clients: int, server_ms: float, held: Sequence[tuple[float, float]]) -> int:
+    """Return how many answers a closed loop takes in the window, if its generator has no CPU in the `held` spans."""
+    due = [server_ms] * clients
+    count = 0
+    while (now := heapq.heappop(due)) < WINDOW_MS:
+        for begin, end in held:
+            if begin <= now < end:
+                now = end
+        if now < WINDOW_MS:
+            count += 1
+        heapq.heappush(due, now + server_ms)
+    return count
+
+
+@given(
+    clients=st.integers(1, 16),
+    server_ms=st.sampled_from([1.0, 5.0, 20.0, 100.0]),
+    spans=st.lists(st.tuples(st.floats(1, 400), st.floats(0.1, 60)), max_size=40),
+)
+def test_a_server_is_never_faster_than_run_delay_bounds_it(
+    clients: int, server_ms: float, spans: list[tuple[float, float]]
+) -> None:
+    held, now = [], 0.0
+    for pause, length in spans:
+        if now + pause + length < WINDOW_MS:
+            held.append((now + pause, now + pause + length))
+            now += pause + length
+    shown, true = answered(clients, server_ms, held), answered(clients, server_ms, [])
+    run_delay = sum(end - begin for begin, end in held) / WINDOW_MS
+    hidden = trust.hidden_speed(trust.waiting_share(0.0, clients * WINDOW_MS, run_delay), None)
+    assert hidden is not None
+    assert true <= (shown + clients) * (
+        1 + hidden
+    )  # an operation of each client may end just behind the window
+    if not trust.is_loose(hidden, 0.0):
+        assert shown * (1 + hidden) <= 1.10 * (true + clients)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +104,9 @@ def test_the_share_of_round_trips_is_of_all_that_were_under_way() -> None:
         (set(), 0.01, 0.3, None, False, (Limit.UNSEEN,)),
         (set(), 0.01, 0.3, None, None, (Limit.UNSEEN,)),
         (set(), 0.05, 0.3, 0.5, True, ()),  # the generator has a part in it
-        (set(), 0.01, None, 0.5, True, ()),
+        (set(), 0.01, None, 0.5, True, (Limit.ROUND_TRIP,)),
+        (set(), 0.01, None, 0.5, False, ()),  # the server's CPUs may be full
+        (set(), 0.01, None, 0.5, None, ()),
         (set(), None, 0.3, 0.5, True, ()),
     ],
 )

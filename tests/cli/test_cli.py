@@ -21,8 +21,9 @@ from typing import Any
 import psutil
 import pytest
 
-from serverdyno import _native
+from serverdyno import _native, suites
 from serverdyno.plan.model import ServerPlan
+from serverdyno.report.words.reproduce import as_toml
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
@@ -44,14 +45,12 @@ VERBS = [
     ["plan", "check"],
     ["fleet", "init"],
     ["servers"],
-    ["calibrate"],
     ["selftest"],
     ["powercut"],
     ["bonnie"],
     ["scenario"],
     ["node"],
     ["tree"],
-    ["suite", "extend"],
     ["workload", "show"],
     ["reference", "http"],
 ]
@@ -120,8 +119,6 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["reference", "http", "--fault", "sulk"], 'there is no fault "sulk"'),
         (["reference", "http", "--port", "65536"], "--port"),
         (["reference", "http", "--body-bytes", "-1"], "--body-bytes"),
-        (["calibrate", "--threads", "0"], "--threads"),
-        (["calibrate", "--suite", "fast"], 'no suite "fast"'),
         (["lode"], "lode"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -305,13 +302,11 @@ def test_a_run_that_is_refused_leaves_no_folder(home: Home, tmp_path: Path) -> N
         done = home.dyno("run", plan, "--into", folder)
     assert done.returncode == 1
     assert "does not serve the workload" in done.stderr and "`dyno tree DIRECTORY` writes it" in done.stderr
-    assert "ceiling" not in done.stderr
     assert not folder.exists()
 
 
 def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) -> None:
-    shipped = home.dyno("suite", "extend", "quick-web", "--into", tmp_path / "more.toml")
-    assert shipped.returncode == 0, shipped.stderr
+    (tmp_path / "more.toml").write_text(as_toml(suites.load("quick-web"), "A suite."))
     plan = tmp_path / "plan.toml"
     plan.write_text('name = "p"\nsuite = "./more.toml"\n[[servers]]\nserver = "reference"\n')
     done = home.dyno("plan", "check", plan)
@@ -359,29 +354,6 @@ def test_load_of_a_page_that_is_not_there_says_so(home: Home, tmp_path: Path) ->
     assert "does not serve the workload: the server answered with another status" in done.stderr
     assert "404" in done.stderr and "status of 200 to 299" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_calibrate_prints_a_table_and_the_ceiling(home: Home) -> None:
-    done = home.dyno("calibrate", "--suite", "quick-static")
-    assert done.returncode == 0, done.stderr
-    head, *rows, places = [line for line in done.stdout.splitlines() if not line.startswith("note:")]
-    assert head.split() == [
-        "clients",
-        "threads",
-        "requests/s",
-        "CPU",
-        "us/request",
-        "CPU",
-        "share",
-        "ceiling",
-        "requests/s",
-    ]
-    assert [row.split()[:2] for row in rows] == [[count, "2"] for count in ("1", "8", "24", "80", "120")]
-    for row in rows:
-        reached, *_, ceiling = (int(cell.replace(",", "")) for cell in (row.split()[2], row.split()[-1]))
-        assert 0 < reached <= ceiling
-    assert places.startswith("generator on CPUs ")
-    home.assert_nothing_is_left([])
 
 
 def screen(output: str) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,8 +20,9 @@ from serverdyno.report.figures.results import MixFigures
 from serverdyno.report.model import Report
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
-from support.dyno_process import INSTALLED, Home, experiment
-from support.experiments import Listener
+from support.dyno_process import INSTALLED, PATIENCE_S, Home, experiment
+from support.experiments import Listener, carried_out
+from support.places import ROOT, TESTS
 
 WORKERS, CLIENTS = 8, 64
 STOPPED_S = 3.5
@@ -84,3 +88,43 @@ def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: P
     assert Mark.STALLED in mix.marks
     [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
     assert f"{seconds[0]} to {seconds[-1]}" in finding.claim
+
+
+STOPPED_ITSELF = """
+import os, subprocess, sys
+from pathlib import Path
+from serverdyno.runner.experiment import carry_out
+from serverdyno.store.experiment import Experiment
+from support.experiments import Breaker
+
+def stop_for_a_while():
+    itself = os.getpid()
+    subprocess.Popen(["sh", "-c", f"kill -STOP {itself}; sleep 1.5; kill -CONT {itself}"])
+
+listener = Breaker(stop_for_a_while)
+carry_out(Experiment.open(Path(sys.argv[1]), writable=True), listener)
+print(*listener.notices, sep="\\n")
+"""
+
+
+def test_a_level_in_which_the_tool_itself_was_stopped_is_void_and_a_resume_measures_it_again(
+    home: Home, tmp_path: Path
+) -> None:
+    folder = experiment(tmp_path / "e", [ServerPlan(server="reference")], clients=[1, 2], length_s=3.0)
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_ITSELF, str(folder)],
+        env=home.environment | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "python", TESTS)))},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert "reference, 2_client is void: the load generator stood still for " in done.stdout
+    assert f"dyno resume {folder} measures it again" in done.stdout
+    with Experiment.open(folder) as opened:
+        assert opened.finished() == {(1, 1)}
+        [reason] = [words for words in report.build(opened).warnings if "stood still" in words]
+        assert reason.startswith("Left out: run 1, reference, mix 2_client")
+    assert carried_out(folder)
+    with Experiment.open(folder) as opened:
+        assert opened.finished() == {(1, 1), (1, 2)}

@@ -86,7 +86,7 @@ def test_what_a_terminal_obeys_does_not_reach_it(home: Home, tmp_path: Path) -> 
     assert "\x1b" not in done.stderr and "\x07" not in done.stderr and "not known here" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["plan", "suite", "tree"])
+@pytest.mark.parametrize("verb", ["plan", "tree"])
 def test_a_path_that_a_terminal_obeys_is_cleaned_where_it_is_printed(
     home: Home, tmp_path: Path, verb: str
 ) -> None:
@@ -94,8 +94,6 @@ def test_a_path_that_a_terminal_obeys_is_cleaned_where_it_is_printed(
     if verb == "plan":
         path.write_text(f"{HEAD}{SERVER}")
         done = home.here("plan", "check", path)
-    elif verb == "suite":
-        done = home.here("suite", "extend", "quick-static", "--into", path)
     else:
         path.mkdir()
         done = home.here("tree", path)

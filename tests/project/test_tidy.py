@@ -184,25 +184,11 @@ def test_every_crate_has_its_arrows() -> None:
     assert {path.parent.name for path in CRATES.glob("*/Cargo.toml")} == set(CRATE_ARROWS)
 
 
-def versions(lock: Path) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for package in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]:
-        found.setdefault(package["name"], set()).add(package["version"])
-    return found
-
-
-def test_the_fuzz_targets_take_the_dependencies_that_everything_else_takes() -> None:
-    """So that a build has them once: one other version at the bottom, and everything above it is compiled twice."""
-    ours, fuzz = (versions(folder / "Cargo.lock") for folder in (ROOT, ROOT / "fuzz"))
-    differing = {
-        name: (ours[name], fuzz[name]) for name in ours.keys() & fuzz.keys() if not fuzz[name] <= ours[name]
-    }
-    assert not differing, "run in fuzz/: cargo update --precise VERSION NAME"
-    profiles = [
-        tomllib.loads((folder / "Cargo.toml").read_text(encoding="utf-8"))["profile"]
-        for folder in (ROOT, ROOT / "fuzz")
-    ]
-    assert profiles[0]["dev"] == profiles[1]["dev"]
+def test_all_crates_are_tested_with_the_same_checks() -> None:
+    """Not by default: the dependencies of tests are those of the native module, which has no such checks."""
+    profile = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["profile"]["bench"]
+    checked = {"opt-level": 0, "debug-assertions": True, "overflow-checks": True}
+    assert profile == {"package": {f"dyno-{crate}": checked for crate in CRATE_ARROWS}}
 
 
 def test_every_source_file_says_what_it_is_for() -> None:

@@ -1,5 +1,6 @@
 """Key findings are claims: what they say is recomputed from the records by the audit of published reports."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from serverdyno.published.audit import ClaimVerdict, audit_claims
 from serverdyno.report.build import build_from
 from serverdyno.report.source import Source
 from serverdyno.report.views.claims import claims, tables
+from support.report_tables import table
 from support.synthetic_experiment import Shape, experiment, scaled
 from support.synthetic_files import FileShape, without_clients
 from support.synthetic_files import experiment as file_experiment
@@ -66,3 +68,32 @@ def test_of_an_unfinished_or_failed_experiment_only_what_follows_is_claimed() ->
     assert audited
     assert {row.verdict for row in audited} == {ClaimVerdict.FOLLOWS}
     assert claims(build_from(replace(source, records=[]))) == ()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_all_figures_of_a_sentence_on_a_peak_are_in_one_row_of_the_table_of_peaks(noise: float) -> None:
+    """With much noise the corrected peak differs; it follows in a sentence of its own, labelled."""
+    shapes = {"apache": Shape(2100, fall=0.01, noise=noise), "nginx": Shape(3900, fall=0.01, noise=noise)}
+    corrected = 0
+    for source in (
+        experiment(shapes, repetitions=4),
+        file_experiment({"strict": FileShape(120, noise=noise), "lax": FileShape(310, noise=noise)}),
+    ):
+        report = build_from(source)
+        rows = {
+            row[0].text: {cell.text.removeprefix("≥\xa0") for cell in row}
+            for row in table(report, "peaks").rows
+        }
+        said = [finding.claim for finding in report.findings if finding.topic == "Peak"]
+        assert len(said) == len(rows) == 2
+        for claim in said:
+            name, figures = re.match(r"(\S+) peaked at (.*? clients?)", claim).groups()  # type: ignore[union-attr]
+            height, second, clients = re.findall(r"[\d,.]*\d", figures)
+            assert {height, second, clients} <= rows[name], claim
+            corrected += "Corrected for choosing the best level: " in claim
+        highest = next(
+            text for text in report.summary.text if "ighest peak" in text or "can't be ranked" in text
+        )
+        for name, height, clients in re.findall(r"(\S+), ([\d,.]*\d) \S+/s.*? with ([\d,]+) client", highest):
+            assert {height, clients} <= rows[name], highest
+    assert bool(corrected) is (noise > 0.1)

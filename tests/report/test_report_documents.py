@@ -16,14 +16,16 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from serverdyno import published
+from serverdyno import published, suites
 from serverdyno.errors import UserError
+from serverdyno.plan.model import Suite
 from serverdyno.report import View
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Box, Figure, Link, Report
 from serverdyno.report.model import Testbed as DrawnTestbed
 from serverdyno.report.views import charts, diagram, document, files, markdown, pdf, text
 from serverdyno.report.views.diagram import GAP, PADDING
+from serverdyno.report.words.reproduce import as_toml
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
 from support.places import ROOT
@@ -268,3 +270,14 @@ def test_boxes_of_subnets_are_as_high_as_what_stands_in_them() -> None:
         assert len(inside) >= 2
         assert all(at <= y + height - PADDING / 2 for _, at in inside), inside
         assert y + height < frame[1] + frame[3]
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_the_file_of_a_suite_in_a_report_is_the_suite(name: str) -> None:
+    suite = suites.load(name)
+    assert suites.parse(as_toml(suite, "A comment."), "a file") == suite
+
+
+def test_a_suite_that_toml_can_not_say_has_no_file_in_a_report() -> None:
+    suite = Suite.model_validate(suites.load("quick-static").model_dump() | {"leave_after_errors": None})
+    assert as_toml(suite, "A comment.") == ""

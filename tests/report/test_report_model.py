@@ -363,6 +363,9 @@ def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() 
         "Run 3, nginx: the generator counted 10,000 answers, the server 9,000 requests.",
     )
     assert texts(table(report, "runs"))[1][4:] == ["done", "10,000", "20", "10,025"]
+    assert "No request failed and no client left a mix in the runs that finished; 1 run failed." in claims(
+        report
+    )
 
 
 def test_the_generators_own_queue_is_connections_times_its_cpu_time_of_a_request() -> None:

@@ -93,14 +93,14 @@ def test_too_few_mixes_are_not_judged_and_that_is_not_none_found() -> None:
     assert claims(report, "Dip") == []
 
 
-def test_a_curve_that_still_rises_names_the_next_suite_unless_the_generator_held_it() -> None:
+def test_a_curve_that_still_rises_names_the_option_for_more_clients_unless_the_generator_held_it() -> None:
     rising = report_of(experiment({"apache": Shape(2000, knee=32, fall=0)}))
     [claim] = claims(rising, "Still rising")
     assert "apache (32 clients)" in claim
-    assert "dyno suite extend" in claim
+    assert "dyno run PLAN --clients" in claim
     held = report_of(experiment({"apache": Shape(2000, knee=32, fall=0, waiting=0.5)}))
     [claim] = claims(held, "Still rising")
-    assert "dyno suite extend" not in claim
+    assert "--clients" not in claim
     assert "would show no more" in claim
     assert claims(report_of(experiment({"apache": Shape(2000)})), "Still rising") == []
 

@@ -59,7 +59,7 @@ def refusal(folder: Path) -> tuple[ServerError, Listener]:
 
 
 @needs_root
-def test_every_file_server_that_cannot_be_used_is_named_before_the_calibration(
+def test_every_file_server_that_cannot_be_used_is_named_before_any_load(
     server: UsersSmbd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WRONG", "not-it")
@@ -90,7 +90,7 @@ def test_every_file_server_that_cannot_be_used_is_named_before_the_calibration(
     assert "not-it" not in str(error) and list((server.at / "data").iterdir()) == []
 
 
-def test_every_web_server_that_cannot_be_used_is_named_before_the_calibration(
+def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     namespace: str,  # noqa: F811
 ) -> None:
     """One does not answer, one has not agreed to be loaded."""

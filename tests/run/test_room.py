@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from serverdyno import protocols
 from serverdyno.errors import UserError
-from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.calibrate import Calibration, CalibrationServer
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.room import check_room
 from serverdyno.store.experiment import Experiment
@@ -70,12 +67,3 @@ def test_every_server_without_the_room_is_named(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there_is_for_the_start_to_refuse(tmp_path: Path) -> None:
     head = Experiment.open(created(tmp_path / "e", TIB, of("samba", data_directory="/nonexistent"))).head
     check_room(head, head.configurations)
-
-
-def test_no_ceiling_is_measured_where_not_even_the_smallest_mix_fits_into_memory(tmp_path: Path) -> None:
-    """A server of the user's may have more room than this machine has memory."""
-    head = Experiment.open(created(tmp_path / "e", TIB, of("reference-smb"))).head
-    listener = Listener()
-    calibration = Calibration(head.suite, head.mixes, head.plan.generator, place(head.plan.generator))
-    assert calibration.measure([CalibrationServer(protocols.of("smb"), "reference-smb")], listener) == []
-    assert listener.stages == [] and "ceiling is not measured" in listener.notices[0]

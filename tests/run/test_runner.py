@@ -21,10 +21,8 @@ from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
-from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.probes.window import UNKNOWN
-from serverdyno.runner.calibrate import calibration_mixes
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out, note_failure
 from serverdyno.runner.record import HostFigures, mix_record
@@ -379,24 +377,6 @@ def test_a_folder_that_can_not_be_made_ends_the_experiment_at_once(tmp_path: Pat
         pytest.raises(DynoError, match="a file stands where a folder belongs"),
     ):
         carry_out(opened, Listener())
-
-
-def test_the_ceiling_is_measured_at_five_of_many_mixes_the_first_and_the_last_among_them() -> None:
-    suite = Suite(
-        name="s",
-        title="",
-        source="",
-        workload="url",
-        clients=list(range(1, 17)),
-        length_s=300,
-        ramp_up_s=30,
-        delay_s=20,
-        think_time_s=1,
-    )
-    chosen = calibration_mixes(mixes(suite))
-    assert [mix.clients for mix in chosen] == [1, 5, 9, 12, 16]
-    assert {(mix.delay_s, mix.think_time_s) for mix in chosen} == {(0, 0)}
-    assert [mix.clients for mix in calibration_mixes(mixes(suite)[:2])] == [1, 2]
 
 
 def test_the_generator_gets_cpus_that_no_server_names(

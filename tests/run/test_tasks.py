@@ -76,14 +76,14 @@ def written(folder: Path, plan: str = PLAN) -> Path:
     return path
 
 
-def test_the_shipped_plan_has_the_tasks_of_the_report_over_udp_and_one_server_over_tcp() -> None:
+def test_the_shipped_plan_has_the_tasks_of_the_report_over_udp_and_one_over_tcp() -> None:
     loaded = load_tasks(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES)
     assert list(loaded.tasks) == [BONNIE, "etesting-2002"]
     assert loaded.plan.published == "2002-etesting-sfu" and loaded.plan.bonnie.size_mib == 2047
     transports = {
         server.name or server.server: server.settings.get("proto") for server in loaded.plan.servers
     }
-    assert transports == {"ganesha": "udp", "ganesha-tcp": None, "sync": "udp", "async": "udp"}
+    assert transports == {"sync-tcp": None, "sync": "udp", "async": "udp"}
 
 
 def test_all_problems_of_a_plan_come_at_once_with_key_and_line(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def made_up(folder: Path, elapsed: Mapping[str, float]) -> TaskExperiment:
                 )
                 for name, state, figure in steps
             ]
-            syncs = {"fsync": 18 if run.configuration == "ganesha" else 0}
+            syncs = {"fsync": 18 if run.configuration == "sync-tcp" else 0}
             experiment.write_task(
                 run, TaskRecord(task=task, started_unix_s=1.0, steps=rows, server_cpu_s=0.5, syncs=syncs)
             )
@@ -264,7 +264,7 @@ def page_of(experiment: TaskExperiment) -> TaskReport:
 
 
 def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_path: Path) -> None:
-    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
         page = page_of(experiment)
     assert page.answer.verdict == "async leads in 9 of 9 steps."
     [leads, sure] = page.answer.lines
@@ -273,7 +273,7 @@ def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_pa
     claims = [caveat.claim for caveat in page.answer.caveats]
     assert "async made no sync for the 54 flushes that it answered." in claims
     assert "sync: 27 of 243 requests got no answer in time and were sent again." in claims
-    assert not any(claim.startswith("ganesha") for claim in claims)
+    assert not any(claim.startswith("sync-tcp") for claim in claims)
     assert any(claim.startswith("Scale 0.02") for claim in claims)
     text = markdown.text(page)
     assert "can't tell" not in text and "ls aaa\\*" in text
@@ -282,13 +282,13 @@ def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_pa
 def test_each_step_of_each_task_is_drawn_with_its_range_and_each_pair_with_its_interval(
     tmp_path: Path,
 ) -> None:
-    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
         page = page_of(experiment)
     bars = [figure for figure in page.figures if figure.kind == "bars"]
     panels = [panel for figure in bars for panel in figure.panels]
     assert [panel.title for panel in panels][5:8] == ["seeks", "ls aaa*, cold", "ls aaa*, warm"]
     for panel in panels:
-        assert [line.name for line in panel.series] == ["ganesha", "sync", "async"]
+        assert [line.name for line in panel.series] == ["sync-tcp", "sync", "async"]
         [point] = panel.series[0].points
         assert (point.low, point.y, point.high) == pytest.approx((4.004, 4.008, 4.012))
     effects = [figure for figure in page.figures if figure.kind == "effects"]
@@ -305,7 +305,7 @@ def test_the_published_schema_of_reports_of_tasks_is_that_of_the_document(tmp_pa
     if os.environ.get("DYNO_UPDATE_GOLDEN"):
         place.write_text(made, encoding="utf-8")
     assert place.read_text(encoding="utf-8") == made
-    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
         document = json.loads(steps_document.TaskReportDocument(page_of(experiment)).as_json())
     jsonschema.validate(document, json.loads(made))
     first = document["steps"][0]
@@ -315,13 +315,13 @@ def test_the_published_schema_of_reports_of_tasks_is_that_of_the_document(tmp_pa
 
 
 def test_equal_times_have_no_leader(tmp_path: Path) -> None:
-    with made_up(tmp_path / "e", {"ganesha": 1.0, "sync": 1.0, "async": 1.0}) as experiment:
+    with made_up(tmp_path / "e", {"sync-tcp": 1.0, "sync": 1.0, "async": 1.0}) as experiment:
         page = page_of(experiment)
     assert page.answer.verdict == "In none of 9 steps is one configuration proven faster than all others."
 
 
 def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path) -> None:
-    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
         page = page_of(experiment)
         found = {table.key: table for table in page.tables}
         rows = [[cell.text for cell in row] for row in found["published-times"].rows]
@@ -336,7 +336,7 @@ def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path)
 
 def test_names_that_lead_out_of_the_folder_and_impossible_records_are_damage(tmp_path: Path) -> None:
     folder = tmp_path / "e"
-    made_up(folder, {"ganesha": 4.0, "sync": 2.0, "async": 1.0}).__exit__()
+    made_up(folder, {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}).__exit__()
     record = next((folder / "runs").glob("*/bonnie.json"))
     record.write_text(re.sub(r'"elapsed_s": [0-9.]+', '"elapsed_s": -1', record.read_text(), count=1))
     with TaskExperiment.open(folder) as experiment:
@@ -351,7 +351,7 @@ def test_names_that_lead_out_of_the_folder_and_impossible_records_are_damage(tmp
 
 
 def test_a_finished_task_is_never_replaced(tmp_path: Path) -> None:
-    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
         [(run, task), record] = next(iter(experiment.records()[0].items()))
         assert isinstance(run, RunKey) and task == record.task
         with pytest.raises(ValueError, match="finished already"):

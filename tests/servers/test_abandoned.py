@@ -132,7 +132,7 @@ def test_what_a_killed_tool_and_a_killed_keeper_left_goes_at_the_next_start(
     long_ago = time.time() - 3600
     for path in (left, *left.iterdir()):
         os.utime(path, (long_ago, long_ago))
-    done = home.dyno("calibrate", "--help")
+    done = home.dyno("selftest", "--help")
     assert done.returncode == 0 and left.is_dir()
     with home.started("resume", folder) as dyno:
         wait_for_line(dyno, "clients")

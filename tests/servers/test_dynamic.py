@@ -17,11 +17,11 @@ import pytest
 
 from serverdyno import _native, suites
 from serverdyno.errors import ServerError, UserError
-from serverdyno.plan.extend import as_toml
 from serverdyno.plan.model import Suite
 from serverdyno.plan.validate import check_plan
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.report.words.reproduce import as_toml
 from serverdyno.servers import dynamic
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.documents import document_root
@@ -386,12 +386,6 @@ def test_the_part_over_tls_has_the_version_cipher_resumption_and_key_that_were_a
     )
     # Each client has one thread, so only its first connection has no session to offer.
     assert full == 4 and resumed > 0
-
-
-def test_calibration_of_a_suite_of_e_commerce_has_a_reference_server_with_both_ports() -> None:
-    suite = suites.load("quick-ecommerce")
-    made = HTTP.reference_settings(suite.settings(HTTP), suite.settings(DOCUMENTS))
-    assert made == BOTH
 
 
 def test_the_suites_of_2003_have_their_published_shares_and_loads() -> None:

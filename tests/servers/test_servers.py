@@ -302,11 +302,11 @@ def test_a_stranger_on_the_same_port_is_seen_and_another_port_is_taken(
         stranger.listen()
         server.start()
         assert server.process is not None
-        assert [listener.pid for listener in server.process.strangers(port)] == [os.getpid()]
-        assert not server.process.owns_listener(port)
+        found = server.process.strangers(server.process.listeners(port))
+        assert [listener.pid for listener in found] == [os.getpid()]
         server.ready()
         assert server.port != port
-        assert server.process.owns_listener(server.port)
+        assert (found := server.process.listeners(server.port)) and not server.process.strangers(found)
 
 
 def test_a_stranger_who_comes_after_the_start_is_seen_too(shared_port: SharedPort) -> None:
@@ -314,12 +314,13 @@ def test_a_stranger_who_comes_after_the_start_is_seen_too(shared_port: SharedPor
     server.prepare()
     server.start()
     server.ready()
-    assert server.process is not None and server.process.owns_listener(server.port)
+    assert server.process is not None
+    assert (found := server.process.listeners(server.port)) and not server.process.strangers(found)
     with socket.socket() as stranger:
         stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         stranger.bind(("127.0.0.1", server.port))
         stranger.listen()
-        assert not server.process.owns_listener(server.port)
+        assert server.process.strangers(server.process.listeners(server.port))
 
 
 def test_a_server_that_answers_without_the_secret_is_not_ours(

@@ -42,8 +42,8 @@ def begun(
     files: Mapping[str, Any] | None = None,
     **shape: Any,
 ) -> _native.Load:
-    """One mix under way: two clients for a second, unless `shape` says otherwise."""
-    wanted = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0} | shape
+    """One mix under way: two clients for half a second, unless `shape` says otherwise."""
+    wanted = {"clients": 2, "threads": 1, "length_s": 0.5, "timeout_s": 20.0} | shape
     return files_mix(to, {"workload": "diskmix"} | dict(files or {}), workspaces, **wanted).start()
 
 

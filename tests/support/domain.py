@@ -260,6 +260,12 @@ class Domain:
         program = str(Path(sys.executable).with_name("dyno"))
         return self.run(program, *arguments, environment=environment)
 
+    def dynos(self, *cases: tuple[list[str], dict[str, str]]) -> list[subprocess.CompletedProcess[str]]:
+        """Command lines of ours with their environments, one after the other in one process."""
+        asked = [{"command": command, "environment": environment} for command, environment in cases]
+        told = zip(cases, self.load(*asked), strict=True)
+        return [subprocess.CompletedProcess(command, **each) for (command, _), each in told]
+
     def node(self, folder: Path, **environment: str) -> subprocess.Popen[str]:
         """A node of a fleet beside the server, which the test ends by `dyno fleet down`."""
         return subprocess.Popen(

@@ -28,6 +28,7 @@ from serverdyno.errors import ServerError
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.documents import document_root
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import DRIVERS
 
@@ -67,8 +68,8 @@ class Home:
         )
 
     def here(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
-        """Runs `dyno` to its end in this process, which has imported everything already: for commands that put nothing
-        under load. A defect is raised, and not printed.
+        """Run `dyno` to its end in this process, which has imported everything already, where nothing is asked of
+        the process itself. A defect is raised, and not printed.
         """
         out, err = io.StringIO(), io.StringIO()
         handlers = {number: signal.getsignal(number) for number in ENDS}
@@ -139,9 +140,13 @@ class Home:
 
 @contextmanager
 def new_home() -> Iterator[Home]:
-    """A home that servers' workers, who run as another user, can enter."""
+    """A home that servers' workers, who run as another user, can enter, with the document tree of all homes."""
+    tree = document_root()
     with tempfile.TemporaryDirectory(prefix="dyno-test-") as name:
         Path(name).chmod(0o755)
+        cache = Path(name) / tree.parent.name
+        cache.mkdir()
+        (cache / tree.name).symlink_to(tree)
         yield Home(Path(name))
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from serverdyno import _native
 from serverdyno.errors import DynoError
+from serverdyno.plan.load import load_plan
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out
+from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import MixRecord
 
@@ -47,6 +49,13 @@ def carried_out(folder: Path, listener: Listener | None = None) -> bool:
     """Goes on with an experiment in this process."""
     with Experiment.open(folder, writable=True) as opened:
         return carry_out(opened, listener or Listener())
+
+
+def carried_out_plan(plan: Path, folder: Path, listener: Listener | None = None) -> bool:
+    """Carry out a plan file in this process, as `dyno run` does, without its report."""
+    loaded = load_plan(plan, settings_types())
+    with create_experiment(folder, loaded.text, loaded.plan, loaded.suite) as experiment:
+        return carry_out(experiment, listener or Listener())
 
 
 class Breaker(Listener):

@@ -3,6 +3,7 @@
 A case has `host`, `settings` of the server `external`, `smb` of the suite, `environment`, and `clock_offset_s`, by
 which the ticket says that the KDC is ahead. With `close_share`, the server's configuration, the share is taken away in
 the middle of the mix. What came of it is `sessions`, `whole`, `errors` and `reconnects`, or `error` and `hint`.
+A case with `command`, a command line of `dyno`, and its `environment` gives its `returncode`, `stdout` and `stderr`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.registry import create
 from support.disk_mix import begun, ended, whole
 from support.domain import HOST, with_clock_offset
+from support.dyno_process import new_home
 from support.file_server import PATIENCE_S
 
 OPERATIONS = 300
@@ -34,7 +36,14 @@ OPERATIONS = 300
 
 def main() -> None:
     """Carry out the cases."""
-    print(json.dumps([told(**case) for case in json.load(sys.stdin)]))
+    print(json.dumps([said(**case) if "command" in case else told(**case) for case in json.load(sys.stdin)]))
+
+
+def said(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
+    """Run a command line of `dyno` in this process, which has imported everything already."""
+    with new_home() as home:
+        done = home.here(*command, **environment)
+    return {"returncode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 
 def told(

@@ -193,6 +193,7 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         steal_cpu_s=0.005 * mix.window_s,
         outstanding_s=None if shape.waiting is None else under_way_s,
         ready_work_s=None if shape.waiting is None else shape.waiting * under_way_s,
+        run_delay_s=None if shape.waiting is None else 0.0,
         by_operation=[row for row, _ in by_operation],
         by_client=[
             ClientRow(place, share, share * 6000, share * 5800, 0, 0, None)

@@ -304,7 +304,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(slow_server: st
     home, folder = Home(tmp_path / "home"), tmp_path / "e"
     # Two connections of 20 ms each answer 100 requests/s at most, so none of the rates above that can hold.
     options = ("--rate", "20,640", "-c", "2", "-d", "1.5s", "--trials", "9", "--into", folder)
-    done = home.dyno("load", slow_server, "--objective", "p90<400ms", *options)
+    done = home.here("load", slow_server, "--objective", "p90<400ms", *options)
     assert done.returncode == 0, done.stderr
     assert "target holds p90 ≤ 400 ms up to " in done.stdout, done.stdout
     assert "Capacity at p90 ≤ 400 ms" in done.stdout
@@ -317,7 +317,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(slow_server: st
     assert not any(holds(record, objective) for record in records if (record.rate_per_s or 0) > 120)
     assert {note.state for note in notes.values()} == {"done"}
     # What is over is not begun again.
-    again = home.dyno("resume", folder)
+    again = home.here("resume", folder)
     assert again.returncode == 0, again.stderr
     with Experiment.open(folder) as kept:
         assert len(kept.mixes()) == len(records)

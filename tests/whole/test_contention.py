@@ -18,7 +18,8 @@ from serverdyno.report.build import build_from, source_of
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.store.experiment import Experiment
 from support.disk_mix import clients_directory, target
-from support.dyno_process import Home, wait_until
+from support.dyno_process import wait_until
+from support.experiments import Listener, carried_out_plan
 from support.file_server import PATIENCE_S, samba
 from support.nfs_server import ganesha
 from support.nfs_server import target as nfs_target
@@ -200,12 +201,12 @@ server = "reference-smb"
 """
 
 
-def test_an_experiment_runs_from_plan_to_report_and_says_what_breaks_took(home: Home, tmp_path: Path) -> None:
+def test_an_experiment_runs_from_plan_to_report_and_says_what_breaks_took(tmp_path: Path) -> None:
     (tmp_path / "short.toml").write_text(SUITE)
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
-    done = home.dyno("run", plan, "--into", tmp_path / "e")
-    assert done.returncode == 0, done.stdout + done.stderr
+    listener = Listener()
+    assert carried_out_plan(plan, tmp_path / "e", listener), listener.failures
     with Experiment.open(tmp_path / "e") as kept:
         records = kept.mixes()
         made = build_from(source_of(kept))

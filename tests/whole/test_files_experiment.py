@@ -12,10 +12,13 @@ import pytest
 
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
-from serverdyno.report.build import build
+from serverdyno.report import write_report
+from serverdyno.report.build import build, source_of
+from serverdyno.report.figures.durability import outcomes, promises
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_for_line
+from support.experiments import Listener, carried_out
 from support.file_server import machine, needs_root, samba, wait_until_machine_is
 
 WORKSPACE_BYTES = 15 << 20
@@ -33,7 +36,7 @@ FLUSHING_S = 2.0
 """A mix of so long has flushes on a busy machine, too."""
 
 
-def created(folder: Path, server: ServerPlan, clients: list[int], length_s: float = 1.0) -> Path:
+def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_s: float = 0.6) -> Path:
     """An experiment that was not begun, with mixes shorter than a plan may have."""
     suite = Suite(
         name="tiny",
@@ -46,77 +49,89 @@ def created(folder: Path, server: ServerPlan, clients: list[int], length_s: floa
         ramp_down_s=0.1,
         sections={"files": FilesSettings(workspace_bytes=WORKSPACE_BYTES)},
     )
-    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=[server])
+    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers)
     with create_experiment(folder, "# made by a test\n", plan, suite):
         pass
     return folder
 
 
+@pytest.fixture(scope="module")
+def flushed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """An experiment with a server that syncs, one that does not, and one on a file system that always does."""
+    unsynced = {"strict_sync": False, "file_system": "ext4", "mount_options": "sync", "image_mib": 64}
+    servers = [
+        ServerPlan(server="samba", factors={"strict_sync": [True, False]}),
+        ServerPlan(server="samba", name="mounted-sync", settings=unsynced),
+    ]
+    folder, listener = tmp_path_factory.mktemp("flushed") / "e", Listener()
+    assert carried_out(created(folder, servers, [2], FLUSHING_S), listener), listener.failures
+    return Experiment.open(folder)
+
+
+def outcome(experiment: Experiment, configuration: str) -> str:
+    """What a report says that a flush did on a configuration."""
+    source = source_of(experiment)
+    return str(outcomes(promises(source, source.records))[configuration])
+
+
 @needs_root
-def test_the_record_and_the_report_say_what_a_flush_cost(home: Home, tmp_path: Path) -> None:
-    factors = {"strict_sync": [True, False]}
-    folder = created(tmp_path / "e", ServerPlan(server="samba", factors=factors), [2], FLUSHING_S)
-    done = home.dyno("resume", folder)
-    assert done.returncode == 0, done.stderr
-    opened = Experiment.open(folder)
+def test_the_record_and_the_report_say_what_a_flush_cost(flushed: Experiment) -> None:
     syncs, flushes = {}, {}
-    for mix in opened.mixes():
+    for mix in flushed.mixes():
         assert mix.errors == [] and mix.syncs_known
-        strict = mix.configuration.removeprefix("samba-strict-sync-")
-        syncs[strict] = sum(row.count for row in mix.syncs)
-        flushes[strict] = next(row.count for row in mix.by_operation if row.operation == "flush")
+        syncs[mix.configuration] = sum(row.count for row in mix.syncs)
+        flushes[mix.configuration] = next(row.count for row in mix.by_operation if row.operation == "flush")
+    on, off = "samba-strict-sync-on", "samba-strict-sync-off"
     # A flush under way at either border of the window may have its sync in it without being counted, or the reverse.
-    assert flushes["on"] > 0 and syncs["on"] >= flushes["on"] - 2
-    assert syncs["off"] == 0 and flushes["off"] > 0
-    for note in opened.run_notes().values():
+    assert flushes[on] > 0 and syncs[on] >= flushes[on] - 2
+    assert syncs[off] == 0 and flushes[off] > 0
+    for note in flushed.run_notes().values():
         assert note.requests_by_server_count == note.requests_answered is not None
         assert note.requests_failed is None
         assert note.sessions is not None
         [session] = note.sessions
         assert (session.clients, session.signing, session.encryption) == (2, None, None)
-    report = (folder / "report" / "report.html").read_text()
+    made = build(flushed)
+    page = write_report(made, flushed.report_folder()).read_text()
     agreed = "SMB 3.1.1, log-on by NTLMv2, unsigned, not encrypted, reads and writes of up to 1 MiB, leases."
-    assert f"Agreed: {agreed}" in report
+    assert f"Agreed: {agreed}" in page
     # More is said behind it where a sync fell before the window.
-    assert re.search(rf"\({flushes['on']} flush(es)?, {syncs['on']} syncs?", report)
-    assert re.search(rf"answered without any sync \({flushes['off']} flush(es)?, 0 syncs\)", report)
+    assert re.search(rf"\({flushes[on]} flush(es)?, {syncs[on]} syncs?", page)
+    assert re.search(rf"answered without any sync \({flushes[off]} flush(es)?, 0 syncs\)", page)
 
 
 @needs_root
-def test_writes_of_a_file_system_mounted_sync_are_not_called_unsynced(home: Home, tmp_path: Path) -> None:
-    settings = {"strict_sync": False, "file_system": "ext4", "mount_options": "sync", "image_mib": 256}
-    folder = created(tmp_path / "e", ServerPlan(server="samba", settings=settings), [2], FLUSHING_S)
-    done = home.dyno("resume", folder)
-    assert done.returncode == 0, done.stderr
-    opened = Experiment.open(folder)
-    [mix] = opened.mixes()
+def test_writes_of_a_file_system_mounted_sync_are_not_called_unsynced(flushed: Experiment) -> None:
+    [mix] = (mix for mix in flushed.mixes() if mix.configuration == "mounted-sync")
     assert mix.syncs_known and next(row.count for row in mix.by_operation if row.operation == "flush") > 0
-    [note] = opened.run_notes().values()
+    note = flushed.run_notes()[mix.run]
     assert note.media is not None and note.disk_fsync_ms is not None and note.disk_fsync_after_ms is not None
     [[layer, *below]] = note.media
     assert layer.file_system == "ext4" and "sync" in layer.options and below
     assert note.disk_fsync_ms.count == note.disk_fsync_after_ms.count == 100
-    report = (folder / "report" / "report.html").read_text()
-    assert "the file system writes synchronously (mount option sync)" in report
-    assert "flushes answered without any sync" not in report
-    assert "believed to be on the disk was not" not in report
+    # What the page makes of that is in `test_report_durability.py`.
+    said = outcome(flushed, "mounted-sync")
+    assert said == "not known: the file system writes synchronously (mount option sync)"
 
 
 @needs_root
 @pytest.mark.skipif(not is_memory(SHARED_MEMORY), reason=f"no tmpfs at {SHARED_MEMORY}")
-@pytest.mark.parametrize("file_system", ["none", "ext4"])
-def test_files_in_memory_are_called_that_at_the_head(home: Home, tmp_path: Path, file_system: str) -> None:
-    settings = {"file_system": file_system, "image_mib": 256}
-    folder = created(tmp_path / "e", ServerPlan(server="samba", settings=settings), [2])
+def test_files_in_memory_are_called_that_at_the_head(tmp_path: Path) -> None:
+    listener = Listener()
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as place:
         Path(place).chmod(0o755)
-        done = home.dyno("resume", folder, TMPDIR=place)
-    assert done.returncode == 0, done.stderr
-    warnings = build(Experiment.open(folder)).warnings
-    assert any("the files are in memory" in said and "nothing is on a disk" in said for said in warnings)
-    report = (folder / "report" / "report.html").read_text()
-    assert "synced to memory: nothing is on a disk" in report
-    assert "but for the opening of its window (" not in report
+        settings = {"data_directory": place, "image_mib": 64}
+        servers = [ServerPlan(server="samba", settings=settings, factors={"file_system": ["none", "ext4"]})]
+        folder = created(tmp_path / "e", servers, [2])
+        assert carried_out(folder, listener), listener.failures
+    # What the page makes of the flushes is in `test_report_durability.py`.
+    said = [
+        warning for warning in build(Experiment.open(folder)).warnings if "nothing is on a disk" in warning
+    ]
+    assert sorted(warning.partition(": nothing")[0] for warning in said) == [
+        "samba-file-system-ext4: the files are in memory (on ext4, on tmpfs)",
+        "samba-file-system-none: the files are in memory (on tmpfs)",
+    ]
 
 
 def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: Path) -> None:
@@ -124,7 +139,7 @@ def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: 
         access = server.access()
         settings = {"shares": list(access.shares), "user": access.user}
         users = ServerPlan(server="external-smb", url=access.url, settings=settings)
-        folder = created(tmp_path / "e", users, [1, 2])
+        folder = created(tmp_path / "e", [users], [1, 2])
         done = home.dyno("resume", folder, DYNO_SMB_PASSWORD=access.password or "")
         assert done.returncode == 0, done.stderr
         server.check()
@@ -140,7 +155,7 @@ def test_an_interrupted_experiment_leaves_nothing_running_and_is_finished_later(
     home: Home, tmp_path: Path
 ) -> None:
     before = machine()
-    folder = created(tmp_path / "e", ServerPlan(server="samba"), [1, 2, 2])
+    folder = created(tmp_path / "e", [ServerPlan(server="samba")], [1, 2, 2])
     with home.started("resume", folder) as dyno:
         wait_for_line(dyno, "1 clients")  # the first mix has ended
         dyno.send_signal(signal.SIGINT)
@@ -153,7 +168,6 @@ def test_an_interrupted_experiment_leaves_nothing_running_and_is_finished_later(
     assert (1, 1) in finished and (1, 3) not in finished
     [note] = Experiment.open(folder).run_notes().values()
     assert note.state == "begun" and note.media
-    done = home.dyno("resume", folder)
-    assert done.returncode == 0, done.stderr
+    assert carried_out(folder)
     assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (1, 3)}
-    home.assert_nothing_is_left([])
+    wait_until_machine_is(before)

@@ -48,7 +48,7 @@ ELSEWHERE = {
     "samba": ServerPlan(server="samba", settings={"volumes": 2}),
     "ganesha": ServerPlan(server="ganesha", settings={"volumes": 2}),
     "reference-smb": ServerPlan(server="reference-smb", settings={"volumes": 2}),
-    "reference-nfs-directory": ServerPlan(server="reference-nfs-directory", settings={"volumes": 2}),
+    "reference-nfs": ServerPlan(server="reference-nfs", settings={"volumes": 2}),
     "ganesha-4.1": ServerPlan(server="ganesha", settings={"volumes": 2, "nfs_version": "4.1"}),
 }
 """On an address that hosts of a testbed reach."""

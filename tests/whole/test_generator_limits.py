@@ -19,6 +19,7 @@ from support.file_server import needs_root
 
 LENGTH_S = 1.5
 WINDOW_S = 1.0
+CLIENTS = 16
 MS = 1_000_000
 CPU = min(os.sched_getaffinity(0))
 SPIN = f"import os\nos.sched_setaffinity(0, [{CPU}])\nprint(flush=True)\nwhile True: pass"
@@ -55,7 +56,7 @@ def measured(threads: int = 1, added_cpu_ns: int = 0, **options: Any) -> _native
         load = web_mix(
             target,
             workload="url",
-            clients=16,
+            clients=CLIENTS,
             threads=1,
             length_s=LENGTH_S,
             ramp_up_s=LENGTH_S - WINDOW_S,
@@ -77,7 +78,8 @@ def run_delay_share(result: _native.MixResult) -> float:
 
 
 def waiting(result: _native.MixResult) -> float:
-    found = waiting_share(result["generator"]["ready_work_s"], result["outstanding_s"])
+    clients_s = CLIENTS * result["window_s"]
+    found = waiting_share(result["generator"]["ready_work_s"], clients_s, run_delay_share(result))
     assert found is not None
     return found
 

@@ -21,7 +21,8 @@ from serverdyno import _native
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
 
-SHORT = ("--clients", "2", "--length", "1.3s")
+pytestmark = pytest.mark.usefixtures("short_windows")
+SHORT = ("--clients", "2", "--length", "0.5s")
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
 CONFIGURATION = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error;
@@ -88,7 +89,7 @@ def _listens(port: int) -> bool:
 
 def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home) -> None:
     with nginx() as server:
-        done = home.dyno(
+        done = home.here(
             *("load", "http://shop.example/x", *SHORT, "--unix-socket", server.path),
             *("--into", home.temporary / "e"),
         )
@@ -101,7 +102,7 @@ def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home
     assert {tuple(line[2:]) for line in load} == {("shop.example", "GET", "/x", "200")}
     # A mix that lacked CPU time is made again, so that there may be more.
     assert len(load) >= record.operations_total
-    absent = home.dyno("load", "http://shop.example/", *SHORT, "--unix-socket", "/tmp/absent/socket")
+    absent = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", "/tmp/absent/socket")
     assert absent.returncode != 0 and "No such file" in absent.stderr
 
 
@@ -109,7 +110,7 @@ def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_co
     with nginx() as server:
         url = f"http://shop.example:{server.port}/y"
         place = f"shop.example:{server.port}:127.0.0.1"
-        done = home.dyno("load", url, *SHORT, "--resolve", place, "--into", home.temporary / "e")
+        done = home.here("load", url, *SHORT, "--resolve", place, "--into", home.temporary / "e")
         hosts = Counter(line[2] for line in server.log() if line[4] == "/y")
     assert done.returncode == 0, done.stderr
     assert set(hosts) == {"shop.example"} and hosts["shop.example"] > 100
@@ -137,7 +138,7 @@ def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connectio
     home: Home,
 ) -> None:
     with nginx() as server:
-        done = home.dyno(
+        done = home.here(
             *("load", f"http://127.0.0.1:{server.port}/z", *SHORT, "--pipeline", "8"),
             *("--into", home.temporary / "e"),
         )
@@ -157,7 +158,7 @@ def test_the_result_as_json_is_all_of_standard_output(home: Home) -> None:
     server = _native.ReferenceServer.start(body_bytes=100)
     try:
         url = f"http://127.0.0.1:{server.port}/"
-        done = home.dyno("load", url, *SHORT, "--json", "--into", home.temporary / "e")
+        done = home.here("load", url, *SHORT, "--json", "--into", home.temporary / "e")
     finally:
         server.stop()
     assert done.returncode == 0, done.stderr
@@ -207,5 +208,5 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         done = home.here("load", "http://127.0.0.1:9/", option, "1")
         assert done.returncode == 2 and "No such option" not in done.stderr, done.stderr
     posted = ("-p", tmp_path / "body", "-T", "application/x-www-form-urlencoded", "-H", "X-A: -n")
-    done = home.dyno("load", "http://127.0.0.1:9/", *posted, "-c", "2", "-t", "1", "-d", "1.3s")
+    done = home.here("load", "http://127.0.0.1:9/", *posted, "-c", "2", "-t", "1", "-d", "0.5s")
     assert "nothing accepted the connection" in done.stderr, done.stderr

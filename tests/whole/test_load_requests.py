@@ -18,7 +18,8 @@ from serverdyno import _native
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home
 
-SHORT = ("--clients", "2", "--length", "1.3s")
+pytestmark = pytest.mark.usefixtures("short_windows")
+SHORT = ("--clients", "2", "--length", "0.5s")
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def listening() -> Iterator[tuple[str, Asked]]:
 
 def loaded(home: Home, url: str, *options: str | Path, **environment: str) -> Experiment:
     folder = home.temporary / "e"
-    done = home.dyno("load", url, *SHORT, "--into", folder, *options, **environment)
+    done = home.here("load", url, *SHORT, "--into", folder, *options, **environment)
     assert done.returncode == 0, done.stderr
     return Experiment.open(folder)
 
@@ -112,7 +113,7 @@ def test_another_status_or_length_than_stated_is_an_error(home: Home) -> None:
         (("--expect-bytes", "4"), "wrong_length"),
     ):
         with listening() as (url, _):
-            done = home.dyno("load", url, *SHORT, "--into", home.temporary / fault, *options)
+            done = home.here("load", url, *SHORT, "--into", home.temporary / fault, *options)
         assert done.returncode != 0
         assert ("status 200" if fault == "error_status" else "3 bytes came, 4 were expected") in done.stderr
 
@@ -144,7 +145,7 @@ def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Ho
     server = _native.ReferenceServer.start(body_bytes=100, tls=settings)
     url = f"https://127.0.0.1:{server.port}/"
     try:
-        refused = home.dyno("load", url, *SHORT, "--into", home.temporary / "no")
+        refused = home.here("load", url, *SHORT, "--into", home.temporary / "no")
         assert refused.returncode != 0 and "no authority that is trusted" in refused.stderr
         options = (
             "--ca-file",
@@ -159,7 +160,7 @@ def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Ho
             [record] = experiment.mixes()
         assert {(row.version, row.key) for row in record.handshakes} == {("TLS 1.2", "RSA 2048")}
         assert sum(row.count for row in record.handshakes if row.resumed) > 0
-        told = home.dyno("load", url, *SHORT, "--into", home.temporary / "any", "-k")
+        told = home.here("load", url, *SHORT, "--into", home.temporary / "any", "-k")
         assert told.returncode == 0
         assert "Any certificate was accepted" in told.stdout
     finally:

@@ -16,7 +16,7 @@ from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.open_load import unaccounted
 from serverdyno.store.experiment import Experiment
 from support import reference_targets
-from support.dyno_process import Home
+from support.experiments import Listener, carried_out_plan
 from support.file_server import PATIENCE_S
 from support.reference_targets import counts, directory, nfs, smb
 
@@ -117,7 +117,7 @@ def test_content_that_is_wrong_is_an_error_of_the_read_alone() -> None:
 def test_clients_go_on_when_the_server_was_away() -> None:
     with nfs() as (to, server):
         result = mixed(
-            to, length_s=3.0, leave_after_errors=1000, meanwhile=lambda: server.restart(outage_s=0.5)
+            to, length_s=2.0, leave_after_errors=1000, meanwhile=lambda: server.restart(outage_s=0.5)
         )
         after = mixed(to)
     assert result["clients_participating"] == 2
@@ -155,7 +155,7 @@ title = "Short"
 source = "a test"
 workload = "metadata"
 clients = {clients}
-length_s = 1.5
+length_s = 1.3
 {rest}
 [files]
 cache = "none"
@@ -177,14 +177,12 @@ server = "reference-smb"
 
 
 @pytest.mark.parametrize(("clients", "rest"), [([1, 2], ""), ([4], "[open]\nrate_per_s = [100, 200]\n")])
-def test_an_experiment_runs_from_plan_to_report(
-    home: Home, tmp_path: Path, clients: list[int], rest: str
-) -> None:
+def test_an_experiment_runs_from_plan_to_report(tmp_path: Path, clients: list[int], rest: str) -> None:
     (tmp_path / "short.toml").write_text(SUITE.format(clients=clients, rest=rest))
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
-    done = home.dyno("run", plan, "--into", tmp_path / "e")
-    assert done.returncode == 0, done.stdout + done.stderr
+    listener = Listener()
+    assert carried_out_plan(plan, tmp_path / "e", listener), listener.failures
     with Experiment.open(tmp_path / "e") as kept:
         records = kept.mixes()
         made = build_from(source_of(kept))

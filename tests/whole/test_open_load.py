@@ -83,7 +83,7 @@ def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with
             "--into",
             tmp_path / "e",
         )
-        done = home.dyno("load", url, *options)
+        done = home.here("load", url, *options)
     finally:
         server.stop()
     assert done.returncode == 0, done.stderr
@@ -101,7 +101,7 @@ def test_a_rate_above_what_the_server_can_do_is_called_so(home: Home, tmp_path: 
     try:
         url = f"http://127.0.0.1:{server.port}/"
         options = ("--rate", "1000", "-c", "2", "-d", "1.5s", "--into", tmp_path / "e")
-        done = home.dyno("load", url, *options)
+        done = home.here("load", url, *options)
     finally:
         server.stop()
     assert "target kept up with no rate that was offered" in done.stdout, done.stdout + done.stderr
@@ -264,10 +264,11 @@ def test_a_server_keeps_up_where_what_came_ended_up_to_what_was_under_way() -> N
 
 
 def test_the_generators_part_is_the_larger_of_its_share_of_the_mean_and_of_the_tail() -> None:
-    assert rules.own_share(0.1, 10.0, 0.5, 10.0) == pytest.approx(0.05)
-    assert rules.own_share(2.0, 10.0, 0.5, 10.0) == pytest.approx(0.2)
-    assert rules.own_share(0.1, 10.0, 50.0, 10.0) == 1.0
-    assert rules.own_share(None, 10.0, 0.5, 10.0) is None
+    assert rules.own_share(0.1, 0.0, 10.0, 0.5, 10.0) == pytest.approx(0.05)
+    assert rules.own_share(2.0, 0.0, 10.0, 0.5, 10.0) == pytest.approx(0.2)
+    assert rules.own_share(2.0, 0.1, 10.0, 0.5, 10.0) == pytest.approx(0.3)
+    assert rules.own_share(0.1, 0.0, 10.0, 50.0, 10.0) == 1.0
+    assert rules.own_share(None, 0.0, 10.0, 0.5, 10.0) is None
 
 
 def suite(**changed: Any) -> tuple[Suite | None, list[str]]:
@@ -331,7 +332,7 @@ def test_rates_that_are_shares_of_a_peak_are_the_same_for_every_configuration(
         for name, size in (("small", 100), ("large", 100_000))
     )
     (tmp_path / "p.toml").write_text(f'name = "p"\nsuite = "shares.toml"\nrepetitions = 1\n{servers}')
-    done = home.dyno("run", tmp_path / "p.toml", "--into", tmp_path / "e")
+    done = home.here("run", tmp_path / "p.toml", "--into", tmp_path / "e")
     assert done.returncode == 0, done.stderr
     assert "peaks, requests/s: small" in done.stderr
     with Experiment.open(tmp_path / "e") as kept:

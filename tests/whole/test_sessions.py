@@ -17,7 +17,8 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
 from support.places import ROOT
 
-SHORT = ("--clients", "2", "--length", "1.3s")
+pytestmark = pytest.mark.usefixtures("short_windows")
+SHORT = ("--clients", "2", "--length", "0.5s")
 CURL = {"1.1": "--http1.1", "2": "--http2-prior-knowledge"}
 SHOP = ROOT / "plans" / "suites" / "log-in.toml"
 
@@ -118,7 +119,7 @@ def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(
     with serving(http2=http2, tls=tls if secure else None) as server:
         url = f"{'https' if secure else 'http'}://127.0.0.1:{server.port}/"
         session = ("--session", session_file(tmp_path))
-        done = home.dyno("load", url, *SHORT, *how, *trust, *session, "--into", home.temporary / "e")
+        done = home.here("load", url, *SHORT, *how, *trust, *session, "--into", home.temporary / "e")
         served = server.requests
     assert done.returncode == 0, done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
@@ -134,10 +135,10 @@ def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(
 
 def test_a_plan_measures_servers_with_a_suite_of_steps(home: Home) -> None:
     (home.temporary / "plan.toml").write_text(
-        f'name = "p"\nsuite = "{SHOP}"\nscale = 0.3\nrepetitions = 1\n'
+        f'name = "p"\nsuite = "{SHOP}"\nscale = 0.1\nrepetitions = 1\n'
         '[[servers]]\nserver = "reference"\nsettings = { threads = 1 }\n'
     )
-    done = home.dyno("run", "plan.toml", "--into", home.temporary / "e")
+    done = home.here("run", "plan.toml", "--into", home.temporary / "e")
     assert done.returncode == 0, done.stderr
     with Experiment.open(home.temporary / "e") as experiment:
         records = list(experiment.mixes())
@@ -164,7 +165,7 @@ def test_a_server_that_answers_otherwise_is_told_by_its_kind(
         file.write_text(file.read_text().replace('name="token"', 'name="other"'))
     with serving(fault) as server:
         url = f"http://127.0.0.1:{server.port}/"
-        done = home.dyno("load", url, *SHORT, "--session", file, "--into", home.temporary / "e")
+        done = home.here("load", url, *SHORT, "--session", file, "--into", home.temporary / "e")
     assert done.returncode != 0
     assert said in done.stderr + done.stdout
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from serverdyno.report.build import build
 from serverdyno.servers.local import find_program
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from support.dyno_process import DYNO, Home, short_suite
+from support.dyno_process import Home
 from support.simulations import coverage
 
 HEAD = 'name = "p"\ntitle = "P"\nsuite = "quick-static"\nscale = 0.5\n'
@@ -28,23 +27,22 @@ RUN = HEAD.replace("scale = 0.5", "scale = 1")
 ONE = '[[servers]]\nserver = "reference"\n'
 
 
-def dyno(home: Home, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
-    """Run `dyno` to its end: several runs, which take minutes on a busy machine."""
-    return subprocess.run(
-        [*DYNO, *map(str, arguments)],
-        env=home.environment | changed,
-        cwd=home.temporary,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+SUITE = """
+name = "tiny"
+title = "Short mixes"
+source = "a test"
+workload = "webbench-static"
+clients = [4]
+length_s = 0.4
+ramp_up_s = 0.1
+"""
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Path:
-    return short_suite(tmp_path / "tiny.toml", [4])
+def suite(tmp_path: Path, short_windows: None) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(SUITE)
+    return path
 
 
 def test_an_interval_that_was_waited_for_holds_the_truth_about_as_often_as_it_says() -> None:
@@ -86,7 +84,7 @@ def test_repetitions_are_added_in_pairs_until_the_cap_and_carry_the_noise_floor(
     plan = tmp_path / "plan.toml"
     plan.write_text(RUN + "most_repetitions = 8\nuntil_percent = 0.0001\n" + ONE)
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    done = dyno(home, "run", plan, "--suite", suite, "--into", tmp_path / "e", **state)
+    done = home.here("run", plan, "--suite", suite, "--into", tmp_path / "e", **state)
     assert done.returncode == 0, done.stderr
     with Experiment.open(tmp_path / "e") as kept:
         assert len(kept.head.order) == kept.head.plan.repetitions == 8
@@ -109,7 +107,7 @@ def test_two_builds_of_a_server_meet_in_one_experiment_interleaved(
     for plan, program in ((old, builds[0]), (new, builds[1])):
         settings = f'settings = {{ program = "{program}", workers = 1 }}\n'
         plan.write_text(f'{RUN}repetitions = 2\n[[servers]]\nserver = "nginx"\n{settings}')
-    done = dyno(home, "run", new, "--against", old, "--suite", suite, "--into", tmp_path / "e")
+    done = home.here("run", new, "--against", old, "--suite", suite, "--into", tmp_path / "e")
     assert done.returncode == 0, done.stderr
     with Experiment.open(tmp_path / "e") as kept:
         assert [key.configuration for key in kept.head.order] == [
@@ -125,7 +123,7 @@ def test_two_builds_of_a_server_meet_in_one_experiment_interleaved(
         [comparison] = build(kept).comparisons
     assert (comparison.base, comparison.other) == ("before-nginx", "after-nginx")
     assert all(found.paired for found in comparison.improvements)
-    compared = dyno(home, "compare", tmp_path / "e", "--fail-if-slower")
+    compared = home.here("compare", tmp_path / "e", "--fail-if-slower")
     assert compared.returncode in (0, 1, 3)
     assert "verdict: " in compared.stdout
 
@@ -155,14 +153,13 @@ def test_plans_that_differ_in_more_than_their_servers_are_not_run_as_one() -> No
 
 
 def test_a_selftest_keeps_a_noise_floor_and_says_whether_the_machine_is_fit(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_windows: None
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    done = dyno(home, "selftest", "--scale", "0.3", "--repetitions", "2", "--into", tmp_path / "s", **state)
-    assert done.returncode in (0, 1), (
-        done.stderr
-    )  # whether a machine that runs tests is fit is not the question
+    done = home.here("selftest", "--scale", "0.1", "--repetitions", "2", "--into", tmp_path / "s", **state)
+    # Whether a machine that runs tests is fit is not the question.
+    assert done.returncode in (0, 1), done.stderr
     assert "noise floor: " in done.stdout
     assert ("this machine is fit" in done.stdout) == (done.returncode == 0)
     kept = noise_floor.load()

@@ -32,6 +32,7 @@ mod sampling;
 mod scenario;
 mod schedule;
 mod spec;
+mod stall;
 mod start;
 mod tally;
 mod time_fields;

@@ -6,6 +6,7 @@ use crate::kind::Work;
 use crate::mix::Mix;
 use crate::prepared::PreparedMix;
 use crate::recent::p99_ns;
+use crate::stall::StallWatch;
 use crate::start::Start;
 use crate::tally::MixTally;
 use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
@@ -78,6 +79,7 @@ struct Shared {
 pub struct Load {
     shared: Arc<Shared>,
     start: Arc<Start>,
+    stall: StallWatch,
     parts: Receiver<Result<MixTally, LoadError>>,
     missing_parts: usize,
     tally: MixTally,
@@ -121,6 +123,7 @@ impl Load {
         tally.client_cache = shared.work.client_cache();
         Ok(Self {
             shared,
+            stall: StallWatch::begin(start.clone(), mix.window.length_ns),
             start,
             parts,
             missing_parts: threads,
@@ -187,6 +190,7 @@ impl Load {
         }
         self.tally.stopped = self.shared.stop.load(Ordering::Relaxed);
         self.tally.started_unix_s = self.start.unix_s();
+        self.tally.generator.stalled_ns = self.stall.stalled_ns();
         true
     }
 

@@ -147,6 +147,10 @@ pub struct GeneratorTally {
     /// How long the engine threads were ready to run in the window and had no CPU; None where the kernel does not tell.
     #[serde(rename = "run_delay_s", with = "seconds_or_none")]
     pub run_delay_ns: Option<u64>,
+    /// How long the process stood still from start to end: stopped, paused with its machine, or its clock was set. Of
+    /// several processes, the longest.
+    #[serde(rename = "stalled_s", with = "seconds", default)]
+    pub stalled_ns: u64,
     /// Opened from start to end; of work on files, from the first client's log-on to the last one's leaving.
     pub connections: u64,
     /// Idle connections that the server had closed; of work on files, sessions set up after one that was lost.
@@ -530,6 +534,7 @@ impl GeneratorTally {
         self.loop_lag.add(&other.loop_lag);
         self.ready_work_ns = sum(self.ready_work_ns, other.ready_work_ns);
         self.run_delay_ns = sum(self.run_delay_ns, other.run_delay_ns);
+        self.stalled_ns = self.stalled_ns.max(other.stalled_ns);
         self.connections += other.connections;
         self.reconnects += other.reconnects;
         self.source_addresses += other.source_addresses;

@@ -5,7 +5,6 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::{RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ fn panicked() -> PyErr {
 #[pymethods]
 impl ReferenceNfsServer {
     #[staticmethod]
-    #[pyo3(signature = (*, port=0, bind="127.0.0.1", portmapper_port=None, udp=false, threads=1, cpus=None, exports=None, directories=None,
+    #[pyo3(signature = (*, port=0, bind="127.0.0.1", portmapper_port=None, udp=false, threads=1, cpus=None, exports=None,
         flush="honour", max_transfer_bytes=1 << 20, capacity_bytes=1 << 30, files=None, delegations=true, fault=None))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn start(
@@ -39,7 +38,6 @@ impl ReferenceNfsServer {
         threads: usize,
         cpus: Option<Vec<usize>>,
         exports: Option<Vec<String>>,
-        directories: Option<Vec<PathBuf>>,
         flush: &str,
         max_transfer_bytes: u32,
         capacity_bytes: u64,
@@ -61,7 +59,6 @@ impl ReferenceNfsServer {
             threads,
             cpus: cpus.unwrap_or_default(),
             exports: exports.unwrap_or_else(|| vec!["/volume1".to_owned()]),
-            directories: directories.unwrap_or_default(),
             flush: parse_flush(flush)?,
             max_transfer_bytes,
             capacity_bytes,
@@ -97,11 +94,6 @@ impl ReferenceNfsServer {
     #[getter]
     fn restarts(&self) -> PyResult<u64> {
         Ok(self.server()?.restarts())
-    }
-
-    #[getter]
-    fn syncs(&self) -> PyResult<u64> {
-        Ok(self.server()?.syncs())
     }
 
     #[getter]

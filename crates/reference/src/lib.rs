@@ -1,4 +1,4 @@
-//! Servers of our own, in memory: one for HTTP, one for SMB and one for NFS. Each is what the generator's own ceiling is
+//! Servers of our own, in memory: one for HTTP, one for SMB and one for NFS. Each is what the generator is
 //! measured against, the server where no other is installed, and a source of named misbehaviour for tests.
 //!
 //! Not for: serving anybody but a load generator and its tests.

@@ -28,16 +28,21 @@ def kept_up(arrived: int, ended: int, dropped: int, connections: int) -> bool:
 
 
 def own_share(
-    ready_work_s: float | None, response_s: float, error_p99: float | None, response_p99: float | None
+    ready_work_s: float | None,
+    run_delay: float,
+    response_s: float,
+    error_p99: float | None,
+    response_p99: float | None,
 ) -> float | None:
     """Return the share of response times that is the generator's own, at most; None: not measured.
 
-    Of the mean, ready work over the sum of all response times (`response_s`); of the tail, the 99th percentile of the
-    scheduling error over that of the response time. The larger of the two.
+    Of the mean, ready work over the sum of all response times (`response_s`), and the share of the window in which the
+    generator's threads waited for a CPU; of the tail, the 99th percentile of the scheduling error over that of the
+    response time. The larger of the two.
     """
     if ready_work_s is None or response_s <= 0:
         return None
-    shares = [ready_work_s / response_s]
+    shares = [ready_work_s / response_s + run_delay]
     if error_p99 is not None and response_p99:
         shares.append(error_p99 / response_p99)
     return min(1.0, max(shares))

@@ -19,7 +19,7 @@ may be lopsided, or open (None). They say what noise around the law allows; they
 
 **Trust.** A law with three parameters bends to nearly anything. Below six counts it isn't fitted; it is *poor* where it
 explains less than 90 % of the variation (R squared) or misses by more than 5 % of the mean throughput (root mean square
-of the residuals). Then it predicts nothing, and neither does it beyond twice the largest count measured. These limits
+of the residuals). Then it predicts nothing. A maximum beyond twice the largest count measured is not told. These limits
 are our choice.
 """
 
@@ -87,7 +87,7 @@ class Law:
     `lam`, `sigma`, `kappa`: its parameters (`lambda` is a word of Python's). `r_squared`: 1 - residual / total sum of
     squares; None where all figures are equal. `relative_error`: root mean square of the residuals / mean figure.
     `peak_count`: where the throughput is highest; None where the figures allow that it has no maximum (the interval of
-    kappa holds 0), where it lies too far beyond them, or where there is trouble. `largest`: the largest count measured.
+    kappa holds 0), where it lies too far beyond them, or where there is trouble.
     """
 
     lam: Interval
@@ -97,17 +97,6 @@ class Law:
     relative_error: float
     peak_count: Interval | None
     trouble: Trouble | None
-    largest: float
-
-    def predict(self, count: float) -> float | None:
-        """The throughput at a count; None where there is trouble, or beyond twice the largest count measured."""
-        if self.trouble is not None or not 1 <= count <= FURTHEST_PREDICTION * self.largest:
-            return None
-        return float(
-            self.lam.value
-            * count
-            / (1 + self.sigma.value * (count - 1) + self.kappa.value * count * (count - 1))
-        )
 
 
 def speed_ups(throughput: Mapping[int, float]) -> tuple[Step, ...]:
@@ -162,7 +151,6 @@ def fit_law(counts: Sequence[float], throughput: Sequence[float]) -> Law | Troub
         relative_error=relative_error,
         peak_count=peak if peak is not None and peak.value <= FURTHEST_PREDICTION * n.max() else None,
         trouble=Trouble.POOR if poor else None,
-        largest=float(n.max()),
     )
 
 

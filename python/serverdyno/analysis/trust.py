@@ -1,10 +1,13 @@
 """Which figures need a mark: where the generator, the plan or the machine, not the server, may have set them.
 
-The generator doubts itself by what it sees in every mix. `waiting_share` g is the share of each round trip that was
+The generator doubts itself by what it sees in every mix. `waiting_share` g is the share of the clients' time that was
 spent waiting in or for the generator. In a closed loop a server without that wait gets its requests sooner, by 1 / (1 -
 g) at most; and it can't get quicker than its CPUs allow, by 1 / U for a share U of them that was busy. The smaller of
-the two, less 1, is the hidden speed: by how much the server may be faster than shown, at most. How ready work is
-measured is in `crates/reactor/src/ready_work.rs`. Errors are not counted here.
+the two, less 1, is the hidden speed: by how much the server may be faster than shown, at most.
+
+Two kinds of waiting add up to g. Ready work is measured exactly (`crates/reactor/src/ready_work.rs`). While an engine
+thread waits for a CPU (run delay), anything from none to all of its clients wait for it, so this part is a bound alone.
+A bound that exceeds the ready work's by more than `LOOSE_SPEED` says too little to be stated. Errors are not counted.
 """
 
 from __future__ import annotations
@@ -14,8 +17,12 @@ from enum import StrEnum
 
 HIDDEN_SPEED = 0.10
 """From which on a figure is marked generator-limited."""
+LOOSE_SPEED = 0.10
+"""Of the throughput, by which the stated hidden speed may exceed the true one."""
 IDLE_SHARE = 0.05
-"""Of the round trips: a generator that takes less of them is not what they wait for."""
+"""Of the clients' time: a generator that takes less of it is not what they wait for."""
+THINKING_SHARE = 0.5
+"""Of the clients' time, from which on their think time sets the throughput."""
 BUSY_SHARE = 0.85
 """Of the server's CPUs, from which on they are what limits it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
@@ -88,6 +95,7 @@ class Limit(StrEnum):
     DISK = "disk"
     ROUND_TRIP = "latency"
     OFFERED = "the offered rate"
+    THINKING = "think time"
     UNSEEN = "latency or locks"
 
 
@@ -96,15 +104,21 @@ def limits(marks: frozenset[Mark]) -> tuple[Mark, ...]:
     return tuple(mark for mark in LIMITS if mark in marks)
 
 
-def waiting_share(ready_work_s: float | None, outstanding_s: float | None) -> float | None:
-    """Return the share of all round trips that was spent waiting in or for the generator; None: not measured."""
-    if ready_work_s is None or not outstanding_s:
+def waiting_share(
+    ready_work_s: float | None, clients_s: float | None, run_delay: float | None
+) -> float | None:
+    """Return the share of the clients' time that was spent waiting in or for the generator, at most; None: not known.
+
+    `clients_s`: clients times threads times the window, think time included. `run_delay`: of the window, in which the
+    generator's threads were ready and had no CPU, in the mean.
+    """
+    if ready_work_s is None or not clients_s or run_delay is None:
         return None
-    return min(1.0, ready_work_s / outstanding_s)
+    return min(1.0, ready_work_s / clients_s + run_delay)
 
 
 def hidden_speed(waiting: float | None, server_share: float | None) -> float | None:
-    """Return by how much the server may be faster than shown, at most: 0.25 for 25 %; None: not measured.
+    """Return by how much the server may be faster than shown, at most: 0.25 for 25 %; None: not known.
 
     `waiting`: see `waiting_share`. `server_share`: of the CPUs that the server may use, busy; None: not known.
     """
@@ -114,8 +128,13 @@ def hidden_speed(waiting: float | None, server_share: float | None) -> float | N
     return max(0.0, 1 / shown - 1)
 
 
+def is_loose(hidden: float | None, without_run_delay: float | None) -> bool:
+    """Return whether a hidden speed may exceed the true one by so much that it should not be stated."""
+    return hidden is not None and hidden - (without_run_delay or 0.0) > LOOSE_SPEED
+
+
 def generator_marks(hidden: float | None) -> frozenset[Mark]:
-    """The mark of a mix whose server may be faster than shown by `hidden`; None, not measured, marks nothing."""
+    """The mark of a mix whose server may be faster than shown by `hidden`; None, not known, marks nothing."""
     return frozenset({Mark.GENERATOR_LIMITED} if hidden is not None and hidden > HIDDEN_SPEED else ())
 
 
@@ -142,8 +161,10 @@ def seen_limits(
         )
         if holds
     ]
-    if found or waiting is None or waiting >= IDLE_SHARE or server_share is None:
+    if found or waiting is None or waiting >= IDLE_SHARE:
         return tuple(found)
+    if server_share is None:  # of a server of the user's: more clients would get no more from full CPUs
+        return (Limit.ROUND_TRIP,) if rises else ()
     if io_wait_share is not None and io_wait_share > DISK_SHARE:
         return (Limit.DISK,)
     return (Limit.ROUND_TRIP if rises else Limit.UNSEEN,)

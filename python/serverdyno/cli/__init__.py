@@ -32,7 +32,6 @@ MODULES = {
     "audit": "audit",
     "suites": "suites",
     "servers": "servers",
-    "calibrate": "calibrate",
     "selftest": "selftest",
     "powercut": "powercut",
     "bonnie": "bonnie",

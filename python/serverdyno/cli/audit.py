@@ -72,7 +72,6 @@ def _print(audited: Mapping[str, Sequence[Audited]], console: Console) -> None:
     for name, claims in audited.items():
         for verdict in (
             ClaimVerdict.CONTRADICTS,
-            ClaimVerdict.OTHER_FIGURE,
             ClaimVerdict.OTHER_BASE,
             ClaimVerdict.NOT_CHECKED,
         ):

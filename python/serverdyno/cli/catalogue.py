@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sized
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -149,10 +151,10 @@ def _state_of_tasks(head: TaskHead, records: Sized, failures: Sized) -> str:
 
 
 def _told(opened: Experiment) -> tuple[str, str, str]:
-    """Servers, state, and the highest single value with its place: no peak of a mean, which a report has."""
+    """Return the servers, the state, and the highest mean throughput with its place, as in the report."""
     head = opened.head
     servers = ", ".join(dict.fromkeys(configuration.name for configuration in head.configurations))
-    records = [record for record in opened.mixes() if not record.stopped]
+    records = [record for record in opened.mixes() if record.void is None]
     planned = len(head.order) * len(head.mixes)
     failed = sum(note.state == "failed" for note in opened.run_notes().values())
     state = "complete" if len(records) == planned else f"{len(records)} of {planned} levels"
@@ -160,6 +162,8 @@ def _told(opened: Experiment) -> tuple[str, str, str]:
     if not records:
         return servers, state, ""
     terms = head.suite.terms
-    best = max(records, key=terms.throughput)
-    height = terms.written(terms.throughput(best))
-    return servers, state, f"{height} {terms.unit}, {best.configuration}, {best.clients} clients"
+    levels: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for record in records:
+        levels[record.configuration, record.mix, record.clients].append(terms.throughput(record))
+    (name, _, clients), values = max(levels.items(), key=lambda level: fmean(level[1]))
+    return servers, state, f"{terms.written(fmean(values))} {terms.unit}, {name}, {clients} clients"

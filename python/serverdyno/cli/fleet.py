@@ -94,6 +94,9 @@ def status(folder: Folder) -> None:
 
 def _table(found: dict[str, Any]) -> Any:
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from serverdyno.clean import line  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     for name in ("node", "host", "CPUs", "version", "clock error", "links", "free MiB", "state"):
@@ -103,7 +106,7 @@ def _table(found: dict[str, Any]) -> Any:
             table.add_row(row["node"], *[""] * 6, "not there")
             continue
         links = ", ".join(f"{name} {link['mbit_s'] or '?'} Mbit/s" for name, link in row["links"].items())
-        table.add_row(
+        cells = (
             row["node"],
             row["host"],
             f"{len(row['cpus'])}",
@@ -113,6 +116,8 @@ def _table(found: dict[str, Any]) -> Any:
             f"{row['memory_available_bytes'] // MIB:,}",
             "in use" if row["in_use"] else "free",
         )
+        # Half of it is what a node says.
+        table.add_row(*(Text(line(cell)) for cell in cells))
     return table
 
 

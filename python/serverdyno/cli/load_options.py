@@ -1,4 +1,5 @@
-"""The options of `dyno load` that say how requests are made and whom to trust, as types of its parameters.
+"""The options of `dyno load` that say how requests are made and whom to trust, as types of its parameters; and some of
+`dyno run`.
 
 Not for what they come to: see `plan/quick_http.py`.
 """
@@ -29,6 +30,12 @@ Clients = Annotated[
         "-c",
         help="Numbers of clients, one load level each; with --rate how many connections.",
         show_default=f"{CLIENTS}; with --rate or --objective {CONNECTIONS}",
+    ),
+]
+OtherClients = Annotated[
+    str | None,
+    typer.Option(
+        "--clients", "-c", help="Use these numbers of clients instead of the suite's: 1,2,4. Reports show it."
     ),
 ]
 Length = Annotated[

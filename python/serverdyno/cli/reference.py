@@ -87,7 +87,7 @@ def http(
     ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve the WebBench tree from memory. For tests and calibration only."""
+    """Serve the WebBench tree from memory. For tests only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.consent import CONSENT_PATH  # noqa: PLC0415
@@ -233,7 +233,7 @@ def smb(
     fault: Annotated[str | None, typer.Option(help="Make this fault; see --list-faults.")] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files from memory over SMB 2 and 3. For tests and calibration only."""
+    """Serve files from memory over SMB 2 and 3. For tests only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -275,19 +275,9 @@ def nfs(
     udp: Udp = False,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
     volumes: Annotated[int, typer.Option(min=1, max=16, help="Exports /volume1, /volume2 ...")] = 1,
-    directory: Annotated[
-        list[Path] | None,
-        typer.Option(
-            exists=True,
-            file_okay=False,
-            help="Serve this directory, not memory, to whoever reaches the port; repeatable: /volume1, /volume2 ...",
-        ),
-    ] = None,
     flush: Annotated[
         str,
-        typer.Option(
-            help="COMMIT and stable writes: honour (in a directory: fsync), or ignore as with the export option async."
-        ),
+        typer.Option(help="COMMIT and stable writes: honour, or ignore as with the export option async."),
     ] = "honour",
     max_transfer_bytes: Annotated[
         int, typer.Option(min=4096, max=2**20, help="Bytes of one READ or WRITE, at most.")
@@ -297,15 +287,14 @@ def nfs(
     counts: Annotated[
         Path | None,
         typer.Option(
-            help="Unix socket to be made: who connects is sent the requests so far by procedure, and of a directory "
-            "the syncs (JSON)."
+            help="Unix socket to be made: who connects is sent the requests so far by procedure (JSON)."
         ),
     ] = None,
     fault: Annotated[str | None, typer.Option(help="Commit a fault; --list-faults names them.")] = None,
     delegations: Delegations = True,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files in memory, or a directory, over NFSv3 and NFSv4.1: for tests and calibration only."""
+    """Serve files in memory over NFSv3 and NFSv4.1. For tests only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -317,14 +306,12 @@ def nfs(
         server = _native.ReferenceNfsServer.start(
             port=port,
             bind=bind,
-            # Into a directory whoever can write there puts the consent.
-            files={} if directory else consent_files(bind, port),
+            files=consent_files(bind, port),
             portmapper_port=portmapper_port,
             udp=udp,
             delegations=delegations,
             threads=threads,
-            exports=[f"/volume{number}" for number in range(1, (len(directory or ()) or volumes) + 1)],
-            directories=[str(place.absolute()) for place in directory or ()],
+            exports=[f"/volume{number}" for number in range(1, volumes + 1)],
             flush=flush,  # type: ignore[arg-type]  # checked there
             max_transfer_bytes=max_transfer_bytes,
             capacity_bytes=capacity_mib * MIB,
@@ -332,7 +319,7 @@ def nfs(
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error
-    _serve_nfs(server, counts, outage_s, tells_syncs=bool(directory))
+    _serve_nfs(server, counts, outage_s)
 
 
 def _check_password(user: str | None) -> None:
@@ -356,19 +343,14 @@ def _serve_smb(server: _native.ReferenceSmbServer, counts: Path | None, outage_s
     _serve_files(server, server.requests, counts, restart)
 
 
-def _serve_nfs(
-    server: _native.ReferenceNfsServer, counts: Path | None, outage_s: float, *, tells_syncs: bool
-) -> None:
+def _serve_nfs(server: _native.ReferenceNfsServer, counts: Path | None, outage_s: float) -> None:
     """Serve until the user ends it."""
-
-    def all_counts() -> dict[str, int]:
-        return server.requests() | ({"syncs": server.syncs} if tells_syncs else {})
 
     def restart() -> dict[str, int]:
         lost = server.restart(outage_s=outage_s)
         return {"restarts": server.restarts, "files_with_lost_writes": lost}
 
-    _serve_files(server, all_counts, counts, restart)
+    _serve_files(server, server.requests, counts, restart)
 
 
 def _serve_files(

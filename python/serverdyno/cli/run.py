@@ -27,9 +27,9 @@ def run(
         typer.Option(help="Shorten every mix to this share of its length. Every figure shows the scale."),
     ] = None,
     suite: Annotated[
-        Path | None,
-        typer.Option(help="Use this suite file instead of the plan's suite; see `dyno suite extend`."),
+        Path | None, typer.Option(help="Use this suite file instead of the plan's suite.")
     ] = None,
+    clients: options.OtherClients = None,
     fleet: options.Fleet = None,
     testbed: Annotated[
         str | None,
@@ -64,12 +64,20 @@ def run(
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
     if is_of_tasks(plan):
-        tasks.refuse(suite=suite, fleet=fleet, testbed=testbed, against=against, until=until, live=live)
+        tasks.refuse(
+            suite=suite,
+            clients=clients,
+            fleet=fleet,
+            testbed=testbed,
+            against=against,
+            until=until,
+            live=live,
+        )
         tasks.run(plan, scale, into)
         return
-    loaded = load_plan(plan, settings_types(), scale, suite)
+    loaded = load_plan(plan, settings_types(), scale, suite, clients)
     if against is not None:
-        loaded = merged(loaded, load_plan(against, settings_types(), scale, suite), settings_types())
+        loaded = merged(loaded, load_plan(against, settings_types(), scale, suite, clients), settings_types())
     if fleet is not None:
         loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet))
     if testbed is not None:

@@ -1,4 +1,4 @@
-"""`dyno suites` and `dyno suite show NAME`; `dyno suite extend` is in `extend.py`."""
+"""`dyno suites` and `dyno suite show NAME`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from typing import Annotated
 
 import typer
 
-from serverdyno.cli import extend
-
 EXAMPLE = "Example: dyno suite show webbench-2.0-static"
 
 
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
     app.command("suites", epilog="Example: dyno suites")(list_suites)
-    one = typer.Typer(help="Show or extend a suite.", epilog=EXAMPLE, no_args_is_help=True)
+    one = typer.Typer(help="Show a suite.", epilog=EXAMPLE, no_args_is_help=True)
     one.command("show", epilog=EXAMPLE)(show)
-    one.command("extend", epilog=extend.EXAMPLE)(extend.extend)
     app.add_typer(one, name="suite")
 
 

@@ -1,15 +1,17 @@
-"""The certificates of a fleet: an authority of its own, and one for each of its machines, each with an end.
+"""The certificates of a fleet: an authority of its own, and one for each of its machines, each with a name and an end.
 
-Both sides of every connection show one. Who has one may make load from every node of the fleet, within what servers
-consent to: keep them as SSH keys are kept. Not for: the certificates of servers under test.
+Both sides of every connection show one, and the name says what its holder may do. Who has the controller's may make
+load from every node of the fleet, within what servers consent to: keep them as SSH keys are kept. Not for: the
+certificates of servers under test.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -23,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from serverdyno.errors import UserError
+from serverdyno.fleet.private_file import make_private, write_private
 
 AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority.key"
 CERTIFICATE, KEY = "certificate.pem", "certificate.key"
@@ -61,9 +64,9 @@ class Authority:
         return cls(certificate, key)
 
     def write(self, folder: Path) -> None:
-        """Its certificate and its key, the key for this user alone."""
-        (folder / AUTHORITY).write_bytes(self.certificate.public_bytes(Encoding.PEM))
-        _write_key(folder / AUTHORITY_KEY, self.key)
+        """Write its certificate and its key."""
+        write_private(folder / AUTHORITY, self.certificate.public_bytes(Encoding.PEM))
+        write_private(folder / AUTHORITY_KEY, _pem(self.key))
 
     def issue(self, name: str, folder: Path, until: datetime) -> None:
         """Write a certificate for `name`, its key, and the authority's certificate into a new folder."""
@@ -75,10 +78,17 @@ class Authority:
             .add_extension(usage, critical=False)
             .sign(self.key, hashes.SHA256())
         )
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / AUTHORITY).write_bytes(self.certificate.public_bytes(Encoding.PEM))
-        (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
-        _write_key(folder / KEY, key)
+        make_private(folder)
+        write_private(folder / AUTHORITY, self.certificate.public_bytes(Encoding.PEM))
+        write_private(folder / CERTIFICATE, certificate.public_bytes(Encoding.PEM))
+        write_private(folder / KEY, _pem(key))
+
+
+def name_of(shown: Mapping[str, Any] | None) -> str | None:
+    """Return the name in a certificate that a peer has shown, as `ssl.SSLSocket.getpeercert` has it."""
+    subject = (shown or {}).get("subject", ())
+    names = [value for part in subject for key, value in part if key == "commonName"]
+    return str(names[0]) if len(names) == 1 else None
 
 
 def ends(folder: Path) -> datetime:
@@ -123,9 +133,5 @@ def _builder(
     )
 
 
-def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pem)
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,4 +1,4 @@
-"""The backend of many machines: nodes that have met at a Dask scheduler, as the controller holds them.
+"""The backend of many machines: nodes that have met at a scheduler, as the controller holds them.
 
 A node that ends, stands still or can't be reached any more is lost within `SILENT_S` and a look; one that is short of
 CPU time is waited for (`silence.py`). Not for: who must be there (`membership.py`).
@@ -11,6 +11,7 @@ import contextlib
 import json
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -18,15 +19,18 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psutil
-from distributed import Client
+from distributed.core import rpc
 
+from serverdyno.clean import quoted
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, facts, link
 from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.contract import Exchange
-from serverdyno.fleet.folder import CONTROLLER, FleetFolder
+from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, FleetFolder
 from serverdyno.fleet.packing import MOST_ANSWER_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import told_or_raised
+from serverdyno.fleet.plain_comm import PeerError
+from serverdyno.fleet.shapes import check_answer, check_facts
 from serverdyno.fleet.silence import LISTENER_LOOK_S, Silence
 from serverdyno.probes.noise import process_cpu_s
 
@@ -63,9 +67,10 @@ class DaskNode:
         self.short_name = name
         self.lost = False
         self._cluster = cluster
-        self._rpc = cluster.client.rpc(address)
+        self._rpc = cluster.rpc(name, address)
         self._why, self._cpu_s, self._pid = "", 0.0, facts.pid_seen_from_here(told)
         self._request: Future[bytes] | None = None
+        self._do = ""
         self._exchange: Exchange | None = None
         self._heard = Silence(SILENT_S, time.monotonic())
         self._gone = cluster.run(_event())
@@ -97,6 +102,7 @@ class DaskNode:
         """Send a request; `answer` gives what it came to."""
         if self.lost:
             raise self._loss()
+        self._do = do
         self._request = self._cluster.begin(self._call(packed({"do": do, "with": arguments})))
 
     def answered(self, timeout_s: float) -> bool:
@@ -109,6 +115,9 @@ class DaskNode:
         assert self._request is not None, "a request comes first"
         try:
             answer = self._request.result()
+        except PeerError as error:
+            self._lose(str(error))
+            raise self._loss() from error
         except (OSError, RuntimeError, asyncio.CancelledError) as error:
             self._lose(self._cluster.run(self._silence()))
             raise self._loss() from error
@@ -118,7 +127,18 @@ class DaskNode:
             words, blob = unpacked(answer, MOST_ANSWER_BYTES)
         except ValueError as error:
             raise DynoError(f"the answer of {self.name} can't be read: it is {error}") from error
-        return told_or_raised(words, blob)
+        try:
+            told = told_or_raised(words, blob)
+        except (KeyError, TypeError) as error:
+            raise self._no_answer(error) from error
+        try:
+            check_answer(self._do, told)
+        except ValueError as error:
+            raise self._no_answer(error) from error
+        return told
+
+    def _no_answer(self, why: Exception) -> DynoError:
+        return DynoError(f"{self.name} answers {self._do} with what is no answer to it: {why}")
 
     def cpu_s(self) -> float:
         """Of its process, where it runs on this machine; else it uses nothing here."""
@@ -135,12 +155,13 @@ class DaskNode:
                 self._cluster.run(self._release())
 
     async def _release(self) -> None:
-        await asyncio.wait_for(self._rpc.dyno_release(controller=self._cluster.controller), SILENT_S)
+        await asyncio.wait_for(said(self._rpc, "dyno_release", controller=self._cluster.controller), SILENT_S)
 
     async def _call(self, request: bytes) -> bytes:
         """The answer; nothing where the node is lost meanwhile."""
         sent_ns = time.monotonic_ns()
-        call = asyncio.ensure_future(self._rpc.dyno(request=request, controller=self._cluster.controller))
+        asked = said(self._rpc, "dyno", request=request, controller=self._cluster.controller)
+        call = asyncio.ensure_future(asked)
         gone = asyncio.ensure_future(self._gone.wait())
         await asyncio.wait({call, gone}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
@@ -148,10 +169,17 @@ class DaskNode:
             call.cancel()
             return b""
         came_ns = time.monotonic_ns()
-        answer, late_s, heard_ns, said_ns = call.result()
-        self._exchange = Exchange(sent_ns, heard_ns, said_ns, came_ns)
-        self._heard.heard(time.monotonic(), late_s)
-        return bytes(answer)
+        match call.result():
+            case {
+                "answer": bytes(answer),
+                "late_s": float(late_s),
+                "heard_ns": int(heard),
+                "said_ns": int(at),
+            }:
+                self._exchange = Exchange(sent_ns, heard, at, came_ns)
+                self._heard.heard(time.monotonic(), late_s)
+                return answer
+        raise PeerError("it says what is no answer")
 
     async def _watch(self) -> None:
         """Ping it whenever nothing else is heard of it, until it is lost. An answer that comes late counts as one."""
@@ -161,9 +189,12 @@ class DaskNode:
                 if ping is None and (quiet_s := self._heard.quiet_s(time.monotonic())) < PING_S:
                     await asyncio.sleep(PING_S - quiet_s)
                     continue
-                ping = ping or asyncio.ensure_future(self._rpc.dyno_ping(controller=self._cluster.controller))
+                ping = ping or asyncio.ensure_future(self._pinged())
                 await asyncio.wait({ping}, timeout=LISTENER_LOOK_S)
                 self._heard.look()
+                if ping.done() and isinstance(why := ping.exception(), PeerError):
+                    self._lose(str(why))
+                    return
                 if ping.done() and ping.exception() is None:
                     self._heard.heard(time.monotonic(), ping.result())
                     ping = None
@@ -175,6 +206,13 @@ class DaskNode:
         finally:
             if ping is not None:
                 ping.cancel()
+
+    async def _pinged(self) -> float:
+        """How late it was lately, s."""
+        match await said(self._rpc, "dyno_ping", controller=self._cluster.controller):
+            case {"late_s": float(late_s)}:
+                return late_s
+        raise PeerError("it says what is no answer")
 
     async def _doubt(self) -> None:
         """Give it up where it has ended, or is silent for too long."""
@@ -200,7 +238,7 @@ class DaskNode:
     def _lose(self, why: str) -> None:
         if not self.lost:
             self.lost, self._why = True, why
-            self._cluster.client.loop.asyncio_loop.call_soon_threadsafe(self._gone.set)
+            self._cluster.loop.call_soon_threadsafe(self._gone.set)
 
     def _loss(self) -> DynoError:
         scheduler = (
@@ -220,20 +258,56 @@ async def _event() -> asyncio.Event:
     return asyncio.Event()
 
 
+async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
+    """What a peer answers to a request. Raises OSError where it doesn't, PeerError where it refuses or fails."""
+    try:
+        answer: dict[str, Any] = await getattr(peer, handler)(**words)
+    except PeerError as error:
+        raise PeerError(str(error.__cause__ or error)) from error
+    except OSError:
+        raise
+    except Exception as error:  # what its handler failed with, as Dask's server tells it
+        raise PeerError(f"it fails with {quoted(str(error))}") from error
+    if "refused" in answer:
+        raise PeerError(quoted(str(answer["refused"])))
+    return answer
+
+
 class Cluster:
     """A connection to a fleet's scheduler and to its nodes."""
 
-    def __init__(self, folder: FleetFolder, client: Client) -> None:
-        self.folder, self.client = folder, client
+    def __init__(self, folder: FleetFolder, loop: asyncio.AbstractEventLoop) -> None:
+        """`loop`: runs in a thread of its own."""
+        self.folder, self.loop = folder, loop
         self.controller = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._connecting = dask_settings.connecting(folder.path / CONTROLLER, SCHEDULER, MOST_ANSWER_BYTES)
+        self._peers: dict[tuple[str, str], rpc] = {}
 
     def begin(self, work: Coroutine[Any, Any, Told]) -> Future[Told]:
         """Begin something on the thread of the connection."""
-        return asyncio.run_coroutine_threadsafe(work, self.client.loop.asyncio_loop)
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, Told]) -> Told:
         """The same, to its end."""
         return self.begin(work).result()
+
+    def rpc(self, name: str, address: str) -> rpc:
+        """Return what asks a peer, which must have a certificate of this name; connected at the first request."""
+        if (name, address) not in self._peers:
+            connecting = self._connecting | {"peer": name}
+            self._peers[name, address] = rpc(address, deserialize=False, connection_args=connecting)
+        return self._peers[name, address]
+
+    def close(self) -> None:
+        """End all connections. Whoever is asked meanwhile gives no answer any more."""
+
+        async def close_all() -> None:
+            for peer in self._peers.values():
+                for comm in peer.comms:
+                    comm.abort()
+                await peer.close_rpc()
+
+        self.run(close_all())
 
     def has_scheduler(self) -> bool:
         """Whether anybody listens where it should be."""
@@ -244,52 +318,85 @@ class Cluster:
         return True
 
     def members(self) -> dict[str, str]:
-        """Name of each node that is there -> its address. Of two with one name neither."""
-        found: dict[str, list[str]] = {}
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        for address, worker in workers.items():
-            found.setdefault(str(worker["name"]), []).append(address)
-        return {name: at[0] for name, at in sorted(found.items()) if len(at) == 1}
+        """Name of each node that is there -> its address. Raises DynoError where the scheduler does not say so."""
+        told = self._of_scheduler("dyno_members")["members"]
+        return {name: dask_settings.address_of(at) for name, at in told.items()}
 
     def refused_connections(self) -> int:
-        """How many the scheduler has refused since it began."""
+        """How many the scheduler has refused since it began. Raises as `members` does."""
+        return int(self._of_scheduler("dyno_refused")["refused_connections"])
 
-        async def ask() -> str:
-            return str(await self.client.scheduler.dyno_refused())
-
-        return int(json.loads(self.run(ask())))
+    def _of_scheduler(self, request: str) -> dict[str, Any]:
+        scheduler = self.rpc(SCHEDULER, self.folder.address)
+        try:
+            return self.run(asyncio.wait_for(said(scheduler, request), dask_settings.CONNECT_S))
+        except (OSError, TimeoutError) as error:
+            raise link.NobodyThere(
+                f"the fleet's scheduler at {self.folder.at} gives no answer: {error or 'it is silent'}"
+            ) from error
 
     def end_nodes(self) -> list[str]:
         """Ask every node that is there to end; their names."""
         members = self.members()
 
-        async def ask(address: str) -> None:
+        async def ask(name: str, address: str) -> None:
             with contextlib.suppress(OSError, TimeoutError):
-                await asyncio.wait_for(self.client.rpc(address).dyno_end(), SILENT_S)
+                await asyncio.wait_for(said(self.rpc(name, address), "dyno_end"), SILENT_S)
 
         async def ask_all() -> None:
-            await asyncio.gather(*(ask(address) for address in members.values()))
+            await asyncio.gather(*(ask(name, address) for name, address in members.items()))
 
         self.run(ask_all())
         return list(members)
 
     def facts(self, members: dict[str, str], patience_s: float = FACTS_S) -> dict[str, dict[str, Any] | None]:
-        """What each says of itself; None of one that doesn't answer in time: it reads its files for that."""
+        """What each says of itself; None of one that doesn't answer in time: it reads its files for that.
+
+        Raises DynoError where one is not who it should be, or says what no node says.
+        """
         until_s = time.monotonic() + patience_s
         turns = asyncio.Semaphore(AT_ONCE)
 
-        async def ask(address: str) -> dict[str, Any] | None:
+        async def ask(name: str, address: str) -> dict[str, Any] | None:
             async with turns:
-                asked = self.client.rpc(address).dyno_facts()
+                asked = said(self.rpc(name, address), "dyno_facts")
                 try:
-                    return dict(json.loads(await asyncio.wait_for(asked, until_s - time.monotonic())))
+                    told = (await asyncio.wait_for(asked, until_s - time.monotonic()))["facts"]
+                    found = json.loads(told)
+                    check_facts(found)
+                except PeerError as error:
+                    raise DynoError(f"node {name} is not used: {error}") from error
+                except (KeyError, TypeError, ValueError, RecursionError) as error:
+                    raise DynoError(f"node {name} says of itself what can't be read: {error}") from error
                 except (OSError, TimeoutError):
                     return None
+                return dict(found)
 
         async def ask_all() -> list[dict[str, Any] | None]:
-            return list(await asyncio.gather(*(ask(address) for address in members.values())))
+            return list(await asyncio.gather(*(ask(*member) for member in members.items())))
 
         return dict(zip(members, self.run(ask_all()), strict=True))
+
+
+@contextmanager
+def _loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own, until the block ends; what runs on it then is cancelled."""
+    begun: Future[asyncio.AbstractEventLoop] = Future()
+
+    async def stay() -> None:
+        end.append(asyncio.Event())
+        begun.set_result(asyncio.get_running_loop())
+        await end[0].wait()
+
+    end: list[asyncio.Event] = []
+    thread = threading.Thread(target=lambda: asyncio.run(stay()), name="fleet", daemon=True)
+    thread.start()
+    loop = begun.result()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(end[0].set)
+        thread.join(END_S)
 
 
 @contextmanager
@@ -297,18 +404,12 @@ def connected(folder: FleetFolder) -> Iterator[Cluster]:
     """A connection for as long as the block lasts. Raises DynoError where there is no scheduler, or it refuses us."""
     link.check(folder.at, folder.path / CONTROLLER)
     dask_settings.prepare()
-    security = dask_settings.security(folder.path / CONTROLLER)
-    try:
-        client = Client(
-            folder.address, security=security, set_as_default=False, timeout=dask_settings.CONNECT_S
-        )
-    except OSError as error:
-        raise DynoError(f"the fleet's scheduler at {folder.at} can't be used: {error}") from error
-    try:
-        yield Cluster(folder, client)
-    finally:
-        with contextlib.suppress(OSError, TimeoutError):
-            client.close(END_S)
+    with _loop() as loop:
+        cluster = Cluster(folder, loop)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
 
 
 def wait_for(cluster: Cluster, names: Sequence[str], patience_s: float) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""How Dask distributed is used: as membership and transport between machines, with TLS on both sides and nothing else.
+"""How Dask distributed is used: as servers and connections between machines, with TLS on both sides and nothing else.
 
-No task of Dask's ever runs: a node answers requests of ours (`node.py`), so nothing is retried or moved behind us. What
-Dask would do besides that, profiling, pages, spilling, is switched off. Imported only where there is a fleet.
+Its scheduler, workers and client are not used, and no task ever runs (`answering.py`): who is a member is kept by
+`scheduler.py`, a node answers requests of ours (`node.py`). Imported only where there is a fleet.
 """
 
 from __future__ import annotations
@@ -14,49 +14,26 @@ from typing import Any
 import dask
 from distributed import Security
 
-from serverdyno.fleet import certificates
+from serverdyno.fleet import certificates, plain_comm
 
 CONNECT_S = 20.0
 """For a TLS handshake with a machine that is short of CPU time. Who is gone is noticed before (`cluster.py`)."""
-HEARTBEAT_S = 8.0
-"""From one word of a node to the scheduler to the next: 0.5 s by Dask's own rule, and 620 bytes each."""
+GONE_S = 20
+"""A connection is given up when the other machine's kernel has answered nothing for so long."""
 SETTINGS: dict[str, Any] = {
-    "distributed.admin.event-loop": "asyncio",
     "distributed.admin.system-monitor.disk": False,
     "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.admin.system-monitor.interval": "5s",
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.tick.limit": "10s",
-    "distributed.comm.retry.count": 0,
     "distributed.comm.timeouts.connect": f"{CONNECT_S:g}s",
-    "distributed.comm.timeouts.tcp": "20s",
-    "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.scheduler.work-stealing": False,
-    "distributed.scheduler.worker-ttl": f"{3 * HEARTBEAT_S:g}s",
-    "distributed.scheduler.blocked-handlers": [
-        "feed",
-        "register_nanny_plugin",
-        "register_scheduler_plugin",
-        "register_worker_plugin",
-        "run_function",
-    ],
-    "distributed.worker.blocked-handlers": [
-        "actor_execute",
-        "plugin-add",
-        "run",
-        "run_coroutine",
-        "upload_file",
-    ],
-    "distributed.worker.memory.pause": False,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.terminate": False,
+    "distributed.comm.timeouts.tcp": f"{GONE_S}s",
     "distributed.worker.profile.enabled": False,
 }
 
 
 class RefusedConnections(logging.Handler):
-    """Counts those that came without a certificate of the fleet, or without TLS; Dask says so in its log alone."""
+    """Counts those that came without a certificate of the fleet, or without TLS, which Dask says in its log alone.
+
+    Connections with the certificate of somebody who has no business there are counted by `plain_comm.py`.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -72,15 +49,34 @@ class RefusedConnections(logging.Handler):
 def prepare() -> RefusedConnections:
     """Set everything for this process; what its listeners refuse is counted. Errors alone are logged."""
     dask.config.set(SETTINGS)
+    plain_comm.install()
     refused = RefusedConnections()
-    for name in ("distributed", "distributed.client", "distributed.comm.tcp", "tornado"):
+    for name in ("distributed", "distributed.comm.tcp", "tornado"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [logging.NullHandler()], False
     logging.getLogger("distributed.comm.tcp").addHandler(refused)
     return refused
 
 
-def security(folder: Path) -> Security:
+def address_of(at: str) -> str:
+    """Return an address as Dask writes it. `at`: HOST:PORT."""
+    return f"{plain_comm.SCHEME}://{at}"
+
+
+def connecting(folder: Path, peer: str, most_bytes: int) -> dict[str, Any]:
+    """Return what connections to one peer are made with. `folder`: with our certificate."""
+    return {**_security(folder).get_connection_args("client"), "peer": peer, "most_bytes": most_bytes}
+
+
+def listening(
+    folder: Path, peers: frozenset[str], most_bytes: int, refused: RefusedConnections
+) -> dict[str, Any]:
+    """Return what is listened with. `peers`: names of those who may connect."""
+    own = {"peers": peers, "most_bytes": most_bytes, "refused": refused}
+    return {**_security(folder).get_listen_args("worker"), **own}
+
+
+def _security(folder: Path) -> Security:
     """TLS with the certificate in a folder, and with nobody who has none of the same authority."""
     certificate, key = str(folder / certificates.CERTIFICATE), str(folder / certificates.KEY)
     return Security(
@@ -88,7 +84,7 @@ def security(folder: Path) -> Security:
         tls_ca_file=str(folder / certificates.AUTHORITY),
         **{
             f"tls_{role}_{part}": path
-            for role in ("client", "scheduler", "worker")
+            for role in ("client", "worker")
             for part, path in (("cert", certificate), ("key", key))
         },
     )

@@ -19,6 +19,7 @@ import tomli_w
 from serverdyno.errors import UserError
 from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.certificates import AUTHORITY_KEY, Authority
+from serverdyno.fleet.private_file import make_private, write_private
 
 FLEET, NODE = "fleet.toml", "node.toml"
 HOSTS = "hosts.toml"
@@ -93,6 +94,9 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
     ]
     if len(set(nodes)) < len(nodes):
         problems.append("two nodes have the same name")
+    if roles := sorted({CONTROLLER, SCHEDULER}.intersection(nodes)):
+        # The name in a certificate says what its holder may do.
+        problems.append(f"{' and '.join(roles)}: a node needs another name")
     if not nodes:
         problems.append("a fleet has at least one node")
     if not 0 < days <= MOST_DAYS:
@@ -106,7 +110,7 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
     if problems:
         raise UserError("\n".join(problems), hint=HINT)
     until = datetime.now(UTC) + timedelta(days=days)
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path)
     authority = Authority.new(path.name, until)
     authority.write(path)
     for role in (CONTROLLER, SCHEDULER):
@@ -114,9 +118,9 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
     for name in nodes:
         folder = path / NODES / name
         authority.issue(name, folder, until)
-        (folder / NODE).write_text(tomli_w.dumps({"name": name, "at": at}), encoding="utf-8")
+        write_private(folder / NODE, tomli_w.dumps({"name": name, "at": at}).encode())
     told = {"name": path.name, "at": at, "nodes": nodes, "certificates_end": until}
-    (path / FLEET).write_text(tomli_w.dumps(told), encoding="utf-8")
+    write_private(path / FLEET, tomli_w.dumps(told).encode())
     return FleetFolder.open(path)
 
 

@@ -15,6 +15,7 @@ from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet import certificates
 from serverdyno.fleet.address import host_and_port
 from serverdyno.fleet.contract import FleetError
+from serverdyno.fleet.folder import SCHEDULER
 
 PATIENCE_S = 5.0
 TRY_AGAIN_S = 0.1
@@ -47,9 +48,9 @@ def check(at: str, folder: Path) -> None:
     try:
         with (
             socket.create_connection(host_and_port(at), PATIENCE_S) as plain,
-            context(folder).wrap_socket(plain),
+            context(folder).wrap_socket(plain) as secured,
         ):
-            return
+            name = certificates.name_of(secured.getpeercert())
     except ssl.SSLCertVerificationError as error:
         raise DynoError(
             f"the scheduler at {at} shows a certificate that is not of this fleet: {error.verify_message}",
@@ -66,6 +67,11 @@ def check(at: str, folder: Path) -> None:
             f"nothing answers at {at}, where the fleet's scheduler should be: {error}",
             hint="Start it there: dyno fleet up FOLDER.",
         ) from error
+    if name != SCHEDULER:
+        raise DynoError(
+            f"at {at}, where the fleet's scheduler should be, answers somebody with the certificate of {name}",
+            hint="Find out who: this certificate was used where it does not belong.",
+        )
 
 
 def wait_for(at: str, folder: Path, patience_s: float, is_alive: Callable[[], bool] = lambda: True) -> None:

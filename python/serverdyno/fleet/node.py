@@ -1,5 +1,5 @@
-"""A node of a fleet on Dask distributed: `dyno node`. One process, without a nanny that would start another in its
-place.
+"""A node of a fleet on Dask distributed: `dyno node`. One process, which answers the holder of the controller's
+certificate and nobody else.
 
 It answers requests of one controller at a time, for as long as it hears from it; after that it ends the load by itself.
 Not for: what a request does (`worker.py`).
@@ -8,6 +8,7 @@ Not for: what a request does (`worker.py`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 import shutil
@@ -21,41 +22,48 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from distributed import Worker as DaskWorker
+from distributed.comm import connect
+from distributed.comm.addressing import unparse_host_port
 
 from serverdyno.errors import DynoError
-from serverdyno.fleet import dask_settings, link
+from serverdyno.fleet import dask_settings, link, scheduler
 from serverdyno.fleet.address import host_and_port
+from serverdyno.fleet.answering import FleetServer, Handler
 from serverdyno.fleet.facts import node_facts
-from serverdyno.fleet.folder import NodeFolder
+from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, NodeFolder
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.packing import MOST_REQUEST_BYTES, packed, unpacked
 from serverdyno.fleet.pipe import refusal
+from serverdyno.fleet.plain_comm import PlainComm
 from serverdyno.fleet.silence import LISTENER_LOOK_S, Lateness, Silence
 from serverdyno.fleet.worker import Worker
 from serverdyno.servers import abandoned
 
 JOIN_S = 20.0
 AGAIN_S = 2.0
-Answer = tuple[bytes, float, int, int]
-"""Packed, how late this node was lately, and when the request was heard and the answer said, ns of its clock."""
+BEGINNINGS = frozenset({"open", "serve"})
+"""Requests with which a controller begins. Any other follows one of these."""
 
 
-class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own here
-    """A member of Dask's cluster that takes no tasks, and answers ours."""
+class FleetNode(FleetServer):
+    """A member of a fleet, which answers requests of the controller."""
 
     def __init__(
         self,
-        *arguments: Any,
+        name: str,
+        scratch: Path,
         refused: dask_settings.RefusedConnections,
         end: asyncio.Event,
         say: Callable[[str], None],
-        **options: Any,
     ) -> None:
-        super().__init__(*arguments, **options)
+        handlers: dict[str, Handler] = {
+            "dyno": self.dyno,
+            "dyno_ping": self.dyno_ping,
+            "dyno_facts": self.dyno_facts,
+        }
+        super().__init__(handlers | {"dyno_end": self.dyno_end, "dyno_release": self.dyno_release}, scratch)
+        self.name = name
         self._end, self._say = end, say
-        self.handlers |= {"dyno": self.dyno, "dyno_ping": self.dyno_ping, "dyno_facts": self.dyno_facts}
-        self.handlers |= {"dyno_end": self.dyno_end, "dyno_release": self.dyno_release}
         self._refused = refused
         self._place = Worker()
         # One after another, in the order in which they come; Dask's own thread stays free for pings.
@@ -64,56 +72,70 @@ class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own h
         self._silence = Silence(LEASE_S, time.monotonic())
         self._lateness = Lateness(time.monotonic())
 
-    async def dyno(self, request: bytes, controller: str) -> Answer:
+    async def dyno(self, request: bytes, controller: str) -> dict[str, Any]:
         """Answer one request, as `pipe.py` has it, packed."""
         heard_ns = self._place.clock()
-        if not self._is_let_to(controller):
-            answer, blob = refusal(RuntimeError(f"{self.name} is in use by another controller")), None
-        else:
-            try:
-                asked, _ = unpacked(request, MOST_REQUEST_BYTES)
-            except ValueError as error:
-                return self._answer(
-                    heard_ns, refusal(ValueError(f"{self.name} can't read a request: it is {error}"))
-                )
-            if asked["do"] == "clock":
-                # At once, and not behind another request: what passes here is error.
-                return self._answer(heard_ns, {"told": None})
-            if asked["do"] == "stop":
-                self._place.hurry()
-            loop = asyncio.get_running_loop()
-            answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
-            if asked["do"] == "serve" and "told" in answer:
-                # Whoever runs the node is told for whom its machine consents to load.
-                url, server = answer["told"]["access"]["url"], asked["with"]["server"]
-                self._say(f"{self.name} serves {server} at {url}, and consents to the load of {controller}")
+        if self._is_in_use() and controller != self._controller:
+            return {"refused": "it is in use by another controller"}
+        try:
+            asked, _ = unpacked(request, MOST_REQUEST_BYTES)
+        except ValueError as error:
+            return self._answer(
+                heard_ns, refusal(ValueError(f"{self.name} can't read a request: it is {error}"))
+            )
+        if asked["do"] == "clock":
+            # At once, and not behind another request: what passes here is error.
+            return self._answer(heard_ns, {"told": None})
+        if controller != self._controller:
+            if asked["do"] not in BEGINNINGS:
+                return {
+                    "refused": f"it gave this controller up, from which it heard nothing for {LEASE_S:g} s"
+                }
+            if self._controller is not None:
+                await self.abandon()
+            self._controller = controller
+        self._silence.heard(time.monotonic())
+        if asked["do"] == "stop":
+            self._place.hurry()
+        loop = asyncio.get_running_loop()
+        answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
+        if asked["do"] == "serve" and "told" in answer:
+            # Whoever runs the node is told for whom its machine consents to load.
+            url, server = answer["told"]["access"]["url"], asked["with"]["server"]
+            self._say(f"{self.name} serves {server} at {url}, and consents to the load of {controller}")
         return self._answer(heard_ns, answer, blob)
 
-    def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> Answer:
-        """An answer is a word of this node, as a ping is: with how late it was lately."""
+    def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> dict[str, Any]:
+        """An answer is a word of this node, as a ping is: with how late it was lately, s, and when the request was
+        heard and the answer said, ns of its clock.
+        """
         late_s = self._lateness.lately_s(time.monotonic())
-        return packed(answer, blob), late_s, heard_ns, self._place.clock()
+        told = packed(answer, blob)
+        return {"answer": told, "late_s": late_s, "heard_ns": heard_ns, "said_ns": self._place.clock()}
 
-    async def dyno_ping(self, controller: str | None = None) -> float:
+    async def dyno_ping(self, controller: str | None = None) -> dict[str, float]:
         """Say that it is there, by how late it was lately, s; `controller` wants to keep it."""
         now_s = time.monotonic()
         if controller is not None and controller == self._controller:
             self._silence.heard(now_s)
-        return self._lateness.lately_s(now_s)
+        return {"late_s": self._lateness.lately_s(now_s)}
 
-    async def dyno_facts(self) -> str:
+    async def dyno_facts(self) -> dict[str, str]:
         """Say what it is."""
         facts = await asyncio.to_thread(node_facts)
-        return json.dumps(facts | {"refused_connections": self._refused.count, "in_use": self._is_in_use()})
+        told = facts | {"refused_connections": self._refused.count, "in_use": self._controller is not None}
+        return {"facts": json.dumps(told)}
 
-    async def dyno_release(self, controller: str) -> None:
+    async def dyno_release(self, controller: str) -> dict[str, str]:
         """Be free for another controller; what this one has left under way ends."""
         if controller == self._controller:
             await self.abandon()
+        return {}
 
-    async def dyno_end(self) -> None:
+    async def dyno_end(self) -> dict[str, str]:
         """End this node."""
         self._end.set()
+        return {}
 
     async def watch(self) -> None:
         """End the load of a controller that is not heard of any more."""
@@ -136,13 +158,6 @@ class FleetNode(DaskWorker):  # type: ignore[misc]  # without types of its own h
 
     def _is_in_use(self) -> bool:
         return self._controller is not None and not self._silence.is_over(time.monotonic())
-
-    def _is_let_to(self, controller: str) -> bool:
-        if self._is_in_use() and controller != self._controller:
-            return False
-        self._controller = controller
-        self._silence.heard(time.monotonic())
-        return True
 
 
 def run(folder: NodeFolder, say: Callable[[str], None]) -> None:
@@ -200,28 +215,42 @@ async def _join(
 ) -> None:
     """Be a member until the scheduler goes or `end` is set."""
     with _scratch() as scratch:
-        node = FleetNode(
-            folder.address,
-            refused=refused,
-            end=end,
-            say=say,
-            name=folder.name,
-            host=_own_address(folder.at),
-            nthreads=1,
-            memory_limit=0,
-            dashboard=False,
-            security=dask_settings.security(folder.path),
-            local_directory=str(scratch),
-            death_timeout=JOIN_S,
-        )
-        async with node:
+        async with FleetNode(folder.name, scratch, refused, end, say) as node:
+            peers = frozenset({CONTROLLER})
+            listening = dask_settings.listening(folder.path, peers, MOST_REQUEST_BYTES, refused)
+            here = unparse_host_port(_own_address(folder.at), 0)
+            await node.listen(dask_settings.address_of(here), **listening)
+            membership = await _membership(folder, unparse_host_port(node.host, node.port))
             say(f"{folder.name} has joined the fleet at {folder.at}, as {node.address}")
-            ends = [asyncio.ensure_future(one) for one in (node.finished(), end.wait(), node.watch())]
+            ends = [asyncio.ensure_future(one) for one in (_until_gone(membership), end.wait(), node.watch())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for one in ends:
                 one.cancel()
+            membership.abort()
             await node.abandon()
             say(f"{folder.name} has left" if end.is_set() else f"{folder.name} has lost the scheduler")
+
+
+async def _membership(folder: NodeFolder, at: str) -> PlainComm:
+    """Join: return the connection for as long as whose life this node is a member. Raises DynoError, OSError."""
+    connecting = dask_settings.connecting(folder.path, SCHEDULER, scheduler.MOST_BYTES)
+    async with asyncio.timeout(JOIN_S):
+        comm: PlainComm = await connect(dask_settings.address_of(folder.at), **connecting)
+        try:
+            await comm.write({"op": "dyno_join", "name": folder.name, "at": at})
+            told = await comm.read()
+            if "joined" not in told:
+                raise DynoError(str(told.get("refused", "the scheduler says nothing that makes sense")))
+        except BaseException:
+            comm.abort()
+            raise
+    return comm
+
+
+async def _until_gone(membership: PlainComm) -> None:
+    """Wait for the end of a connection on which nothing more is said."""
+    with contextlib.suppress(OSError):
+        await membership.read()
 
 
 def _own_address(at: str) -> str:

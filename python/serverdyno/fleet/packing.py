@@ -78,5 +78,5 @@ def unpacked(message: bytes, most_bytes: int) -> tuple[Any, bytes | None]:
     words, mark, blob = plain.partition(END_OF_WORDS)
     try:
         return json.loads(words), blob if mark else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"a message that is not JSON: {error}") from error

@@ -33,10 +33,10 @@ def refusal(error: Exception) -> dict[str, Any]:
 
 def told_or_raised(answer: dict[str, Any], blob: bytes | None) -> Any:
     """Return what an answer says, with the bytes behind it if there are any. Raises what the request was refused
-    with.
+    with, KeyError or TypeError for what is no answer.
     """
     if "refused" in answer:
-        error = REFUSALS[answer["refused"]](*answer["why"])
+        error = REFUSALS[answer["refused"]](*(str(part) for part in answer["why"]))
         if isinstance(error, DynoError):
             error.hint = answer.get("hint")
         raise error

@@ -27,8 +27,35 @@ from serverdyno.fleet.pipe import told_or_raised
 from serverdyno.probes.noise import process_cpu_s
 
 WORKSPACES_BITS = 32
-SLOWEST_ANSWER_S = 60.0  # longer than any request takes: a process that is stopped does not answer
+STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+SLOWEST_ANSWER_S = 60.0
+"""Longer than any request takes: a process that waits for something else for so long does not answer any more."""
+STOPPED_S = 2.5
+"""A process that is stopped for so long is lost. Whoever stops it for a moment, to look at it, loses no load level."""
+LOOK_S = 0.5
+"""From one look at a process that does not answer to the next."""
 END_S = 5.0
+
+
+class Standstill:
+    """For how long a process has been in one state, without an answer: by the looks at it.
+
+    A process that has CPU time to wait for is waited for. Time in which nobody looked, because this process itself
+    was stopped, counts as one look.
+    """
+
+    def __init__(self) -> None:
+        self._state, self._looked_s, self._seen_s = "", 0.0, 0.0
+
+    def is_over(self, state: str, now_s: float) -> bool:
+        """Take note of a look; say whether it has stood still for too long. `state`: as psutil names it."""
+        self._seen_s += min(now_s - self._looked_s, LOOK_S)
+        if state != self._state:
+            self._state, self._seen_s = state, 0.0
+        self._looked_s = now_s
+        if state == psutil.STATUS_RUNNING:
+            return False
+        return self._seen_s >= (STOPPED_S if state in STOPPED else SLOWEST_ANSWER_S)
 
 
 class WorkerProcess:
@@ -46,6 +73,7 @@ class WorkerProcess:
             )
         self._pipe: Connection = ours
         self._number = 0
+        self._standstill = Standstill()
         self.lost = False
 
     @property
@@ -67,20 +95,22 @@ class WorkerProcess:
     def ask(self, do: str, **arguments: object) -> None:
         """Send a request; `answer` gives what it came to."""
         self._number += 1
+        self._standstill = Standstill()
         try:
             self._pipe.send_bytes(json.dumps({"number": self._number, "do": do, "with": arguments}).encode())
         except OSError as error:
             raise self._ended() from error
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait so long for the answer."""
-        return bool(wait([self._pipe], timeout_s))
+        """Wait so long for the answer; true once there is one, or the process stands still for too long."""
+        return bool(wait([self._pipe], timeout_s)) or self._stands_still()
 
     def answer(self) -> Any:
-        """Wait for the answer. Raises what the worker refused with, or DynoError where it has ended."""
+        """Wait for the answer. Raises what the worker refused with, or DynoError where it has ended or stands still."""
         while True:
-            if not wait([self._pipe], SLOWEST_ANSWER_S):
-                raise DynoError(f"{self.name} gives no answer", hint="It may have been stopped (SIGSTOP).")
+            while not wait([self._pipe], 0.0 if self.lost else LOOK_S):
+                if self._stands_still():
+                    raise self._lost_still()
             try:
                 answer = json.loads(self._pipe.recv_bytes())
                 blob = self._pipe.recv_bytes() if answer["bytes"] else None
@@ -106,10 +136,24 @@ class WorkerProcess:
         """End the process. What it had under way ends with it."""
         self._pipe.close()
         try:
-            self._process.wait(END_S)
+            self._process.wait(0.0 if self.lost else END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _stands_still(self) -> bool:
+        """Look at the process, which gives no answer: whether it is lost."""
+        try:
+            state = psutil.Process(self._process.pid).status()
+        except psutil.NoSuchProcess:
+            return False  # the pipe says so
+        self.lost = self.lost or self._standstill.is_over(state, time.monotonic())
+        return self.lost
+
+    def _lost_still(self) -> DynoError:
+        state = psutil.Process(self._process.pid).status()
+        why = "it was stopped (SIGSTOP)" if state in STOPPED else f"no answer for {SLOWEST_ANSWER_S:g} s"
+        return DynoError(f"{self.name} is lost: {why}", hint="dyno resume does what is missing.")
 
     def _ended(self) -> DynoError:
         self.lost = True

@@ -1,57 +1,95 @@
 """The scheduler of a fleet: where its nodes meet; `python -m serverdyno.fleet.scheduler FOLDER`, started by `up.py`.
 
-It knows who is there, and no load passes through it. It stays until SIGINT or SIGTERM.
+It knows who is there, and no load passes through it. A node is a member for as long as its connection lasts, under the
+name in its certificate. It stays until SIGINT or SIGTERM.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from distributed import Scheduler
+from distributed.core import Status
 
 from serverdyno.fleet import dask_settings
 from serverdyno.fleet.address import host_and_port
-from serverdyno.fleet.dask_settings import HEARTBEAT_S
-from serverdyno.fleet.folder import RUNNING, SCHEDULER, FleetFolder
+from serverdyno.fleet.answering import FleetServer
+from serverdyno.fleet.folder import CONTROLLER, RUNNING, SCHEDULER, FleetFolder
+from serverdyno.fleet.plain_comm import PlainComm
+from serverdyno.fleet.private_file import write_private
+
+MOST_BYTES = 1 << 16
+"""Of a request: a name and an address."""
 
 
-class FleetScheduler(Scheduler):  # type: ignore[misc]  # without types of its own here
-    """Dask's, but its members say less often that they are there: whoever uses a node pings it (`cluster.py`)."""
+class FleetScheduler(FleetServer):
+    """Keeps the members of a fleet."""
 
-    def heartbeat_worker(self, *arguments: Any, **metrics: Any) -> dict[str, Any]:
-        """Take note of a member, and say when it is to tell again."""
-        told: dict[str, Any] = super().heartbeat_worker(*arguments, **metrics)
-        return told | {"heartbeat-interval": HEARTBEAT_S}
+    def __init__(self, folder: FleetFolder, refused: dask_settings.RefusedConnections) -> None:
+        super().__init__(
+            {"dyno_join": self.join, "dyno_members": self.members, "dyno_refused": self.refused}, folder.path
+        )
+        self._folder, self._refused = folder, refused
+        self._members: dict[str, str] = {}
+
+    async def join(self, comm: PlainComm, name: str, at: str) -> Any:
+        """Have a node as a member for as long as it stays connected. `at`: HOST:PORT where it listens."""
+        if why := self._why_not(comm.peer_name, name, at):
+            return {"refused": why}
+        self._members[name] = at
+        try:
+            await comm.write({"joined": name})
+            await comm.read()  # nothing comes but the end
+        finally:
+            del self._members[name]
+        return Status.dont_reply
+
+    async def members(self, comm: PlainComm) -> dict[str, Any]:
+        """Name of each member -> where it listens."""
+        return _for_controller(comm) or {"members": dict(sorted(self._members.items()))}
+
+    async def refused(self, comm: PlainComm) -> dict[str, Any]:
+        """How many connections were refused so far."""
+        return _for_controller(comm) or {"refused_connections": self._refused.count}
+
+    def _why_not(self, holder: str | None, name: object, at: object) -> str | None:
+        """Why a node can't join, in words; `holder`: the name in its certificate."""
+        if holder != name:
+            return f"the certificate is of {holder}, and can't join as {name!r}"
+        if holder not in self._folder.nodes:
+            return f"{holder} is not of this fleet's list: {', '.join(self._folder.nodes)}"
+        if holder in self._members:
+            return f"{holder} is there already, at {self._members[holder]}"
+        try:
+            host_and_port(str(at))
+        except ValueError as error:
+            return f"{holder} gives no address: {error}"
+        return None
+
+
+def _for_controller(comm: PlainComm) -> dict[str, str] | None:
+    """A refusal for everybody else."""
+    if comm.peer_name == CONTROLLER:
+        return None
+    return {"refused": f"the certificate is of {comm.peer_name}: only the {CONTROLLER} may ask"}
 
 
 async def serve(folder: FleetFolder) -> None:
     """Listen until the end. Once it listens, its process id stands in the folder."""
     refused = dask_settings.prepare()
-    host, port = host_and_port(folder.at)
-    scheduler = FleetScheduler(
-        host=host,
-        port=port,
-        protocol="tls",
-        security=dask_settings.security(folder.path / SCHEDULER),
-        dashboard=False,
-    )
     end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, end.set)
-
-    async def dyno_refused() -> str:
-        return json.dumps(refused.count)
-
-    scheduler.handlers["dyno_refused"] = dyno_refused
-    async with scheduler:
+    peers = frozenset({CONTROLLER, *folder.nodes})
+    async with FleetScheduler(folder, refused) as scheduler:
+        listening = dask_settings.listening(folder.path / SCHEDULER, peers, MOST_BYTES, refused)
+        await scheduler.listen(dask_settings.address_of(folder.at), **listening)
         running = folder.path / RUNNING
-        running.write_text(f"{os.getpid()}\n")
+        write_private(running, f"{os.getpid()}\n".encode())
         try:
             await end.wait()
         finally:

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from serverdyno.clean import quoted
 from serverdyno.errors import DynoError, ServerError
 from serverdyno.fleet.contract import Node, ask_all
 from serverdyno.plan.model import Configuration
@@ -87,6 +89,7 @@ class NodeServer:
         self.node, self.machine = node, machine
         self._number = told["number"]
         access = told["access"]
+        _check_is_there(node, access, machine["address"])
         self._access = Access(**{**access, "shares": tuple(access["shares"])})
         described = Description(**told["description"])
         self._description = dataclasses.replace(
@@ -162,6 +165,16 @@ class NodeServer:
     def _asked(self, what: str) -> Any:
         with named(self.node):
             return ask_all([self.node], "server", [{"number": self._number, "what": what}])[0]
+
+
+def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None:
+    """Raises DynoError where a node would have load go elsewhere than to the address at which it is to serve."""
+    hosts = {urlsplit(url).hostname for url in (access["url"], access["secure_url"]) if url is not None}
+    if hosts != {address.strip("[]")} or access["network_namespace"] or access["connect_to"]:
+        raise DynoError(
+            f"{node.name} says that its server is at {quoted(access['url'])}: "
+            f"it was to be at {address} and nowhere else"
+        )
 
 
 @contextmanager

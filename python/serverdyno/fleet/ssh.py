@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import shlex
-import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from pydantic import Field, model_validator
 
 from serverdyno.errors import DynoError, PlanError, UserError
 from serverdyno.fleet.folder import FLEET, HOSTS, MOST_DAYS, FleetFolder, create
+from serverdyno.fleet.private_file import write_private
 from serverdyno.plan.document import check_model, described, parse_toml, read_text
 from serverdyno.plan.model import Name
 from serverdyno.protocols.model import Model, Spelled
@@ -87,7 +87,7 @@ def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
                 f"{folder} is a fleet of {', '.join(made.nodes)}, and {path} names {', '.join(names)}",
                 hint=f"End it with dyno fleet down {folder}, then remove {folder}.",
             )
-    shutil.copyfile(path, folder / HOSTS)
+    write_private(folder / HOSTS, path.read_bytes())
     return made
 
 

@@ -41,16 +41,12 @@ def status_of(path: Path) -> dict[str, Any]:
                     },
                 }
             )
-        strangers = [name for name in there if name not in folder.nodes]
         ours = {name: told[name] for name in folder.nodes if name in told}
         problems = [*differences(ours)] if ours else []
         return {
             "at": folder.at,
             "nodes": rows,
-            "problems": [
-                *(problem for problem in problems if "in use" not in problem),
-                *(f"{name} is there and not of this fleet's list" for name in strangers),
-            ],
+            "problems": [problem for problem in problems if "in use" not in problem],
             "refused_connections": cluster.refused_connections()
             + sum(one["refused_connections"] for one in told.values()),
             "certificates_end": certificates.ends(path / CONTROLLER),

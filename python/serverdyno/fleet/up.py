@@ -17,6 +17,7 @@ from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import link, ssh
 from serverdyno.fleet.folder import CONTROLLER, HOSTS, RUNNING, SCHEDULER_LOG, FleetFolder
+from serverdyno.fleet.private_file import write_private
 
 MODULE = "serverdyno.fleet.scheduler"
 START_S = 60.0
@@ -33,7 +34,9 @@ def start_scheduler(folder: FleetFolder) -> int:
             f"the scheduler of {folder.name} runs already, as process {running.pid}",
             hint=f"Who is there: dyno fleet status {folder.path}. To start anew: dyno fleet down {folder.path}.",
         )
-    with (folder.path / SCHEDULER_LOG).open("wb") as log:
+    log_path = folder.path / SCHEDULER_LOG
+    write_private(log_path, b"")
+    with log_path.open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", MODULE, str(folder.path.resolve())],
             stdin=subprocess.DEVNULL,
@@ -46,12 +49,11 @@ def start_scheduler(folder: FleetFolder) -> int:
     except link.NobodyThere as error:
         process.kill()
         process.wait()
-        said = folder.path / SCHEDULER_LOG
-        lines = said.read_text(errors="replace").strip().splitlines()
+        lines = log_path.read_text(errors="replace").strip().splitlines()
         raise DynoError(
             f"the scheduler of {folder.name} does not start at {folder.at}: "
             f"{lines[-1] if lines else 'it says nothing'}",
-            hint=f"Is the address one of this machine's, and the port free? Its log: {said}",
+            hint=f"Is the address one of this machine's, and the port free? Its log: {log_path}",
         ) from error
     return process.pid
 

@@ -57,7 +57,7 @@ def summary(folder: Path) -> dict[str, Any]:
 def _read(opened: Experiment, folder: str) -> dict[str, Any]:
     head, terms = opened.head, opened.head.suite.terms
     axis = axis_of(head.suite.axis, terms.operation)
-    records = [record for record in opened.readable_mixes()[0] if not record.stopped]
+    records = [record for record in opened.readable_mixes()[0] if record.void is None]
     by_configuration: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         by_configuration[record.configuration][record.mix].append(

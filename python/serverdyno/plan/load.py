@@ -8,13 +8,18 @@ from pathlib import Path
 
 from serverdyno import suites
 from serverdyno.errors import PlanError, UserError
-from serverdyno.plan.document import described, parse_toml, read_text
+from serverdyno.plan.check_suite import suite_problems
+from serverdyno.plan.document import check_model, described, parse_toml, read_text, sentence
 from serverdyno.plan.model import Plan, Suite
+from serverdyno.plan.quick import NO_COUNTS, counts
 from serverdyno.plan.spoken import SettingsTypes
 from serverdyno.plan.testbed import Testbed
 from serverdyno.plan.validate import check_plan, precision_problem
 
 _SCALE_OPTION = "--scale"
+_OTHER_CLIENTS = "-other-clients"
+"""How the name of a suite ends whose clients an option replaced."""
+_MOST_NAME = 63
 
 
 SUITE_FILE = ".toml"
@@ -40,22 +45,54 @@ class LoadedPlan:
 
 
 def load_plan(
-    path: Path, settings_types: SettingsTypes, scale: float | None = None, suite_file: Path | None = None
+    path: Path,
+    settings_types: SettingsTypes,
+    scale: float | None = None,
+    suite_file: Path | None = None,
+    clients: str | None = None,
 ) -> LoadedPlan:
     """The plan in a file. Raises PlanError with all its problems, UserError for a file that can't be read.
 
-    `settings_types`: the settings model of every server there is, by name. `scale` and `suite_file` replace what the
-    plan says. The path of a suite in a plan is relative to the plan's folder.
+    `settings_types`: the settings model of every server there is, by name. `scale`, `suite_file` and `clients`
+    (`1,2,4`) replace what the plan and its suite say. The path of a suite in a plan is relative to the plan's folder.
     """
     text = read_text(path)
     named = parse_toml(text, str(path)).get("suite")
     if suite_file is None and isinstance(named, str) and named.endswith(SUITE_FILE):
         suite_file = path.parent / named
     own = None if suite_file is None else suites.parse(read_text(suite_file), str(suite_file))
+    if clients is not None and (own is not None or isinstance(named, str)):
+        own = with_clients(own or suites.load(str(named)), clients)
     plan = parse_plan(text, str(path), settings_types, scale, own)
     if plan.generator.fleet is not None:
         plan = with_fleet(plan, path.parent / plan.generator.fleet)
     return LoadedPlan(plan, own or suites.load(plan.suite), text)
+
+
+def with_clients(suite: Suite, option: str) -> Suite:
+    """Return a suite with an option's `1,2,4` in place of its clients; name, title and certainty say so.
+
+    Steps of `threads_from` above the last of them are left out. Raises UserError if the option is not such a list, and
+    PlanError if the suite can't have these clients.
+    """
+    clients = counts(option)
+    if not clients:
+        raise UserError(f"--clients: {option!r} {NO_COUNTS}")
+    before = suite.certainty.get("clients", "not said how it is known")
+    own = ", ".join(map(str, suite.clients))
+    changed = {
+        "name": suite.name.removesuffix(_OTHER_CLIENTS)[: _MOST_NAME - len(_OTHER_CLIENTS)] + _OTHER_CLIENTS,
+        "title": f"{suite.title}, with the clients of --clients",
+        "clients": clients,
+        "threads_from": [step for step in suite.threads_from if step.clients <= max(clients)],
+        "certainty": {**suite.certainty, "clients": f"choice: --clients, in place of {own} ({before})"},
+    }
+    made, problems = check_model(Suite, suite.model_dump() | changed)
+    if made is not None:
+        problems = suite_problems(made)
+    if made is None or problems:
+        raise PlanError(f"{suite.name} with --clients {option}", [sentence(problem) for problem in problems])
+    return made
 
 
 def with_fleet(plan: Plan, folder: Path) -> Plan:

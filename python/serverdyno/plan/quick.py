@@ -27,6 +27,7 @@ SEARCHED_RATES = [100, 200_000]
 """Where --objective looks without --rate, in requests/s."""
 STAND_IN_CLIENTS, STAND_IN_LENGTH_S = [1], MIN_WINDOW_S / WINDOW_SHARE
 SESSION_OPTION = "--session"
+NO_COUNTS = "is not a list of numbers like 1,4,8,16"
 _COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
 _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 _OPTIONS: dict[KeyPath, str] = {
@@ -111,7 +112,7 @@ class QuickOptions:
 
 def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
     """The plan, its suite, and the command as the plan's text. Raises PlanError with every mistaken option."""
-    clients, length_s = _counts(options.clients), _seconds(options.length)
+    clients, length_s = counts(options.clients), _seconds(options.length)
     problems = [
         *_url_problems(options),
         *options.requests.problems(options.url),
@@ -173,7 +174,7 @@ def _open(options: QuickOptions) -> dict[str, Any]:
 def _rates(options: QuickOptions) -> list[int]:
     """Those that are given; of a search without any, as far as half of the bound, which delays what comes closer."""
     if options.rate is not None or options.max_rate_per_s is None:
-        return SEARCHED_RATES if options.rate is None else _counts(options.rate)
+        return SEARCHED_RATES if options.rate is None else counts(options.rate)
     highest = max(2, min(SEARCHED_RATES[1], int(options.max_rate_per_s / 2)))
     return [min(SEARCHED_RATES[0], highest - 1), highest]
 
@@ -193,7 +194,7 @@ def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[st
         "title": f"Load on {options.url}",
         "suite": NAME,
         "repetitions": options.repetitions,
-        "generator": {"threads": options.threads, "cpus": _counts(options.cpus or "")},
+        "generator": {"threads": options.threads, "cpus": counts(options.cpus or "")},
         "servers": [server],
     }
 
@@ -207,14 +208,14 @@ def _url_problems(options: QuickOptions) -> Iterator[str]:
 
 def _unreadable(options: QuickOptions, clients: list[int], length_s: float | None) -> Iterator[str]:
     if not clients:
-        yield f"--clients: {options.clients!r} is not a list of numbers like 1,4,8,16"
+        yield f"--clients: {options.clients!r} {NO_COUNTS}"
     elif any(after <= before for before, after in pairwise(clients)):
         yield f"--clients: {options.clients!r} does not grow from number to number, as a curve must"
     if options.is_open:
         yield from _unreadable_rate(options, clients)
     if options.most_trials is not None and options.objective is None:
         yield "--trials: only with --objective"
-    if options.cpus is not None and not _counts(options.cpus):
+    if options.cpus is not None and not counts(options.cpus):
         yield f"--cpus: {options.cpus!r} is not a list of CPU numbers like 0,2"
     if length_s is None:
         yield f"--length: {options.length!r} is not a length like 10s or 2m"
@@ -256,8 +257,8 @@ def _within(path: KeyPath) -> str:
     return f"{', '.join([step, '.'.join(map(str, keys))] if keys else [step])}: "
 
 
-def _counts(text: str) -> list[int]:
-    """The numbers in `1,4,8`; none of anything else."""
+def counts(text: str) -> list[int]:
+    """Return the numbers in `1,4,8`, or none of anything else."""
     parts = text.split(",")
     return [int(part) for part in parts] if all(map(_COUNT.fullmatch, parts)) else []
 

@@ -101,6 +101,8 @@ def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
     """After `prepare`. Its ports in the guest are the usual ones; here they are any that are free."""
     assert isinstance(server, Ganesha)
+    if server.settings.skip_syncs:
+        raise UserError("skip_syncs can't be had in a guest", hint="Cut the power of Ganesha without it.")
     account = pwd.getpwnam(server.user)
     rpcbind = find_program("rpcbind")
     assert rpcbind is not None  # `prepare` has looked

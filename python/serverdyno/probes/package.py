@@ -5,6 +5,7 @@ Debian's packages alone, by dpkg-query(1).
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,12 @@ QUERY_S = 30
 def package_of(program: Path) -> str | None:
     """Return `nginx 1.22.1-9+deb12u11`; None where no package that can be asked for has the program."""
     path = program.resolve()
+    return _package_of(path, path.stat().st_mtime_ns if path.exists() else 0)
+
+
+@functools.cache
+def _package_of(path: Path, _changed_ns: int) -> str | None:
+    """Ask once per version of a program: each question takes 0.1 s, and every run of an experiment asks."""
     # Packages of before the merge of /usr name their programs without it.
     for place in (path, Path("/", *path.parts[2:]) if path.is_relative_to("/usr") else path):
         owner = _asked("--search", f"{place}")

@@ -24,6 +24,8 @@ class WindowUse:
     io_wait_s: float | None
 
 
+MOST_LATE_S = 1.0
+"""By which the two samples may lie further apart than the window: beyond it they say too little of the window."""
 UNKNOWN = WindowUse(None, None, None, None)
 
 
@@ -75,6 +77,8 @@ class WindowMeter:
         if self._opened is None or self._closed is None:
             return UNKNOWN
         opened, closed = self._opened, self._closed
+        if closed.at_s - opened.at_s > window_s + MOST_LATE_S:
+            return UNKNOWN
         share = window_s / (closed.at_s - opened.at_s)
         waited_s = _grown(opened.io_wait_s, closed.io_wait_s)
         io_wait_s = None if waited_s is None else waited_s * share

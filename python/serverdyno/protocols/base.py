@@ -1,4 +1,4 @@
-"""The contract of a protocol: its settings, URL schemes, reference server and words.
+"""The contract of a protocol: its settings, URL schemes and words.
 
 A protocol carries one kind of work (`work.py`). A new one is one module next to this one and one line in
 `registry.py`. Not for: how a server is started (`servers`), nor how load is made (the data plane).
@@ -27,8 +27,6 @@ class Protocol(HasSettings[SettingsT]):
     has_host: ClassVar[bool] = True
     """Whether its URLs name a host; those without name a directory of this machine."""
     work: ClassVar[Work[Any]]
-    reference_server: ClassVar[str | None] = None
-    """The driver of the server that the generator is calibrated against; None: there is none."""
     has_sessions: ClassVar[bool] = False
     """Whether each client has a session, about which it agrees with the server: see `Session` in a run's note."""
     clients_directory: ClassVar[str | None] = None
@@ -53,15 +51,6 @@ class Protocol(HasSettings[SettingsT]):
         """
         del settings, work_settings, url, server_settings
         return None
-
-    def reference_settings(self, settings: SettingsT, work_settings: Any) -> dict[str, Any]:
-        """Return how the reference server must be set for such a load."""
-        del settings, work_settings
-        return {}
-
-    def settings_for_reference(self, settings: SettingsT) -> SettingsT:
-        """Return the settings with which the reference server is loaded in place of another."""
-        return settings
 
     def described(self, settings: SettingsT, timeout: str) -> str:
         """Say how a client speaks, for the methodology. `timeout`: of an operation, as text."""

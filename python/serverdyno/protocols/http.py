@@ -120,7 +120,6 @@ class Http(Protocol[HttpSettings]):
     work = DOCUMENTS
     section = "http"
     settings_type = HttpSettings
-    reference_server = "reference"
 
     def target_section(self, access: Access, settings: HttpSettings) -> dict[str, Any]:
         """Return the URL, and whose certificates count where it is one of TLS."""
@@ -136,10 +135,6 @@ class Http(Protocol[HttpSettings]):
         """Return all settings, with what requests need from files and the environment. Raises UserError."""
         section = settings.parameters()
         return section if settings.request is None else {**section, "request": settings.request.section()}
-
-    def settings_for_reference(self, settings: HttpSettings) -> HttpSettings:
-        """Return the same connections with plain GETs: the reference server answers nothing else."""
-        return settings.model_copy(update={"request": None})
 
     def server_problem(
         self,
@@ -164,13 +159,6 @@ class Http(Protocol[HttpSettings]):
         if url is not None:
             return "the suite is one over TLS: the URL must begin with https://"
         return 'the suite is one over TLS: give the server settings = { tls = "ecdsa-p256" }'
-
-    def reference_settings(self, settings: HttpSettings, work_settings: DocumentsSettings) -> dict[str, Any]:
-        """Return a key where the suite is over TLS, a second port where a part of it is, and the version."""
-        http2 = {"http2": True} if settings.version == "2" else {}
-        if work_settings.secure_share:
-            return {**http2, "tls": "ecdsa-p256", "also_clear": True}
-        return http2 if settings.tls is None else {**http2, "tls": "ecdsa-p256"}
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
         """Say version, connections and buffer."""

@@ -85,7 +85,6 @@ class Nfs(Protocol[NoSettings]):
     example_url = "nfs://127.0.0.1/export"
     work = FILES
     settings_type = NoSettings
-    reference_server = "reference-nfs"
     has_sessions = True
     clients_directory = CLIENTS_DIRECTORY
 

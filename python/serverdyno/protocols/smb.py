@@ -111,7 +111,6 @@ class Smb(Protocol[SmbSettings]):
     work = FILES
     section = "smb"
     settings_type = SmbSettings
-    reference_server = "reference-smb"
     has_sessions = True
     clients_directory = CLIENTS_DIRECTORY
 

@@ -138,7 +138,7 @@ class Terms:
 
     @property
     def throughput_counts_operations(self) -> bool:
-        """Whether throughput is in operations, so that a ceiling or a bound of operations is a level of it."""
+        """Whether throughput is in operations, so that a bound of operations is a level of it."""
         return self.unit == self.rate_unit
 
 

@@ -7,8 +7,6 @@ Verdicts:
   same two figures with another base: a decline relative to the lower figure, a gain relative to the higher, a ratio
   said as if it were the improvement ("300 percent faster" of what is 3 times as fast), "3 times more" of what is 4
   times as much;
-* `follows_from_another_figure`: another figure of the report's own tables gives it; which, and how the search is
-  bounded so that this is not chance, is said in `search.py`;
 * `contradicts`: none of these;
 * `cannot_be_checked`: the tables don't hold what would be needed; the claim says why.
 
@@ -21,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from pydantic import BaseModel
 
 from serverdyno.published import PublishedReport, evaluate, printed
 from serverdyno.published.evaluate import Holds, NotStatedError
@@ -40,7 +40,6 @@ from serverdyno.published.model import (
     Stated,
 )
 from serverdyno.published.printed import Hedge, Printed
-from serverdyno.published.search import another_figure, leaves
 from serverdyno.published.tables import ClaimError, Tables
 
 
@@ -49,7 +48,6 @@ class ClaimVerdict(StrEnum):
 
     FOLLOWS = "follows"
     OTHER_BASE = "follows_with_other_rounding_or_base"
-    OTHER_FIGURE = "follows_from_another_figure"
     CONTRADICTS = "contradicts"
     NOT_CHECKED = "cannot_be_checked"
 
@@ -165,9 +163,6 @@ def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
         return computed, ClaimVerdict.FOLLOWS, f"is {shown}{within}"
     if words := _other_rounding(number, computed) or _other_base(number, rule, tables):
         return computed, ClaimVerdict.OTHER_BASE, f"is {shown}; {words}"
-    if found := another_figure(rule, tables, number, computed):
-        reason = f"is {shown}; {written(found.value, number)} with {found.words}"
-        return computed, ClaimVerdict.OTHER_FIGURE, reason
     note = _transposed(number, shown) + _sources(rule)
     return computed, ClaimVerdict.CONTRADICTS, f"is {shown}; printed, it admits {number.described()}{note}"
 
@@ -214,8 +209,19 @@ def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
 
 def _sources(rule: Quantity) -> str:
     """Where numbers of the running text stand."""
-    places = [leaf.place for leaf in leaves(rule) if isinstance(leaf, Stated)]
+    places = [stated.place for stated in _stated(rule)]
     return f" (from: {'; '.join(places)})" if places else ""
+
+
+def _stated(rule: BaseModel) -> Iterator[Stated]:
+    if isinstance(rule, Stated):
+        yield rule
+        return
+    for name in type(rule).model_fields:
+        parts = getattr(rule, name)
+        for part in parts if isinstance(parts, tuple) else (parts,):
+            if isinstance(part, BaseModel):
+                yield from _stated(part)
 
 
 def _transposed(number: Printed, shown: str) -> str:

@@ -78,5 +78,11 @@ def _note(name: str, closed: Mix, result: MixResult) -> PeakNote:
         connections=closed.clients * closed.threads,
         window_s=result["window_s"],
         ready_work_s=result["generator"]["ready_work_s"],
-        outstanding_s=result["outstanding_s"],
+        run_delay_share=_run_delay_share(result),
     )
+
+
+def _run_delay_share(result: MixResult) -> float | None:
+    generator = result["generator"]
+    delay_s = generator["run_delay_s"]
+    return None if delay_s is None else delay_s / (generator["threads"] * result["window_s"])

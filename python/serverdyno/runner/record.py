@@ -87,6 +87,7 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> M
         overdue_at_end=result["overdue_at_end"],
         ready_work_s=generator["ready_work_s"],
         run_delay_s=generator["run_delay_s"],
+        stalled_s=generator["stalled_s"],
         io_wait_s=seen.use.io_wait_s,
         passes=result["passes"],
         pass_operations=result["pass_operations"],

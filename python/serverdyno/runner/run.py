@@ -152,6 +152,11 @@ class Run:
         seen = HostFigures(use, server.rss_bytes(), meter.syncs(), nodes, outage.at_s())
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
+        if record.void is not None:
+            self.progress.notice(
+                f"{self.key.configuration}, {mix.name} is void: {record.void}",
+                hint=f"dyno resume {self.experiment.folder} measures it again.",
+            )
         self.done += 1
         self.left.mix_ends(mix.length_s)
         self.progress.mix_finished(record)

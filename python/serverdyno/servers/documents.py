@@ -26,9 +26,10 @@ def document_root() -> Path:
     cache = Path(tempfile.gettempdir()) / f"serverdyno-{os.geteuid()}"
     make_private(cache)
     tree = cache / f"tree-{_native.tree_facts()['digest'][:DIGEST_CHARACTERS]}"
+    if _whole(tree):
+        return tree
     try:
-        if not _whole(tree):
-            _write(tree)
+        _write(tree)
     except OSError as error:
         raise ServerError(
             f"the document tree can't be written: {error}", hint="Set TMPDIR to another file system."

@@ -79,7 +79,12 @@ class GaneshaSettings(DiskSettings):
     commit_always: bool = Field(
         default=False,
         description="NFS_Commit: call fsync before every WRITE is answered, whatever the client asked for. "
-        "Ganesha's default is off. Ganesha has no setting that ignores COMMIT.",
+        "Ganesha's default is off.",
+    )
+    skip_syncs: bool = Field(
+        default=False,
+        description="Each fsync and fdatasync of Ganesha succeeds and does nothing (seccomp), as under eatmydata or "
+        "with the export option async of Linux's NFS server. Ganesha has no setting of its own that ignores COMMIT.",
     )
     own_counters: bool = Field(
         default=False,
@@ -93,6 +98,9 @@ class GaneshaSettings(DiskSettings):
         wrong = {
             **self.wrong_disk(),
             **wrong_transport(self.nfs_version, self.proto),
+            "skip_syncs leaves no sync to be delayed or added: leave out fsync_delay_ms and commit_always": (
+                self.skip_syncs and (self.fsync_delay_ms > 0 or self.commit_always)
+            ),
             'network "loopback" is not possible: Ganesha needs an rpcbind of its own, and the usual port': self.network
             == "loopback",
         }
@@ -159,9 +167,9 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return self.settings.nfs_version == "3"
 
     def host_changes(self) -> HostChanges | None:
-        """Those of any file server, and a /run of its own."""
+        """Those of any file server, a /run of its own, and syncs that do nothing."""
         found = super().host_changes()
-        return None if found is None else {**found, "own_run": True}
+        return None if found is None else {**found, "own_run": True, "skip_syncs": self.settings.skip_syncs}
 
     def check_paths(self) -> None:
         """That rpcbind is there, we may make namespaces, and nothing of ours lies where /run is hidden."""
@@ -268,7 +276,9 @@ class Ganesha(VolumeServer[GaneshaSettings]):
     def notes(self) -> list[str]:
         """What COMMIT does, where the files lie, and what surrounds it."""
         flush = (
-            "Every WRITE is answered after fsync of its file (NFS_Commit = true)."
+            "COMMIT and stable writes are answered and sync nothing (skip_syncs): a power cut loses what was flushed."
+            if self.settings.skip_syncs
+            else "Every WRITE is answered after fsync of its file (NFS_Commit = true)."
             if self.settings.commit_always
             else "COMMIT, and a WRITE that asks for stable storage, is answered after fsync of its file."
         )

@@ -46,8 +46,9 @@ class Mount(TypedDict):
 
 
 class HostChanges(TypedDict):
-    """What a server gets. `own_run`: an empty /run that nobody else sees. `sync_delay_s` 0: none. `write_back`: names
-    and values below /proc/sys/vm. `remove`: directories besides its private one that go with it.
+    """What a server gets. `own_run`: an empty /run that nobody else sees. `sync_delay_s` 0: none. `skip_syncs`: its
+    fsync and fdatasync do nothing. `write_back`: names and values below /proc/sys/vm. `remove`: directories besides its
+    private one that go with it.
     """
 
     own_network: bool
@@ -55,6 +56,7 @@ class HostChanges(TypedDict):
     mount: Mount | None
     write_back: dict[str, int]
     sync_delay_s: float
+    skip_syncs: NotRequired[bool]
     remove: list[str]
 
 
@@ -74,7 +76,8 @@ class AppliedHostChanges:
 
     def apply(self, wanted: HostChanges) -> None:
         """Changes everything that is wanted. Raises Refused; the caller undoes what was done until then."""
-        _check_sync_delay(wanted["sync_delay_s"])
+        if wanted["sync_delay_s"] or wanted.get("skip_syncs"):
+            _check_syncs()
         self._hold_write_back(wanted["write_back"])
         if wanted["own_network"]:
             _own_network()
@@ -111,9 +114,11 @@ class AppliedHostChanges:
         self._undo.append(held.release)
 
 
-def _check_sync_delay(delay_s: float) -> None:
-    if delay_s and (problem := sync_delay.problem()):
-        raise Refused(f"fsync can't be delayed: {problem}", "Leave fsync_delay_ms out here.")
+def _check_syncs() -> None:
+    if problem := sync_delay.problem():
+        raise Refused(
+            f"fsync can't be delayed or skipped: {problem}", "Leave fsync_delay_ms and skip_syncs out here."
+        )
 
 
 def _call(result: int, what: str) -> None:

@@ -86,6 +86,10 @@ def become_server(spec: Spec, keeper_pid: int, channel: socket.socket | None) ->
             from serverdyno.servers import sync_delay  # noqa: PLC0415 (few servers need it)
 
             sync_delay.install(channel)
+        elif spec["host_changes"] and spec["host_changes"].get("skip_syncs"):
+            from serverdyno.servers import sync_delay  # noqa: PLC0415 (as above)
+
+            sync_delay.skip()
         os.execve(spec["command"][0], spec["command"], spec["environment"])
     except OSError as error:
         os.write(2, f"cannot run {spec['command'][0]}: {error}\n".encode())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -12,7 +14,8 @@ from pydantic import Field
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
 from serverdyno.servers.consent import CONSENT_PATH
-from serverdyno.servers.local import version_line, worker_user
+from serverdyno.servers.local import POLL_S, version_line, worker_user
+from serverdyno.servers.process import LOG_NAME, ServerProcess
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
@@ -25,6 +28,7 @@ from serverdyno.servers.web import (
 )
 
 CONFIGURATION = "lighttpd.conf"
+LOG_WRITTEN_S = 5.0  # mod_accesslog writes its buffer when it is full, and every 4 s
 FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one to spare
 
 
@@ -75,7 +79,6 @@ class Lighttpd(WebServer[LighttpdSettings]):
     summary: ClassVar[str] = "lighttpd"
     debian_package: ClassVar[str | None] = "lighttpd"
     settings_type: ClassVar[type[Settings]] = LighttpdSettings
-    log_delay_s: ClassVar[float] = 5.0  # mod_accesslog writes its buffer when it is full, and every 4 s
 
     @staticmethod
     def version_of(program: Path) -> str:
@@ -98,6 +101,19 @@ class Lighttpd(WebServer[LighttpdSettings]):
     def keeps_access_log(self) -> bool:
         """As set."""
         return self.settings.access_log
+
+    def access_log_bytes(self, process: ServerProcess) -> int:
+        """Have its processes write what they buffer first: they do so at SIGHUP, and say that they did."""
+        told = self._logs_reopened() + self.workers
+        process.signal(signal.SIGHUP)
+        deadline = time.monotonic() + LOG_WRITTEN_S
+        while self._logs_reopened() < told and process.running() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        return super().access_log_bytes(process)
+
+    def _logs_reopened(self) -> int:
+        """Return how often processes have said so."""
+        return (self.directory / LOG_NAME).read_bytes().count(b"logfiles cycled")
 
     def prepare(self) -> None:
         """Also makes the access log, which lighttpd opens only after it has given up root.

@@ -308,16 +308,13 @@ class LocalServer(ABC, Generic[SettingsT]):
         process = self._require_process()
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
-            for port in self.ports():
-                if strangers := process.strangers(port):
+            found = {port: process.listeners(port) for port in self.ports()}
+            for port, listeners in found.items():
+                if strangers := process.strangers(listeners):
                     return f"port {port}: {', '.join(map(str, strangers))}"
             if not process.running():
                 return self._port_taken_at_start(process)
-            if (
-                len(process.pids()) >= self.process_count()
-                and all(map(process.owns_listener, self.ports()))
-                and self.answers()
-            ):
+            if len(process.pids()) >= self.process_count() and all(found.values()) and self.answers():
                 return None
             time.sleep(POLL_S)
         raise ServerError(

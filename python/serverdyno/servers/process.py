@@ -141,6 +141,12 @@ class ServerProcess:
         self.keeper.stdin.write(f"restart {away_s}\n".encode())
         self.keeper.stdin.flush()
 
+    def signal(self, number: int) -> None:
+        """Send a signal to the server's first process, unless it has ended."""
+        if self.running() and self._server_pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._server_pid, number)
+
     @property
     def killed_ns(self) -> int:
         """When it was last killed to be started again, by the monotonic clock; 0: never."""
@@ -203,24 +209,21 @@ class ServerProcess:
             return sum(sizes) or None
         return None
 
-    def strangers(self, port: int) -> list[Listener]:
-        """Listeners that take connections to `port` of its address and may not be this server's.
+    def strangers(self, found: Sequence[Listener]) -> list[Listener]:
+        """Return those of a port's listeners that may not be this server's.
 
         Root without CAP_SYS_PTRACE, as in many containers, can't see what a process of another user holds. A
         socket of such a process passes if it is the only one: what answers can then only be its holder, and
         the secret in the answer tells who that is (see `proof.py`).
         """
-        found = self._listeners(port)
         if [listener.pid for listener in found] == [None]:
             return []
         own = set(self.pids())
-        return [listener for listener in found if listener.pid not in own]
+        others = [listener for listener in found if listener.pid not in own]
+        return [each for each in others if each.pid is None or psutil.pid_exists(each.pid)]
 
-    def owns_listener(self, port: int) -> bool:
-        """Whether somebody listens on `port` of its address, and nobody but this server as far as is visible."""
-        return bool(self._listeners(port)) and not self.strangers(port)
-
-    def _listeners(self, port: int) -> list[Listener]:
+    def listeners(self, port: int) -> list[Listener]:
+        """Return every socket that takes connections to `port` of its address."""
         return listeners(port, self.keeper.pid if self.network_namespace else None, self._host)
 
     @property

@@ -1,4 +1,4 @@
-"""The reference HTTP server as a server under test: the default without another one, and the calibration target.
+"""The reference HTTP server as a server under test: the default without another one.
 
 It serves the document tree of the workload from memory and runs as a process of its own, so that its CPU time
 is its own.

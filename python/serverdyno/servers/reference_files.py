@@ -12,7 +12,6 @@ import socket
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -21,17 +20,15 @@ from pydantic import Field
 
 import serverdyno
 from serverdyno.errors import ServerError
-from serverdyno.servers.base import Installed, LocalSettings
+from serverdyno.servers.base import Installed
 from serverdyno.servers.consent import CONSENT_VARIABLE
 from serverdyno.servers.disk_settings import MAX_VOLUMES
 from serverdyno.servers.file_server import FileServer, FileServerSettings
 from serverdyno.servers.host_changes import HostChanges
-from serverdyno.servers.local import LocalServer
 from serverdyno.servers.reference import package_environment, package_version
 from serverdyno.servers.samba import SOCKET_PATH_BYTES
 
 COUNTS = "counts"
-SYNCS = "syncs"  # among the counts of requests
 COUNTS_TIMEOUT_S = 5.0
 MEMORY_SHARE = 0.75  # of what is free when it is prepared
 MIB = 2**20
@@ -69,15 +66,18 @@ class ReferenceFilesSettings(FileServerSettings):
         return max(MIB, int(psutil.virtual_memory().available * MEMORY_SHARE))
 
 
-LocalSettingsT = TypeVar("LocalSettingsT", bound=LocalSettings)
 ReferenceFilesSettingsT = TypeVar("ReferenceFilesSettingsT", bound=ReferenceFilesSettings)
 
 
-class ReferenceProgram(LocalServer[LocalSettingsT], Generic[LocalSettingsT]):
-    """A file server that is `dyno reference ...`, wherever its files are."""
+class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFilesSettingsT]):
+    """The driver of `dyno reference smb` or another protocol of files, in memory."""
 
     debian_package: ClassVar[str | None] = None
     command_name: ClassVar[str]
+    usual_port: ClassVar[int]
+    """The protocol's own, where nobody else can have it."""
+
+    capacity_mib = 0
 
     @staticmethod
     def installed() -> Installed | None:
@@ -98,12 +98,6 @@ class ReferenceProgram(LocalServer[LocalSettingsT], Generic[LocalSettingsT]):
                 hint="Set TMPDIR to a directory with a shorter path.",
             )
 
-    def program_command(self, options: Mapping[str, object]) -> list[str]:
-        """The same command that a user may run."""
-        arguments = [str(part) for option in options.items() for part in option]
-        head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
-        return [*head, *arguments, "--counts", str(self.directory / COUNTS)]
-
     def environment(self) -> dict[str, str]:
         """So that the child runs this very package, also from a source checkout; and whose load it consents to."""
         token = {CONSENT_VARIABLE: self.consent_token} if self.is_elsewhere else {}
@@ -113,7 +107,8 @@ class ReferenceProgram(LocalServer[LocalSettingsT], Generic[LocalSettingsT]):
         """One process with threads."""
         return 1
 
-    def _told(self) -> dict[str, int] | None:
+    def operations_served(self) -> dict[str, int] | None:
+        """Requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(COUNTS_TIMEOUT_S)
@@ -124,33 +119,10 @@ class ReferenceProgram(LocalServer[LocalSettingsT], Generic[LocalSettingsT]):
         except (OSError, ValueError):
             return None
 
-    def operations_served(self) -> dict[str, int] | None:
-        """Requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
-        told = self._told()
-        return None if told is None else {name: count for name, count in told.items() if name != SYNCS}
-
     def requests_served(self) -> int | None:
         """All of `operations_served`, those of the readiness check included."""
         operations = self.operations_served()
         return None if operations is None else sum(operations.values())
-
-    def syncs_served(self) -> int | None:
-        """By its own counter; None where its files are in memory."""
-        told = self._told()
-        return None if told is None else told.get(SYNCS)
-
-
-class ReferenceFiles(
-    ReferenceProgram[ReferenceFilesSettingsT],
-    FileServer[ReferenceFilesSettingsT],
-    Generic[ReferenceFilesSettingsT],
-):
-    """The driver of `dyno reference smb` or another protocol of files, in memory."""
-
-    usual_port: ClassVar[int]
-    """The protocol's own, where nobody else can have it."""
-
-    capacity_mib = 0
 
     @property
     def volumes(self) -> tuple[str, ...]:
@@ -189,7 +161,9 @@ class ReferenceFiles(
             "--capacity-mib": self.capacity_mib or USUAL_CAPACITY_MIB,
             "--outage-s": self.settings.outage_s,
         }
-        return [*self.program_command(options), *self.options()]
+        arguments = [str(part) for option in options.items() for part in option]
+        head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
+        return [*head, *arguments, "--counts", str(self.directory / COUNTS), *self.options()]
 
     def configuration(self) -> dict[str, str]:
         """None: everything is in the command."""

@@ -1,40 +1,69 @@
-"""The reference NFS server as a server under test: the default without a Ganesha, and the calibration target.
+"""The reference NFS server as a server under test: the default without a Ganesha.
 
-Its files are in memory. Not for files on a disk: `reference_nfs_directory.py`.
+Its files are in memory. NFS and MOUNT are on one port, so that no portmapper is needed, and no root.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from serverdyno.errors import refuse_contradictions
+from serverdyno.protocols.nfs import NFS, Transport, every_export_answers, query_of, wrong_transport
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings
-from serverdyno.servers.reference_nfs_program import (
-    NFS_PORT,
-    ReferenceNfsProgram,
-    ReferenceNfsProgramSettings,
-)
+
+NFS_PORT = 2049
 
 
-class ReferenceNfsSettings(ReferenceNfsProgramSettings, ReferenceFilesSettings):
+class ReferenceNfsSettings(ReferenceFilesSettings):
     """What can be varied."""
 
+    protocol: ClassVar[str | None] = NFS.name
+
+    nfs_version: Literal["3", "4.1"] = Field(
+        default="3", description="The version of NFS that clients speak. The server serves both on its port."
+    )
+    proto: Transport = Field(
+        default="tcp",
+        description="What carries requests, MOUNT too: proto= of a mount. udp only with NFSv3, in "
+        "transfers of 32 KiB at most.",
+    )
+    max_transfer_bytes: int = Field(
+        default=1048576,
+        ge=4096,
+        le=1048576,
+        description="Bytes of one READ or WRITE, at most; the server prefers as many.",
+    )
     flush: Literal["honour", "ignore"] = Field(
         default="honour",
         description="What COMMIT and stable writes do. honour: the file outlives a restart of the service. ignore: "
         "they are answered as if it did, as by a server that exports with async.",
     )
 
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """All that contradicts itself, at once."""
+        refuse_contradictions(wrong_transport(self.nfs_version, self.proto))
+        return self
 
-class ReferenceNfs(ReferenceNfsProgram[ReferenceNfsSettings], ReferenceFiles[ReferenceNfsSettings]):
+
+class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
     """The driver of `dyno reference nfs`."""
 
     name: ClassVar[str] = "reference-nfs"
     summary: ClassVar[str] = "Serverdyno's own NFS server, in memory: an upper bound, not a product"
     settings_type: ClassVar[type[Settings]] = ReferenceNfsSettings
+    command_name: ClassVar[str] = "nfs"
     usual_port: ClassVar[int] = NFS_PORT
+
+    @property
+    def url(self) -> str:
+        """After `prepare`; it may change in `ready`."""
+        settings = self.settings
+        query = query_of(settings.nfs_version, settings.proto, self.port)
+        return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
         """The exports, and how to get to them. After `start`."""
@@ -43,8 +72,10 @@ class ReferenceNfs(ReferenceNfsProgram[ReferenceNfsSettings], ReferenceFiles[Ref
         return Access(self.url, None, None, exports, self.network_namespace(), consent_token=token)
 
     def options(self) -> list[str]:
-        """What COMMIT does, and how much is moved at once."""
-        return ["--flush", self.settings.flush, *self.transfer_options()]
+        """What COMMIT does, how much is moved at once, and by what."""
+        settings = self.settings
+        udp = ["--udp"] if settings.proto == "udp" else []
+        return ["--flush", settings.flush, "--max-transfer-bytes", str(settings.max_transfer_bytes), *udp]
 
     def notes(self) -> list[str]:
         """What COMMIT does, and what is counted."""
@@ -58,3 +89,7 @@ class ReferenceNfs(ReferenceNfsProgram[ReferenceNfsSettings], ReferenceFiles[Ref
             "Locks and read delegations are offered by NFSv4.1 alone (no NLM), and access is not controlled.",
             *super().notes(),
         ]
+
+    def answers_as_ours(self) -> bool:
+        """Whether each export can be mounted; `LocalServer` has seen that only our process listens."""
+        return every_export_answers(self.access())

@@ -1,4 +1,4 @@
-"""The reference SMB server as a server under test: the default where no Samba is installed, and the calibration target.
+"""The reference SMB server as a server under test: the default where no Samba is installed.
 
 Its settings have the names that Samba's have, as far as it has them, so that it can be held against the same
 configuration.

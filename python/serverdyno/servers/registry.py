@@ -37,7 +37,6 @@ CLASSES = {
     "reference-smb": "reference_smb.ReferenceSmb",
     "ganesha": "ganesha.Ganesha",
     "reference-nfs": "reference_nfs.ReferenceNfs",
-    "reference-nfs-directory": "reference_nfs_directory.ReferenceNfsDirectory",
     "external": "external.External",
     "external-smb": "external_smb.ExternalSmb",
 }

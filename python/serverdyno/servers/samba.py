@@ -21,7 +21,7 @@ import psutil
 
 from serverdyno.errors import ServerError
 from serverdyno.servers.base import Access, Settings
-from serverdyno.servers.local import find_program
+from serverdyno.servers.local import POLL_S, find_program
 from serverdyno.servers.proof import offer
 from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import SambaSettings
@@ -290,17 +290,25 @@ class Samba(VolumeServer[SambaSettings]):
     def operations_served(self) -> dict[str, int] | None:
         """SMB2 requests since the start by operation (`create`, `flush` ...), by smbd's own counters.
 
-        None where it keeps none, or where they can't be read (smbstatus insists on root). Waits until they have not
-        changed for `COUNTERS_DELAY_S`, a bounded number of times: ask after the load, not during it.
+        None where it keeps none, or where they can't be read (smbstatus insists on root). Waits until two readings
+        agree, a bounded number of times: ask after the load, not during it.
         """
         before = None
         for _ in range(COUNTERS_LOOKS):
+            self._wait_until_written()
             now = {name: int(count) for name, count in COUNTER.findall(self._profile() or "")}
             if not now or now == before:
                 return now or None
             before = now
-            time.sleep(COUNTERS_DELAY_S)
         return None
+
+    def _wait_until_written(self) -> None:
+        """Wait until no process serves a connection, since each writes its counters at its end; for at most
+        `COUNTERS_DELAY_S`, after which a process that remains has written them.
+        """
+        until_s = time.monotonic() + COUNTERS_DELAY_S
+        while self.process is not None and self.connection_pids() and time.monotonic() < until_s:
+            time.sleep(POLL_S)
 
     def syncs_served(self) -> int | None:
         """By smbd's own counters, of files of clients alone: not of its books."""

@@ -1,4 +1,5 @@
-"""A slow disk without another disk: every fsync(2) and fdatasync(2) of a server waits a while before it is done.
+"""A slow disk without another disk: every fsync(2) and fdatasync(2) of a server waits a while before it is done. Or a
+server that keeps no promise: `skip` lets these two calls succeed and do nothing.
 
 A seccomp filter (seccomp_unotify(2), Linux 5.5) sends these two calls, and no other, to the keeper, which lets each
 go on after the delay; the call itself is then carried out in full. It holds for every process and thread of the
@@ -29,6 +30,7 @@ SECCOMP_GET_ACTION_AVAIL = 2
 SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
 SECCOMP_RET_ALLOW = 0x7FFF0000
 SECCOMP_RET_USER_NOTIF = 0x7FC00000
+SECCOMP_RET_ERRNO = 0x00050000  # of error 0: the call succeeds, and the kernel does nothing
 SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
 RECEIVE = 0xC0502100  # SECCOMP_IOCTL_NOTIF_RECV
 SEND = 0xC0182101  # SECCOMP_IOCTL_NOTIF_SEND
@@ -60,6 +62,20 @@ def install(keeper: socket.socket) -> None:
 
     Raises OSError.
     """
+    listener = _filter(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER)
+    socket.send_fds(keeper, [b"\0"], [listener])
+
+
+def skip() -> None:
+    """In the process that becomes the server: from now on each of the two calls succeeds and does nothing.
+
+    Raises OSError.
+    """
+    _filter(SECCOMP_RET_ERRNO, 0)
+
+
+def _filter(action: int, flags: int) -> int:
+    """Install a filter that answers the two calls with an action. Returns what the kernel does. Raises OSError."""
     architecture, _, fsync, fdatasync = MACHINES[platform.machine()]
     instructions = [
         (LOAD, 0, 0, ARCHITECTURE_AT),
@@ -68,18 +84,18 @@ def install(keeper: socket.socket) -> None:
         (EQUAL, 2, 0, fsync),
         (EQUAL, 1, 0, fdatasync),
         (RETURN, 0, 0, SECCOMP_RET_ALLOW),
-        (RETURN, 0, 0, SECCOMP_RET_USER_NOTIF),
+        (RETURN, 0, 0, action),
     ]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in instructions))
     program = _Program(len(instructions), ctypes.addressof(code))
-    listener = _seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, ctypes.byref(program))
-    if listener < 0 and ctypes.get_errno() == errno.EACCES:
+    result = _seccomp(SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program))
+    if result < 0 and ctypes.get_errno() == errno.EACCES:
         # Without rights, only for who can't gain any.
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        listener = _seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, ctypes.byref(program))
-    if listener < 0:
+        result = _seccomp(SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program))
+    if result < 0:
         raise OSError(ctypes.get_errno(), "seccomp")
-    socket.send_fds(keeper, [b"\0"], [listener])
+    return result
 
 
 def let_go_later(server: socket.socket, delay_s: float) -> None:

@@ -28,6 +28,7 @@ from serverdyno.servers.local import (
     make_private,
     worker_user,
 )
+from serverdyno.servers.process import ServerProcess
 from serverdyno.servers.proof import free_port, get
 from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
@@ -35,6 +36,7 @@ LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
 PROOF_PATH = "/.serverdyno/proof"
 ACCESS_LOG = "access.log"
+LOG_DELAY_S = 0.2  # an access log that hasn't grown for so long holds every request
 HTTP2_PREFACE = b'"PRI * HTTP/2.0"'  # a line of lighttpd for each connection of HTTP/2, at its end
 
 
@@ -90,7 +92,6 @@ class WebServer(LocalServer[WebSettingsT]):
     """Servers that it hands requests on to, of the front of a team."""
     page_program: ClassVar[Path] = dynamic.PROGRAM
     pages: list[str] = []  # noqa: RUF012 (replaced, never changed)
-    log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
 
     @property
     def dynamic(self) -> str:
@@ -242,13 +243,16 @@ class WebServer(LocalServer[WebSettingsT]):
     def requests_served(self) -> int | None:
         """Lines of the access log, the readiness check's included, or None where there is no access log.
 
-        Waits until the log has not grown for `log_delay_s`.
+        Waits until the log has not grown for `LOG_DELAY_S`.
         """
         if not self.keeps_access_log() or self.process is None:
             return None
-        log = self.directory / ACCESS_LOG
         size = -1
-        while size != (size := log.stat().st_size):
-            time.sleep(self.log_delay_s)
-        with log.open("rb") as file:
+        while size != (size := self.access_log_bytes(self.process)):
+            time.sleep(LOG_DELAY_S)
+        with (self.directory / ACCESS_LOG).open("rb") as file:
             return sum(HTTP2_PREFACE not in line for line in file)
+
+    def access_log_bytes(self, process: ServerProcess) -> int:
+        """Return the size of the access log of a server that runs as `process`."""
+        return (self.directory / ACCESS_LOG).stat().st_size

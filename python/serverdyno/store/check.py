@@ -6,7 +6,8 @@ Not for whether figures agree with each other: a report names those that contrad
 from __future__ import annotations
 
 import dataclasses
-import math
+import functools
+import sys
 from typing import Any
 
 from serverdyno._native import Histogram
@@ -43,18 +44,26 @@ def _check_times(started_unix_s: float, window_s: float) -> None:
 
 def _check_values(place: str, row: Any) -> None:
     """Counts and times are neither negative nor infinite, histograms can be read."""
-    for field in dataclasses.fields(row):
-        name, value = f"{place}{field.name}", getattr(row, field.name)
-        if isinstance(value, bytes):
-            _check_histogram(name, value)
+    for name, least in _least_values(type(row)):
+        value = getattr(row, name)
+        if isinstance(value, int | float):
+            if not least <= value <= sys.float_info.max:
+                raise ValueError(f"{place}{name} is {value}")
+        elif isinstance(value, bytes):
+            _check_histogram(f"{place}{name}", value)
         elif isinstance(value, list):
             for inner in value:
                 if dataclasses.is_dataclass(inner):
-                    _check_values(f"{name}.", inner)
-        elif isinstance(value, int | float):
-            least = -math.inf if field.name in _MAY_BE_NEGATIVE else 0
-            if not (math.isfinite(value) and value >= least):
-                raise ValueError(f"{name} is {value}")
+                    _check_values(f"{place}{name}.", inner)
+
+
+@functools.cache
+def _least_values(row_type: type[Any]) -> list[tuple[str, float]]:
+    """Return each field of a row with the least number that it may hold: a report checks a hundred thousand."""
+    return [
+        (field.name, -sys.float_info.max if field.name in _MAY_BE_NEGATIVE else 0)
+        for field in dataclasses.fields(row_type)
+    ]
 
 
 def _check_histogram(name: str, content: bytes) -> None:

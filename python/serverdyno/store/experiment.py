@@ -192,7 +192,7 @@ class Experiment(Disclosing):
         return self.folder / REPORT / PAGE
 
     def write_mix(self, record: MixRecord) -> None:
-        """Keeps one mix. One that was stopped early may be replaced; any other is kept as it is, for ever.
+        """Keeps one mix. One that is void may be replaced; any other is kept as it is, for ever.
 
         Raises ValueError for a mix that this experiment doesn't have, or has already.
         """
@@ -202,7 +202,7 @@ class Experiment(Disclosing):
         if key not in self.head.order or record.mix not in {mix.index for mix in self.head.mixes}:
             raise ValueError(f"mix {record.mix} of {key.folder} is not part of {self.folder}")
         name = f"{_run_folder(key)}/mix-{record.mix:02}.parquet"
-        if self._files.exists(name) and not table.records([self._mix_table(name)])[0].stopped:
+        if self._files.exists(name) and table.records([self._mix_table(name)])[0].void is None:
             raise ValueError(f"{self.folder / name} is finished already")
         self._write(name, table.encode(record))
 
@@ -265,8 +265,8 @@ class Experiment(Disclosing):
         return names, problems
 
     def finished(self) -> set[tuple[int, int]]:
-        """Run number and mix of every mix that needs no repeating: kept, and not stopped early."""
-        return {(record.run, record.mix) for record in self.mixes() if not record.stopped}
+        """Run number and mix of every mix that needs no repeating: kept, and not void."""
+        return {(record.run, record.mix) for record in self.mixes() if record.void is None}
 
     def write_run_note(self, run: RunKey, note: RunNote) -> None:
         """What is to be said of one run beyond its mixes. Replaces an earlier note of the same run."""

@@ -24,7 +24,7 @@ from serverdyno.plan.model import (
 )
 from serverdyno.protocols.model import Model
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
@@ -40,7 +40,7 @@ MOST_RUNS, MOST_MIXES = 10_000, 100_000
 class PeakNote(Model):
     """What one configuration answered in a closed load, in requests/s of its window.
 
-    `ready_work_s`, `outstanding_s`: what of the round trips was the generator's, as in a record; None: not known.
+    `ready_work_s`, `run_delay_share`: what of the clients' time was the generator's, as in a record; None: not known.
     """
 
     configuration: str
@@ -48,7 +48,7 @@ class PeakNote(Model):
     connections: int = Field(ge=1)
     window_s: float = Field(gt=0)
     ready_work_s: float | None = Field(default=None, ge=0)
-    outstanding_s: float | None = Field(default=None, ge=0)
+    run_delay_share: float | None = Field(default=None, ge=0)
 
 
 class PeakRates(Model):

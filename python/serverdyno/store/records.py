@@ -88,6 +88,8 @@ class RequestRow:
     count: int
 
 
+MOST_STALLED_S = 0.5
+"""A generator that stood still for longer has not measured the server. A shorter stall counts as its own waiting."""
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
 """The calls after which data is on the disk. sync_file_range(2) and msync(2) alone don't promise that."""
 
@@ -152,18 +154,19 @@ class MixRecord:
 
     `outstanding_s`: operations that were under way times seconds; `ready_work_s`: connections whose next step was the
     generator's times seconds; `run_delay_s`: engine threads that were ready and had no CPU times seconds; `io_wait_s`:
-    seconds in which some process of the machine waited for a disk; all of the window. `others_cpu_s`, `steal_cpu_s`: on
-    the CPUs that make the load or serve it. `overdue_at_end`: operations that were due in the mix and never begun.
-    `pass_operations`: of one pass of the workload of one client. Of open load, where operations come at `rate_per_s`:
-    `arrivals` and those that were `dropped` because too many waited, from start to end of the mix and `_in_window`;
-    `waited`: operations of the window that found no connection free, and `waiting_s`, for how long they all waited;
-    `scheduling_error_hdr`: how late each began by the generator's own fault, of the window. `breaks`: by which a file
-    server took caching back, from start to end of the mix; `breaks_to_answer`: it waited for the answer, and with it
-    another client; `breaks_answered`: not by a close; `break_time_hdr`: until the answer was sent. `cut_at_s`: when
-    the server, or the connections to it, were taken away; `outages`: how long each client was without its server;
-    `handles_asked` to outlive a connection, those `_granted`, those of them that are `_persistent`, those `_regained`
-    and `_lost`; `calls_sent_again` on another connection; `blocks_read_back` after the mix, of them those `_lost`
-    (acknowledged and flushed) and `_wrong`; `unflushed_lost`: acknowledged, not flushed.
+    seconds in which some process of the machine waited for a disk; all of the window. `stalled_s`: in which the
+    generator stood still from start to end: it was stopped, the machine was paused, or its clock was set.
+    `others_cpu_s`, `steal_cpu_s`: on the CPUs that make the load or serve it. `overdue_at_end`: operations that were
+    due in the mix and never begun. `pass_operations`: of one pass of the workload of one client. Of open load, where
+    operations come at `rate_per_s`: `arrivals` and those that were `dropped` because too many waited, from start to end
+    of the mix and `_in_window`; `waited`: operations of the window that found no connection free, and `waiting_s`, for
+    how long they all waited; `scheduling_error_hdr`: how late each began by the generator's own fault, of the window.
+    `breaks`: by which a file server took caching back, from start to end of the mix; `breaks_to_answer`: it waited for
+    the answer, and with it another client; `breaks_answered`: not by a close; `break_time_hdr`: until the answer was
+    sent. `cut_at_s`: when the server, or the connections to it, were taken away; `outages`: how long each client was
+    without its server; `handles_asked` to outlive a connection, those `_granted`, those of them that are `_persistent`,
+    those `_regained` and `_lost`; `calls_sent_again` on another connection; `blocks_read_back` after the mix, of them
+    those `_lost` (acknowledged and flushed) and `_wrong`; `unflushed_lost`: acknowledged, not flushed.
     """
 
     run: int
@@ -206,6 +209,7 @@ class MixRecord:
     overdue_at_end: int | None = None
     ready_work_s: float | None = None
     run_delay_s: float | None = None
+    stalled_s: float | None = None
     io_wait_s: float | None = None
     passes: int | None = None
     pass_operations: int | None = None
@@ -250,6 +254,18 @@ class MixRecord:
     def operations_s(self) -> float:
         """Successes a second of the window."""
         return self.operations / self.window_s
+
+    @property
+    def void(self) -> str | None:
+        """Why the level counts nowhere and is measured again by a resume; None: it counts."""
+        if self.stopped:
+            return "ended early"
+        if (self.stalled_s or 0.0) > MOST_STALLED_S:
+            return (
+                f"the load generator stood still for {self.stalled_s:.1f} s: it was stopped, the machine was paused, "
+                "or its clock was set"
+            )
+        return None
 
     @property
     def failures(self) -> int:

@@ -44,7 +44,9 @@ _SINCE_FORMAT_7 = (
     "blocks_wrong",
     "unflushed_lost",
 )
-_LATER_THAN_6 = _SINCE_FORMAT_7
+_SINCE_FORMAT_8 = ("stalled_s",)
+_LATER_THAN_7 = _SINCE_FORMAT_8
+_LATER_THAN_6 = (*_SINCE_FORMAT_7, *_LATER_THAN_7)
 _LATER_THAN_5 = (*_SINCE_FORMAT_6, *_LATER_THAN_6)
 _LATER_THAN_4 = (*_SINCE_FORMAT_5, *_LATER_THAN_5)
 _LATER_THAN_2 = (*_SINCE_FORMAT_4, *_LATER_THAN_4)
@@ -117,6 +119,23 @@ def mix_of_format_6(mix: pa.Table) -> pa.Table:
     """Format 7 knows of outages, and of what outlived them, which there were none of."""
     added = dict.fromkeys(_SINCE_FORMAT_7) | {"outages": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
+    return _table(rows, without=_LATER_THAN_7)
+
+
+def head_of_format_7(head: dict[str, Any]) -> dict[str, Any]:
+    """Drop the operations' time of measured peaks: format 8 needs the run delay, which was not kept."""
+    if (rates := head.get("peaks")) is not None:
+        peaks = [
+            {name: value for name, value in peak.items() if name != "outstanding_s"}
+            for peak in rates["peaks"]
+        ]
+        head = {**head, "peaks": {**rates, "peaks": peaks}}
+    return head
+
+
+def mix_of_format_7(mix: pa.Table) -> pa.Table:
+    """Add how long the generator stood still, which was not measured."""
+    rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_8)} for row in mix.to_pylist()]
     return _table(rows, without=())
 
 

@@ -111,6 +111,18 @@ def test_over_udp_ganesha_serves_every_byte_and_syncs_each_flush(tmp_path: Path)
         assert sum(syncs.values()) >= passed(result)["flush"] > 0
 
 
+def test_ganesha_that_skips_syncs_answers_flushes_and_none_reaches_the_kernel() -> None:
+    with ganesha({"skip_syncs": True}) as server, FsyncCounter(server.pids()) as counter:
+        result = mixed(target(server), cache="leases", keep_workspace=False)
+        assert whole(result) and passed(result)["flush"] > 0
+        syncs = counter.counts()
+        if syncs is None:
+            pytest.skip(f"syncs can't be counted here: {counter.reason}")
+        assert sum(syncs.values()) == 0
+    with pytest.raises(UserError, match="skip_syncs leaves no sync to be delayed"):
+        create("ganesha", {"skip_syncs": True, "fsync_delay_ms": 5}, documents=Path("/dev/null"))
+
+
 @pytest.mark.parametrize("settings", [{"proto": "udp"}, {"max_transfer_bytes": 16384}], ids=str)
 def test_writes_larger_than_ganesha_takes_go_out_in_parts(settings: dict[str, Any]) -> None:
     with ganesha(settings) as server:
@@ -125,7 +137,7 @@ def test_ganesha_without_udp_is_told_by_its_portmapper() -> None:
 
 
 def test_udp_is_refused_in_words_with_version_4() -> None:
-    for name in ("ganesha", "reference-nfs", "reference-nfs-directory"):
+    for name in ("ganesha", "reference-nfs"):
         with pytest.raises(UserError, match="NFSv4 needs TCP"):
             create(name, {"nfs_version": "4.1", "proto": "udp"}, documents=Path("/dev/null"))
 

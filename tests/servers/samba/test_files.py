@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from serverdyno import _native
 from serverdyno.probes.durability import FsyncCounter
-from serverdyno.servers.samba import PROOF_NAME
+from serverdyno.servers.samba import PROOF_NAME, Samba
 from support.disk_mix import (
     FILES,
     clients_directory,
@@ -23,7 +24,36 @@ from support.disk_mix import (
 from support.file_server import needs_root, samba, smbclient
 
 WORKSPACE_BYTES = 20 << 20
+LEAST_WORKSPACE_BYTES = 15 << 20
 DELAY_MS = 30.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Samba]:
+    """One for all mixes that need no other settings."""
+    with samba() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def signing() -> Iterator[Samba]:
+    with samba({"signing": "required"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def encrypting() -> Iterator[Samba]:
+    with samba({"encryption": "required"}) as running:
+        yield running
+
+
+def session_of(server: Samba, files: dict[str, Any] | None = None, **smb: Any) -> _native.SessionResult:
+    """What both clients of a short mix without an error agreed on with the server."""
+    small = {"workspace_bytes": LEAST_WORKSPACE_BYTES, "keep_workspace": False}
+    result = mixed(server, length_s=0.3, files=small | (files or {}), smb=smb)
+    assert whole(result)
+    [session] = result["sessions"]
+    return session
 
 
 def test_a_workspace_reads_the_same_through_another_client_and_on_the_servers_disk(tmp_path: Path) -> None:
@@ -53,12 +83,11 @@ def test_a_workspace_that_is_not_kept_leaves_what_was_there_before() -> None:
 @needs_root
 @pytest.mark.parametrize("cache", ["none", "oplocks", "leases"])
 @pytest.mark.parametrize("redirector", ["plain", "xp"])
-def test_the_server_counts_what_we_count(cache: str, redirector: str) -> None:
-    with samba() as server:
-        before = served(server)
-        # Long enough to come to a flush on a machine that is busy with something else.
-        result = mixed(server, length_s=3.0, files={"cache": cache, "redirector": redirector})
-        after = served(server)
+def test_the_server_counts_what_we_count(server: Samba, cache: str, redirector: str) -> None:
+    before = served(server)
+    # Each client comes to a flush after some 250 operations: also on a machine that is busy with something else.
+    result = mixed(server, length_s=1.5, files={"cache": cache, "redirector": redirector})
+    after = served(server)
     counted = {name: after[name] - before[name] for name in after}
     assert whole(result)
     assert result["protocol_requests"] == sum(counted.values())
@@ -74,7 +103,7 @@ def test_the_server_counts_what_we_count(cache: str, redirector: str) -> None:
 def test_a_flush_waits_for_the_disk_only_under_strict_sync(strict_sync: bool) -> None:
     settings = {"strict_sync": strict_sync, "fsync_delay_ms": DELAY_MS}
     with samba(settings) as server, FsyncCounter(server.pids()) as counter:
-        result = mixed(server, length_s=2.0)
+        result = mixed(server, length_s=1.5)
         syncs = counter.counts()
     assert whole(result)
     assert syncs is not None
@@ -108,23 +137,22 @@ DIALECTS = ("2.0.2", "2.1", "3.0", "3.0.2", "3.1.1")
 
 @pytest.mark.parametrize("cache", ["oplocks", "leases"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_disk_mix_works_in_every_dialect(dialect: str, cache: str) -> None:
-    with samba({"min_dialect": dialect, "max_dialect": dialect}) as server:
-        assert whole(mixed(server, files={"cache": cache}))
+def test_the_disk_mix_works_in_every_dialect(server: Samba, dialect: str, cache: str) -> None:
+    assert session_of(server, {"cache": cache}, max_dialect=dialect)["dialect"] == dialect
 
 
-@pytest.mark.parametrize(
-    ("settings", "smb"),
-    [
-        *(({"signing": "required", "max_dialect": dialect}, {}) for dialect in DIALECTS),
-        *(
-            ({"encryption": "required", "max_dialect": each}, {"encryption": "required"})
-            for each in DIALECTS[2:]
-        ),
-        ({}, {"signing": "required"}),
-        ({}, {"signing": "off"}),
-    ],
-)
-def test_the_disk_mix_works_signed_and_encrypted(settings: dict[str, Any], smb: dict[str, Any]) -> None:
-    with samba(settings) as server:
-        assert whole(mixed(server, smb=smb))
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_disk_mix_works_where_the_server_will_have_it_signed(signing: Samba, dialect: str) -> None:
+    session = session_of(signing, max_dialect=dialect)
+    assert session["dialect"] == dialect and session["signing"] is not None
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[2:])
+def test_the_disk_mix_works_encrypted(encrypting: Samba, dialect: str) -> None:
+    session = session_of(encrypting, max_dialect=dialect, encryption="required")
+    assert session["dialect"] == dialect and session["encryption"] is not None
+
+
+@pytest.mark.parametrize("signing", ["required", "off"])
+def test_clients_have_it_signed_or_not_as_they_like(server: Samba, signing: str) -> None:
+    assert (session_of(server, signing=signing)["signing"] is None) == (signing == "off")

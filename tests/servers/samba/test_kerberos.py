@@ -141,9 +141,19 @@ def test_ntlm_is_never_replaced_by_kerberos_nor_the_other_way_about(domain: Doma
     assert 'authentication = "kerberos"' in told["hint"], told
 
 
+SUITE = """name = "tiny"
+title = "One mix"
+source = "a test"
+workload = "diskmix"
+clients = [2]
+length_s = 1
+timeout_s = 30
+[files]
+workspace_bytes = 15728640
+"""
 PLAN = f"""name = "domain"
 title = "A server of a domain"
-suite = "quick-files"
+suite = "./tiny.toml"
 repetitions = 1
 
 [[servers]]
@@ -157,11 +167,17 @@ processes = 2
 """
 
 
+def planned(directory: Path, plan: str) -> Path:
+    """The plan in a file, beside its suite."""
+    (directory / "tiny.toml").write_text(SUITE)
+    (directory / "plan.toml").write_text(plan)
+    return directory / "plan.toml"
+
+
 def test_a_plan_with_a_server_of_a_domain_says_how_its_clients_log_on(domain: Domain, tmp_path: Path) -> None:
-    plan = tmp_path / "plan.toml"
-    plan.write_text(PLAN)
+    plan = planned(tmp_path, PLAN)
     into = tmp_path / "experiment"
-    done = domain.dyno("run", str(plan), "--into", str(into), "--scale", "0.1")
+    done = domain.dyno("run", str(plan), "--into", str(into))
     assert done.returncode == 0, done.stdout + done.stderr
     [note] = into.glob("runs/*/run.json")
     [session] = json.loads(note.read_text())["sessions"]
@@ -169,21 +185,20 @@ def test_a_plan_with_a_server_of_a_domain_says_how_its_clients_log_on(domain: Do
 
 
 def test_nodes_of_a_fleet_log_on_by_the_ticket_of_the_controller(domain: Domain, tmp_path: Path) -> None:
-    lab, plan, into = tmp_path / "lab", tmp_path / "plan.toml", tmp_path / "experiment"
-    plan.write_text(PLAN.replace("processes = 2", f'fleet = "{lab}"'))
+    lab, into = tmp_path / "lab", tmp_path / "experiment"
+    plan = planned(tmp_path, PLAN.replace("processes = 2", f'fleet = "{lab}"'))
     nothing = {
         "KRB5CCNAME": f"FILE:{domain.at}/absent",
         "KRB5_CONFIG": f"{domain.at}/krb5-unreachable.conf",
     }
     nodes = []
     try:
-        for command in (("init", "--at", "127.0.0.1", "--nodes", "a,b"), ("up",)):
+        for command in (("init", "--at", "127.0.0.1", "--nodes", "a"), ("up",)):
             made = domain.dyno("fleet", command[0], str(lab), *command[1:])
             assert made.returncode == 0, made.stdout + made.stderr
-        for name in ("a", "b"):
-            nodes.append(domain.node(lab / "nodes" / name, **nothing))
-            wait_for_line(nodes[-1], f"{name} has joined")
-        done = domain.dyno("run", str(plan), "--into", str(into), "--scale", "0.1")
+        nodes.append(domain.node(lab / "nodes" / "a", **nothing))
+        wait_for_line(nodes[0], "a has joined")
+        done = domain.dyno("run", str(plan), "--into", str(into))
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
         domain.dyno("fleet", "down", str(lab))
@@ -226,14 +241,16 @@ def test_one_liners_log_on_by_the_ticket_of_kinit_a_password_or_a_keytab(
     scenario = tmp_path / "tiny.toml"
     scenario.write_text(SCENARIO)
     steps = ["scenario", str(scenario), "-d", f"smb://{HOST}/data", "--json", *BY_KERBEROS]
-    with_ticket = domain.dyno(*steps)
-    with_password = domain.dyno(*steps, "--user", USER, KRB5CCNAME=absent, DYNO_SMB_PASSWORD=PASSWORD)
+    known = bonnie("--json", "--clients", "2", *BY_KERBEROS, "--user", f"{USER}@{REALM}")
+    with_ticket, with_password, with_keytab = domain.dynos(
+        (steps, {}),
+        ([*steps, "--user", USER], {"KRB5CCNAME": absent, "DYNO_SMB_PASSWORD": PASSWORD}),
+        (known, {"KRB5CCNAME": absent, "KRB5_CLIENT_KTNAME": domain.keytab()}),
+    )
     for done in (with_ticket, with_password):
         assert done.returncode == 0, done.stderr
         told = [step["do"] for step in json.loads(done.stdout)["steps"]]
         assert told == ["make-tree", "list", "remove-tree"]
-    known = bonnie("--json", "--clients", "2", *BY_KERBEROS, "--user", f"{USER}@{REALM}")
-    with_keytab = domain.dyno(*known, KRB5CCNAME=absent, KRB5_CLIENT_KTNAME=domain.keytab())
     assert with_keytab.returncode == 0, with_keytab.stderr
     assert len(json.loads(with_keytab.stdout)["phases"]) == 6
     assert not list((domain.at / "share").glob("Bonnie*"))
@@ -256,8 +273,8 @@ def test_a_one_liner_that_is_not_let_in_says_why_and_what_to_try(domain: Domain)
         (bonnie("--user", USER), right, "STATUS_NTLM_BLOCKED", "--authentication kerberos"),
         (bonnie(), {}, "the log-on was refused", ""),  # as a guest, with a ticket in the cache
     ]
-    for command, environment, said, hint in cases:
-        done = domain.dyno(*command, **environment)
+    told = domain.dynos(*((command, environment) for command, environment, _, _ in cases))
+    for done, (_, _, said, hint) in zip(told, cases, strict=True):
         assert done.returncode != 0 and not done.stdout, done
         assert said in done.stderr and "Traceback" not in done.stderr, done.stderr
         assert hint in done.stderr.partition("hint: ")[2], done.stderr
@@ -265,13 +282,15 @@ def test_a_one_liner_that_is_not_let_in_says_why_and_what_to_try(domain: Domain)
 
 def test_an_account_that_is_of_no_use_is_told_with_what_to_try(domain: Domain) -> None:
     own = ["-s", f"{domain.at}/smb.conf"]
-    for user in ("barred", "lapsed"):
-        assert domain.run("samba-tool", "user", "create", user, PASSWORD, *own).returncode == 0
-    change = ["setpassword", "lapsed", f"--newpassword={PASSWORD}", "--must-change-at-next-login"]
-    for command in (["disable", "barred"], change):
+    for command in (
+        ["create", "barred", PASSWORD],
+        ["create", "lapsed", PASSWORD, "--must-change-at-next-login"],
+        ["disable", "barred"],
+    ):
         assert domain.run("samba-tool", "user", *command, *own).returncode == 0
-    for user, hint in (("barred", "has disabled or locked"), ("lapsed", "The password has expired")):
-        done = domain.dyno(*bonnie(*BY_KERBEROS, "--user", user), DYNO_SMB_PASSWORD=PASSWORD)
+    right = {"DYNO_SMB_PASSWORD": PASSWORD}
+    told = domain.dynos(*((bonnie(*BY_KERBEROS, "--user", user), right) for user in ("barred", "lapsed")))
+    for done, hint in zip(told, ("has disabled or locked", "The password has expired"), strict=True):
         assert done.returncode != 0
         assert hint in done.stderr.partition("hint: ")[2], done.stderr
 
@@ -282,11 +301,12 @@ def test_a_server_that_has_joined_the_domain_takes_the_same_means(domain: Domain
     asked = ({"signing": "required"}, {"encryption": "required"}, {"max_dialect": "2.0.2"})
     for told in domain.load(*({"host": host, "smb": smb, "length_s": 0.3} for smb in asked)):
         assert sessions(told)["authentication"] == "Kerberos"
-    done = domain.dyno(*bonnie(*BY_KERBEROS, host=host))
-    assert done.returncode == 0, done.stderr
-    another = bonnie(*BY_KERBEROS, "--user", OF_A_SYSTEM, host=host)
-    done = domain.dyno(*another, DYNO_SMB_PASSWORD=PASSWORD)
-    assert "STATUS_INVALID_TOKEN" in done.stderr, done.stderr
-    assert "min domain uid" in done.stderr.partition("hint: ")[2], done.stderr
-    away = domain.dyno(*bonnie(*BY_KERBEROS, host=f"{AWAY}:{MEMBER_PORT}"))
+    known, another, away = domain.dynos(
+        (bonnie(*BY_KERBEROS, host=host), {}),
+        (bonnie(*BY_KERBEROS, "--user", OF_A_SYSTEM, host=host), {"DYNO_SMB_PASSWORD": PASSWORD}),
+        (bonnie(*BY_KERBEROS, host=f"{AWAY}:{MEMBER_PORT}"), {}),
+    )
+    assert known.returncode == 0, known.stderr
+    assert "STATUS_INVALID_TOKEN" in another.stderr, another.stderr
+    assert "min domain uid" in another.stderr.partition("hint: ")[2], another.stderr
     assert "is not on this machine" in away.stderr and "by a plan with bounds" in away.stderr, away.stderr

@@ -1,4 +1,4 @@
-//! The reference HTTP/1.0, 1.1 and 2 server: what the generator's own ceiling is measured against, and
+//! The reference HTTP/1.0, 1.1 and 2 server: what the generator is measured against, and
 //! the web server where no other is installed.
 //!
 //! It answers GET and HEAD from memory, and POST in the application that users log in to (`application.rs`). Each thread has a listener, an event loop and a counter of its own. A request

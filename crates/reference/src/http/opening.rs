@@ -1,7 +1,7 @@
 //! How every response begins: status line, `Date`, `Server`, `Connection`. Made once a second, not once a request.
 //!
-//! `Date` is not optional for a server that has a clock (RFC 9110, section 6.6.1), and a server to
-//! calibrate against that left it out would do less than the servers it stands beside.
+//! `Date` is not optional for a server that has a clock (RFC 9110, section 6.6.1), and a server
+//! that left it out would do less than the servers it is compared with.
 
 use dyno_measure::named_enum;
 use http::HeaderValue;

@@ -233,7 +233,7 @@ impl Dialogue {
             refuse(out, xid, procedure, Status::Stale);
             return After::GoOn;
         };
-        let way = match self.host.make_way(None, |host| host.changed_by(request)) {
+        let _way = match self.host.make_way(None, |host| host.changed_by(request)) {
             Ok(way) => way,
             Err(_) if self.is_patient => return After::Wait,
             Err(Refused(status)) => {
@@ -251,17 +251,7 @@ impl Dialogue {
         let asked = self.asked(header, struck);
         let start = begin_reply(out, xid);
         Writer(out).u32(Status::Ok as u32);
-        let outcome = match volume.answer(request, &asked, out) {
-            Ok(Some(unsynced)) => {
-                // Nobody waits for the disk but who asked.
-                drop((volume, way));
-                let synced = self.host.sync(&unsynced);
-                volume = export.lock();
-                synced
-            }
-            other => other.map(|_| ()),
-        };
-        match outcome {
+        match volume.answer(request, &asked, out) {
             Ok(()) => end_reply(out, start),
             Err(Refused(status)) => {
                 out.truncate(start);

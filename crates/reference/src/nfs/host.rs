@@ -4,7 +4,7 @@ use super::options::Options;
 use super::state4::clients::Clients;
 use super::state4::operation::{NAMES, OPERATIONS};
 use super::state4::pseudo::Pseudo;
-use super::volume::{Caller, Files, Memory, OnDisk, Refused, Unsynced, Volume};
+use super::volume::{Caller, Files, Refused, Volume};
 use crate::pages::Space;
 use dyno_measure::monotonic_ns;
 use dyno_nfs::wire::{FileHandle, How, Procedure, SetAttributes};
@@ -17,8 +17,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const PROCEDURES: usize = Procedure::ALL.len();
-/// Of directories; the usual limit of a process is 1,024.
-const MOST_OPEN_FILES: usize = 512;
 const ROOT: Caller = Caller { uid: 0, gid: 0 };
 
 /// Requests of one thread by procedure. In cache lines of its own, so that the threads don't slow each other down.
@@ -77,7 +75,6 @@ pub(super) struct Host {
     pub(super) given_again: AtomicU64,
     verifier: AtomicU64,
     restarts: AtomicU64,
-    syncs: AtomicU64,
     phase: Mutex<Phase>,
     phase_changed: Condvar,
     restarting: Mutex<()>,
@@ -90,9 +87,9 @@ impl Host {
         let space = Arc::new(Space::new(options.capacity_bytes));
         let mut exports = Vec::new();
         for (number, path) in (0..).zip(&options.exports) {
-            let mut files = files_of(options, exports.len(), &space)?;
+            let mut files = Files::new(space.clone(), options.flush);
             for (name, content) in &options.files {
-                put_file(&mut *files, name, content).map_err(|refused| {
+                put_file(&mut files, name, content).map_err(|refused| {
                     io::Error::other(format!("{name}: it can't be made: {}", refused.0.name()))
                 })?;
             }
@@ -114,7 +111,6 @@ impl Host {
             given_again: AtomicU64::new(0),
             verifier: AtomicU64::new(verifier),
             restarts: AtomicU64::new(0),
-            syncs: AtomicU64::new(0),
             phase: Mutex::default(),
             phase_changed: Condvar::new(),
             restarting: Mutex::default(),
@@ -179,17 +175,6 @@ impl Host {
     /// How often it has started anew.
     pub(super) fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
-    }
-
-    /// Waits for the disk, and counts that.
-    pub(super) fn sync(&self, unsynced: &Unsynced) -> Result<(), Refused> {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        unsynced.sync()
-    }
-
-    /// How many files were synced so far.
-    pub(super) fn syncs(&self) -> u64 {
-        self.syncs.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -271,22 +256,11 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// What holds the files of an export.
-fn files_of(options: &Options, number: usize, space: &Arc<Space>) -> io::Result<Box<dyn Files>> {
-    let Some(directory) = options.directories.get(number) else {
-        return Ok(Box::new(Memory::new(space.clone(), options.flush)));
-    };
-    let most_open = MOST_OPEN_FILES / options.directories.len();
-    let opened = OnDisk::open(directory, options.flush, most_open);
-    let told = |error| io::Error::other(format!("{}: {error}", directory.display()));
-    Ok(Box::new(opened.map_err(told)?))
-}
-
 /// Makes a file in the root, before anybody is there.
-fn put_file(files: &mut dyn Files, name: &str, content: &[u8]) -> Result<(), Refused> {
+fn put_file(files: &mut Files, name: &str, content: &[u8]) -> Result<(), Refused> {
     let how = How::Guarded(SetAttributes::default());
     let root = files.root();
     let slot = files.create(root, name.as_bytes(), &how, ROOT)?;
     files.write(slot, 0, content)?;
-    files.flush(slot, false).map(|_| ())
+    files.flush(slot)
 }

@@ -1,5 +1,5 @@
 //! The reference NFS server: NFSv3 with MOUNT and NFSv4.1 on one TCP port, and a portmapper where one is wanted, over files in
-//! memory or in a directory. What the generator's own ceiling is measured against, and the NFS server where no other is installed.
+//! memory. What the generator is measured against, and the NFS server where no other is installed.
 //!
 //! It shares the codec of `dyno-nfs` with the generator: what one side writes the other parses. That both are right is held
 //! against others: libnfs, Linux's client, Ganesha. Each thread has an event loop and counters of its own; the files of

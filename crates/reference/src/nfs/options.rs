@@ -3,7 +3,6 @@
 use super::fault::Fault;
 use dyno_measure::NS_PER_S;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 
 /// READ and WRITE of 1 MiB: what Linux's client takes at most (nfs(5), `rsize`).
 const USUAL_TRANSFER_BYTES: u32 = 1 << 20;
@@ -15,7 +14,7 @@ pub(super) const LEASE_S: u32 = 30;
 /// What COMMIT does, and a WRITE that asks for stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flush {
-    /// It makes the file stable: a restart does not lose it. In a directory: it is synced before the reply.
+    /// It makes the file stable: a restart does not lose it.
     #[default]
     Honour,
     /// It is answered as if it did, as by a server that exports with `async`.
@@ -35,15 +34,13 @@ pub struct Options {
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
     pub cpus: Vec<usize>,
-    /// Paths of the exports; each has a tree of its own, in memory empty at first.
+    /// Paths of the exports; each has a tree of its own, in memory, empty at first.
     pub exports: Vec<String>,
-    /// Directories of this machine that hold the files, one for each export; none: memory holds them.
-    pub directories: Vec<PathBuf>,
     /// What COMMIT does.
     pub flush: Flush,
     /// The most of one READ or WRITE, which it also prefers.
     pub max_transfer_bytes: u32,
-    /// The memory that all files may have together; what does not fit is refused as by a full disk. Not of directories.
+    /// The memory that all files may have together; what does not fit is refused as by a full disk.
     pub capacity_bytes: u64,
     /// Files that are there from the beginning, in the root of every export.
     pub files: Vec<(String, Vec<u8>)>,
@@ -68,7 +65,6 @@ impl Options {
             threads: 1,
             cpus: Vec::new(),
             exports: vec![export.to_owned()],
-            directories: Vec::new(),
             flush: Flush::default(),
             max_transfer_bytes: USUAL_TRANSFER_BYTES,
             capacity_bytes: 1 << 30,
@@ -92,8 +88,6 @@ impl Options {
             Some("a server needs at least one export, and each a path such as /volume1")
         } else if self.exports.iter().enumerate().any(repeated) {
             Some("an export is named twice")
-        } else if !self.directories.is_empty() && self.directories.len() != self.exports.len() {
-            Some("each export needs a directory of its own, or none has one")
         } else if !TRANSFER_BYTES.contains(&self.max_transfer_bytes) {
             Some("a transfer has between 4096 and 1048576 bytes")
         } else {
@@ -134,13 +128,6 @@ mod tests {
                     ..usual.clone()
                 },
                 "twice",
-            ),
-            (
-                Options {
-                    directories: vec!["/tmp".into(), "/".into()],
-                    ..usual.clone()
-                },
-                "directory",
             ),
             (
                 Options {

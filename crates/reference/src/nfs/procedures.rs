@@ -2,8 +2,9 @@
 
 use super::fault::Kind;
 use super::volume::{
-    Caller, Listed, Made, Refused, Unsynced, Volume, MOST_LINKS, MOST_NAME_BYTES, OWN_COOKIE, PARENT_COOKIE,
+    Caller, Listed, Made, Refused, Volume, MOST_LINKS, MOST_NAME_BYTES, OWN_COOKIE, PARENT_COOKIE,
 };
+use crate::pages::MAX_FILE_BYTES;
 use dyno_files::{Stability, Verifier};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{
@@ -93,39 +94,30 @@ pub(super) fn words_of_refusal(procedure: Procedure) -> usize {
 
 impl Volume {
     /// Carries a request out and appends its results. What was appended before it was refused is to be taken back.
-    /// What is given back must be synced before the reply is sent.
     pub(super) fn answer(
         &mut self,
         request: &Request<'_>,
         asked: &Asked,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Unsynced>, Refused> {
+    ) -> Result<(), Refused> {
         let writer = &mut Writer(out);
         match *request {
+            // What is read from a message has its data in one piece.
+            Request::Null
+            | Request::Write {
+                data: Payload::Pages(_),
+                ..
+            } => Ok(()),
             Request::Write {
                 file,
                 offset,
                 data: Payload::Whole(data),
                 stability,
-            } => return self.answer_write(&file, offset, data, stability, asked, writer),
-            Request::Commit { file, .. } => return self.answer_commit(&file, asked, writer),
-            _ => self.answer_unflushed(request, asked, writer)?,
-        }
-        Ok(None)
-    }
-
-    /// Requests that make nothing stable.
-    fn answer_unflushed(
-        &mut self,
-        request: &Request<'_>,
-        asked: &Asked,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), Refused> {
-        match *request {
-            Request::Null | Request::Write { .. } | Request::Commit { .. } => Ok(()),
+            } => self.answer_write(&file, offset, data, stability, asked, writer),
+            Request::Commit { file, .. } => self.answer_commit(&file, asked, writer),
             Request::GetAttributes { file } => {
                 let slot = self.find(&file)?;
-                self.attributes(slot)?.write(writer);
+                self.attributes(slot).write(writer);
                 Ok(())
             }
             Request::SetAttributes { file, set, guard } => self.answer_set(&file, &set, guard, writer),
@@ -174,7 +166,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let before = self.attributes(slot)?;
+        let before = self.attributes(slot);
         if guard.is_some_and(|time| time != before.changed) {
             return Err(Status::NotSync.into());
         }
@@ -193,9 +185,9 @@ impl Volume {
         let slot = self.files.look_up(at, name)?;
         let found = Found {
             file: self.handle(slot)?,
-            attributes: Some(self.attributes(slot)?),
+            attributes: Some(self.attributes(slot)),
         };
-        found.write(Some(&self.attributes(at)?), writer);
+        found.write(Some(&self.attributes(at)), writer);
         Ok(())
     }
 
@@ -206,7 +198,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let attributes = self.attributes(slot)?;
+        let attributes = self.attributes(slot);
         let all = match (attributes.kind, attributes.mode & EXECUTABLE) {
             (DIRECTORY, _) => RIGHTS_OF_DIRECTORY,
             (_, 0) => RIGHTS_OF_FILE,
@@ -220,8 +212,8 @@ impl Volume {
     fn answer_read_link(&mut self, link: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
         let slot = self.find(link)?;
         let target = self.files.target(slot)?;
-        Attributes3::write_optional(Some(&self.attributes(slot)?), writer);
-        writer.opaque(&target);
+        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
+        writer.opaque(target);
         Ok(())
     }
 
@@ -234,7 +226,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let attributes = self.attributes(slot)?;
+        let attributes = self.attributes(slot);
         let mut outcome = Ok(false);
         write_read(Some(&attributes), writer, |out| {
             outcome = self.give_data(slot, offset, bytes, asked, out);
@@ -274,10 +266,10 @@ impl Volume {
         stability: Stability,
         asked: &Asked,
         writer: &mut Writer<'_>,
-    ) -> Result<Option<Unsynced>, Refused> {
+    ) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let before = self.attributes(slot)?;
-        let (taken, unsynced) = self.take_data(slot, offset, data, stability, asked)?;
+        let before = self.attributes(slot);
+        let taken = self.take_data(slot, offset, data, stability, asked)?;
         let written = Written {
             wcc: self.wcc(slot, &before),
             bytes: taken,
@@ -285,10 +277,10 @@ impl Volume {
             verifier: asked.verifier(),
         };
         written.write(writer);
-        Ok(unsynced)
+        Ok(())
     }
 
-    /// Takes what a WRITE brings: how much of it, and what must be synced before the reply.
+    /// Takes what a WRITE brings. How much of it.
     pub(super) fn take_data(
         &mut self,
         slot: usize,
@@ -296,7 +288,7 @@ impl Volume {
         data: &[u8],
         stability: Stability,
         asked: &Asked,
-    ) -> Result<(u32, Option<Unsynced>), Refused> {
+    ) -> Result<u32, Refused> {
         let taken = match asked.struck {
             Some(Kind::ShortWrite) => data.len().div_ceil(2),
             _ => data.len(),
@@ -307,7 +299,7 @@ impl Volume {
             Some(Kind::LostWrites) => {
                 let end = offset
                     .saturating_add(data.len() as u64)
-                    .max(self.attributes(slot)?.bytes);
+                    .max(self.attributes(slot).bytes);
                 let bytes = Some(end);
                 self.files.set(
                     slot,
@@ -319,13 +311,11 @@ impl Volume {
             }
             _ => self.files.write(slot, offset, data)?,
         }
-        let unsynced = match stability {
-            Stability::Unstable => None,
-            Stability::Data => self.files.flush(slot, true)?,
-            Stability::File => self.files.flush(slot, false)?,
-        };
+        if stability != Stability::Unstable {
+            self.files.flush(slot)?;
+        }
         // A record is shorter than 4 GiB.
-        Ok((u32::try_from(data.len()).unwrap_or(u32::MAX), unsynced))
+        Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
     }
 
     fn answer_commit(
@@ -333,16 +323,16 @@ impl Volume {
         file: &FileHandle,
         asked: &Asked,
         writer: &mut Writer<'_>,
-    ) -> Result<Option<Unsynced>, Refused> {
+    ) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let before = self.attributes(slot)?;
-        let unsynced = self.files.flush(slot, false)?;
+        let before = self.attributes(slot);
+        self.files.flush(slot)?;
         let committed = Committed {
             wcc: self.wcc(slot, &before),
             verifier: asked.verifier(),
         };
         committed.write(writer);
-        Ok(unsynced)
+        Ok(())
     }
 
     fn answer_remove(
@@ -353,7 +343,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(at)?;
-        let before = self.attributes(at)?;
+        let before = self.attributes(at);
         self.files.remove(at, name, directory)?;
         self.wcc(at, &before).write(writer);
         Ok(())
@@ -366,7 +356,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let (from_at, to_at) = (self.find(from_at)?, self.find(to_at)?);
-        let (from_before, to_before) = (self.attributes(from_at)?, self.attributes(to_at)?);
+        let (from_before, to_before) = (self.attributes(from_at), self.attributes(to_at));
         self.files.rename(from_at, from, to_at, to)?;
         self.wcc(from_at, &from_before).write(writer);
         self.wcc(to_at, &to_before).write(writer);
@@ -381,9 +371,9 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let (slot, at) = (self.find(file)?, self.find(at)?);
-        let before = self.attributes(at)?;
+        let before = self.attributes(at);
         self.files.link(slot, at, name)?;
-        Attributes3::write_optional(self.attributes(slot).ok().as_ref(), writer);
+        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
         self.wcc(at, &before).write(writer);
         Ok(())
     }
@@ -397,7 +387,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(at)?;
-        let before = self.attributes(at)?;
+        let before = self.attributes(at);
         let slot = self.files.create(at, name, how, asked.caller)?;
         self.write_created(slot, &before, at, writer)
     }
@@ -427,7 +417,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(at)?;
-        let before = self.attributes(at)?;
+        let before = self.attributes(at);
         let slot = self.files.make(at, name, made, set, asked.caller)?;
         self.write_created(slot, &before, at, writer)
     }
@@ -441,7 +431,7 @@ impl Volume {
     ) -> Result<(), Refused> {
         let created = Created {
             file: Some(self.handle(slot)?),
-            attributes: self.attributes(slot).ok(),
+            attributes: Some(self.attributes(slot)),
         };
         created.write(&self.wcc(at, before), writer);
         Ok(())
@@ -456,7 +446,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let at = self.find(directory)?;
-        let own = self.attributes(at)?;
+        let own = self.attributes(at);
         let most_bytes = bytes.min(MOST_LISTING_BYTES) as usize;
         let start = writer.0.len();
         Attributes3::write_optional(Some(&own), writer);
@@ -466,13 +456,14 @@ impl Volume {
         let mut any = false;
         let mut take = |listed: &Listed<'_>| {
             let begin = writer.0.len();
-            let found = listed.found.as_ref().filter(|_| plus);
             let entry = Entry {
-                file_id: listed.file_id,
+                file_id: listed.attributes.file_id,
                 name: listed.name,
                 cookie: listed.cookie,
-                attributes: found.map(|found| export.told(found.attributes)),
-                file: found.and_then(|found| export.handle(found.slot, found.serial).ok()),
+                attributes: plus.then(|| export.told(listed.attributes)),
+                file: plus
+                    .then(|| export.handle(listed.slot, listed.serial).ok())
+                    .flatten(),
             };
             entry.write(plus, writer);
             let fits = writer.0.len() + END_BYTES <= start + most_bytes;
@@ -485,10 +476,10 @@ impl Volume {
         let mut all = true;
         for (own_cookie, name, slot) in [(OWN_COOKIE, &b"."[..], at), (PARENT_COOKIE, b"..", parent)] {
             if all && cookie < own_cookie {
-                all = take(&self.files.listed(own_cookie, name, slot)?);
+                all = take(&self.files.listed(own_cookie, name, slot));
             }
         }
-        all = all && self.files.list(at, cookie, plus, &mut take)?;
+        all = all && self.files.list(at, cookie, take)?;
         if !any && !all {
             return Err(Status::TooSmall.into());
         }
@@ -498,8 +489,8 @@ impl Volume {
 
     fn answer_fs_stat(&mut self, root: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
         let slot = self.find(root)?;
-        let attributes = self.attributes(slot)?;
-        let room = self.files.room()?;
+        let attributes = self.attributes(slot);
+        let room = self.files.room();
         let space = Space {
             total_bytes: room.total_bytes,
             free_bytes: room.free_bytes,
@@ -510,7 +501,7 @@ impl Volume {
 
     fn answer_path_conf(&mut self, file: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
         let slot = self.find(file)?;
-        let attributes = self.attributes(slot)?;
+        let attributes = self.attributes(slot);
         write_path_conf(Some(&attributes), MOST_LINKS, MOST_NAME_BYTES, writer);
         Ok(())
     }
@@ -522,7 +513,7 @@ impl Volume {
         writer: &mut Writer<'_>,
     ) -> Result<(), Refused> {
         let slot = self.find(root)?;
-        let attributes = self.attributes(slot)?;
+        let attributes = self.attributes(slot);
         let info = FsInfo {
             max_read_bytes: transfer_bytes,
             preferred_read_bytes: transfer_bytes,
@@ -530,7 +521,7 @@ impl Volume {
             preferred_write_bytes: transfer_bytes,
             preferred_listing_bytes: LISTING_BYTES,
         };
-        info.write(Some(&attributes), self.files.most_bytes(), writer);
+        info.write(Some(&attributes), MAX_FILE_BYTES, writer);
         Ok(())
     }
 }

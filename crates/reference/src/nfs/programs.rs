@@ -84,7 +84,7 @@ fn mount(host: &Host, path: &[u8]) -> Result<Mounted, Refused> {
         .iter()
         .find_map(|export| Some((export, below(&export.path)?)));
     let (export, rest) = found.ok_or(Status::NoEnt)?;
-    let mut volume = export.lock();
+    let volume = export.lock();
     let mut at = volume.files.root();
     for name in rest.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         if matches!(name, b"." | b"..") {
@@ -92,7 +92,7 @@ fn mount(host: &Host, path: &[u8]) -> Result<Mounted, Refused> {
         }
         at = volume.files.look_up(at, name)?;
     }
-    if volume.attributes(at)?.kind != DIRECTORY {
+    if volume.attributes(at).kind != DIRECTORY {
         return Err(Status::NotDir.into());
     }
     Ok(Mounted {

@@ -101,7 +101,7 @@ impl Host {
 
     /// The file of a name, where it is there.
     pub(super) fn named(&self, at: &FileHandle, name: &[u8]) -> Option<FileHandle> {
-        let mut volume = self.export_of(at)?.lock();
+        let volume = self.export_of(at)?.lock();
         let directory = volume.find(at).ok()?;
         let slot = volume.files.look_up(directory, name).ok()?;
         volume.handle(slot).ok()

@@ -104,12 +104,6 @@ impl Server {
         of_exports + self.host.given_again.load(Ordering::Relaxed)
     }
 
-    /// How many files it has synced (fsync, fdatasync): none where they are in memory.
-    #[must_use]
-    pub fn syncs(&self) -> u64 {
-        self.host.syncs()
-    }
-
     /// How often it has started anew.
     #[must_use]
     pub fn restarts(&self) -> u64 {
@@ -117,7 +111,8 @@ impl Server {
     }
 
     /// Starts anew as after `kill -9`: closes every connection, is away for `outage`, has lost all unstable writes and has
-    /// another write verifier. Files and handles stay; of files on disk the kernel has what was written. How many files lost something, once it is up again.
+    /// another write verifier. Files and handles stay. How many files lost something, once it is
+    /// up again.
     #[must_use]
     pub fn restart(&self, outage: Duration) -> u64 {
         self.host.restart(outage)

@@ -1,4 +1,4 @@
-//! The reference SMB server: SMB 2.0.2 to 3.1.1 over files in memory, what the generator's own ceiling is
+//! The reference SMB server: SMB 2.0.2 to 3.1.1 over files in memory, what the generator is
 //! measured against, and the file server where no other is installed.
 //!
 //! It reads the protocol on its own account (MS-SMB2, MS-FSCC, MS-FSA), and so checks the generator's codec: of

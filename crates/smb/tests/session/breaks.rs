@@ -1,8 +1,8 @@
 //! Oplocks and leases between two sessions: what is granted, what is taken back, and that the other goes on as soon as
 //! that was acknowledged.
 
-use crate::client::{beside, create, existing, fault, fresh_path, options, run, Client};
-use crate::samba::Samba;
+use super::client::{beside, create, existing, fault, fresh_path, options, run, Client};
+use super::samba::Samba;
 use dyno_files::{
     Access, Ask, Break, Caching, Call, Disposition, Event, FileClient, Grant, LeaseKey, Open, Reply,
     Stability,

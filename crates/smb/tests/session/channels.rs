@@ -1,8 +1,8 @@
 //! Sessions with several connections: what goes over them, and what becomes of one that is lost. A relay stands between client
 //! and server, counts what each connection brings, and holds back and cuts them.
 
-use crate::client::{create, existing, fault, fresh_path, options, pattern, run, Client};
-use crate::samba::Samba;
+use super::client::{create, existing, fault, fresh_path, options, pattern, run, Client};
+use super::samba::Samba;
 use dyno_files::{Ask, Caching, Call, FileClient, Grant, Handle, LeaseKey, Open, Reply, Stability, Traffic};
 use dyno_measure::{monotonic_ns, Fault};
 use dyno_reactor::Executor;

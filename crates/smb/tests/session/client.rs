@@ -1,6 +1,6 @@
 //! Sessions as tests use them.
 
-use crate::samba::{Samba, PASSWORD, USER};
+use super::samba::{Samba, PASSWORD, USER};
 use dyno_files::{
     Access, Ask, Break, Caching, Call, CallId, Disposition, Event, FileClient, Handle, Info, Open, Reply,
     Stability,

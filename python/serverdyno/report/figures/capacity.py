@@ -168,7 +168,7 @@ def _range(suite: Suite) -> capacity.Range:
 
 
 def _usable(records: Sequence[MixRecord]) -> list[MixRecord]:
-    return sorted((record for record in records if not record.stopped), key=lambda record: record.mix)
+    return sorted((record for record in records if record.void is None), key=lambda record: record.mix)
 
 
 def _trial(record: MixRecord, objective: Objective) -> capacity.Trial:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from serverdyno.analysis import curve, trust
 from serverdyno.report.figures import histograms
@@ -66,10 +66,14 @@ def most(values: Iterable[float | None]) -> float | None:
 
 
 def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:
-    return curve.spread(
-        [
-            seconds * 1e6 / record.operations
-            for record, seconds in zip(records, cpu_s, strict=True)
-            if record.operations
-        ]
-    )
+    """Return CPU time per operation: the mean is pooled, all time over all operations; the rest is by repetition."""
+    known = [
+        (seconds, record.operations)
+        for record, seconds in zip(records, cpu_s, strict=True)
+        if record.operations
+    ]
+    spread = curve.spread([seconds * 1e6 / operations for seconds, operations in known])
+    if spread is None:
+        return None
+    total_s, operations = (sum(each) for each in zip(*known, strict=True))
+    return replace(spread, mean=total_s * 1e6 / operations)

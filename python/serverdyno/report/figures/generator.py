@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from serverdyno.analysis import trust
 from serverdyno.report.figures import open_load
-from serverdyno.store.records import MixRecord
+from serverdyno.report.figures.fates import left
+from serverdyno.store.records import MixRecord, NodeRow
 
 
 def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
@@ -15,26 +16,56 @@ def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
     return None if cpu_s is None else cpu_s / record.window_s
 
 
-def waiting_share(record: MixRecord) -> float | None:
-    """The share of a mix's round trips that was spent waiting in or for the generator; None: not measured.
+def waiting_share(record: MixRecord, *, run_delay: bool = True) -> float | None:
+    """Return the share of the clients' time that was spent waiting in or for the generator, at most; None: not known.
 
-    Of several nodes, of the one with the most: its clients get what they get by its doing. Of open load, the
-    generator's share of the response times, the wait for a connection included.
+    Of several nodes, that of the one with the most: its clients get what they get by its doing. Of open load, the
+    generator's share of the response times, the wait for a connection included. `run_delay`: count it.
     """
+    delay = run_delay_share(record) if run_delay else 0.0
+    if delay is not None:
+        delay += (record.stalled_s or 0.0) / record.window_s
     if record.rate_per_s is not None:
-        return open_load.own_share(record)
-    own = [trust.waiting_share(node.ready_work_s, node.outstanding_s) for node in record.nodes]
+        return open_load.own_share(record, delay)
+    if not record.nodes:
+        clients_s = _clients_s(record, record.clients, record.outstanding_s)
+        return trust.waiting_share(record.ready_work_s, clients_s, delay)
+    own = [node_waiting_share(node, record, run_delay=run_delay) for node in record.nodes]
     known = [share for share in own if share is not None]
-    return max(known) if known else trust.waiting_share(record.ready_work_s, record.outstanding_s)
+    return max(known) if len(known) == len(own) else None
 
 
-def hidden_speed(record: MixRecord, server_cpus: int | None) -> float | None:
-    """By how much the server may be faster than a mix shows, at most; None: not measured."""
+def node_waiting_share(node: NodeRow, record: MixRecord, *, run_delay: bool = True) -> float | None:
+    """Return the same share of one node's clients."""
+    clients_s = _clients_s(record, node.clients, node.outstanding_s)
+    return trust.waiting_share(
+        node.ready_work_s, clients_s, _node_run_delay(node, record) if run_delay else 0.0
+    )
+
+
+def _clients_s(record: MixRecord, clients: int, outstanding_s: float | None) -> float | None:
+    """Return clients times threads times the window. Where some took no part to the end, the operations' time alone."""
+    all_stayed = record.clients_participating == record.clients and not left(record)
+    if outstanding_s is None or record.rate_per_s is not None or not all_stayed:
+        return outstanding_s
+    return max(outstanding_s, clients * record.threads * record.window_s)
+
+
+def thinking_share(record: MixRecord) -> float:
+    """Return the share of the clients' time without an operation under way; 0 where that is not known."""
+    clients_s = _clients_s(record, record.clients, record.outstanding_s)
+    if record.rate_per_s is not None or not clients_s or record.outstanding_s is None:
+        return 0.0
+    return 1 - record.outstanding_s / clients_s
+
+
+def hidden_speed(record: MixRecord, server_cpus: int | None, *, run_delay: bool = True) -> float | None:
+    """Return by how much the server may be faster than a mix shows, at most; None: not known."""
     busy = cpus_busy(record.server_cpu_s, record)
     share = None if busy is None or server_cpus is None else busy / server_cpus
     if record.rate_per_s is not None:
         share = None  # the rate is given: the server's CPUs bound no response time
-    return trust.hidden_speed(waiting_share(record), share)
+    return trust.hidden_speed(waiting_share(record, run_delay=run_delay), share)
 
 
 def taken_cpus(record: MixRecord) -> float | None:
@@ -47,16 +78,17 @@ def run_delay_share(record: MixRecord) -> float | None:
     """Of the window, in which the generator's threads waited for a CPU, in the mean of those of a node; of several
     nodes the most; None: not known.
     """
-    own = [
-        node.run_delay_s / (record.window_s * node.generator_threads)
-        for node in record.nodes
-        if node.run_delay_s is not None
-    ]
-    if own:
-        return max(own)
+    own = [_node_run_delay(node, record) for node in record.nodes]
+    known = [share for share in own if share is not None]
+    if known:
+        return max(known)
     if record.run_delay_s is None:
         return None
     return record.run_delay_s / (record.window_s * record.generator_threads)
+
+
+def _node_run_delay(node: NodeRow, record: MixRecord) -> float | None:
+    return None if node.run_delay_s is None else node.run_delay_s / (record.window_s * node.generator_threads)
 
 
 def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:

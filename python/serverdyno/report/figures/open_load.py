@@ -67,15 +67,19 @@ def kept_up(record: MixRecord) -> bool:
     )
 
 
-def own_share(record: MixRecord) -> float | None:
-    """The share of the response times of open load that is the generator's own, at most; None: not measured."""
-    if record.outstanding_s is None:
+def own_share(record: MixRecord, run_delay: float | None) -> float | None:
+    """Return the share of the response times of open load that is the generator's own, at most; None: not known.
+
+    `run_delay`: of the window, in which the generator's threads waited for a CPU.
+    """
+    if record.outstanding_s is None or run_delay is None:
         return None
     response = histograms.times([record.response_time_hdr])
     error = histograms.times([record.scheduling_error_hdr or b""])
     place = histograms.QUANTILES.index(0.99)
     return open_load.own_share(
         record.ready_work_s,
+        run_delay,
         record.outstanding_s + (record.waiting_s or 0.0),
         None if error is None else error.percentiles_ms[place],
         None if response is None else response.percentiles_ms[place],

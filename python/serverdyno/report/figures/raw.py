@@ -179,7 +179,7 @@ def _point(mix: MixFigures, terms: Terms) -> tuple[Value, ...]:
         *_times(mix.response),
         cost.generator_cpu_share,
         mix.waiting_share,
-        mix.hidden_speed,
+        mix.stated_hidden_speed,
         cost.run_delay_share,
         cost.taken_share,
         "; ".join(sorted(mark.name.lower() for mark in mix.marks)),

@@ -1,7 +1,6 @@
 """The figures of an experiment: records grouped by configuration and mix, and what follows from them.
 
-Nothing is worded or drawn here. A mix that was ended early is left out of every figure and named in
-`left_out`.
+Nothing is worded or drawn here. A void mix is left out of every figure and named in `left_out`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from serverdyno.report.figures.generator import (
     hidden_speed,
     noise_marks,
     taken_cpus,
+    thinking_share,
     waiting_share,
 )
 from serverdyno.report.figures.invariants import contradictions
@@ -83,8 +84,9 @@ class MixFigures:
     throughput counts. `response`: of the merged repetitions; `response_of_runs`: of each that had a success.
     `operations`: successes by class, summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean.
     `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end.
-    `waiting_share`: of the round trips, spent waiting in or for the generator; `hidden_speed`: by how much the server
-    may be faster than shown, at most (`analysis.trust`); both in the mean of the repetitions, None: not measured.
+    `waiting_share`: of the clients' time, spent waiting in or for the generator, at most; `thinking_share`: without an
+    operation under way; `hidden_speed`: by how much the server may be faster than shown, at most (`analysis.trust`);
+    all in the mean of the repetitions, None: not known. `hidden_speed_is_loose`: it may be far above the truth.
     `overdue_at_end`: operations that were due and never begun, summed. `needs_disk`: something was written or synced,
     or the clients' files are larger than the memory. Else what waits for a disk is not the server. `at`: the level in
     words. `open`: of open load.
@@ -121,7 +123,9 @@ class MixFigures:
     operations: dict[str, int]
     others_cpus: float | None
     waiting_share: float | None
+    thinking_share: float
     hidden_speed: float | None
+    hidden_speed_is_loose: bool
     overdue_at_end: int
     needs_disk: bool
     at: str
@@ -138,6 +142,11 @@ class MixFigures:
         """The share of the CPUs that the server may use that was busy; None where that isn't known."""
         busy = self.cost.server_cpus_busy
         return None if busy is None or self.server_cpus is None else busy / self.server_cpus
+
+    @property
+    def stated_hidden_speed(self) -> float | None:
+        """The hidden speed as readers are told it; None where it is not known, or says too little."""
+        return None if self.hidden_speed_is_loose else self.hidden_speed
 
     @property
     def own_queue_ms(self) -> float | None:
@@ -187,9 +196,7 @@ class ConfigurationResult:
 
     @property
     def peak_height(self) -> float:
-        """The peak by leave-one-out, which noise doesn't lift; the highest mean where no run finished all mixes."""
-        if self.shape.peak is not None:
-            return self.shape.peak.value
+        """The highest mean of throughput, as in the table of peaks; 0 where no mix was finished."""
         return self.throughput.peak.mean if self.throughput else 0.0
 
     def limits_of(self, mix: MixFigures) -> tuple[trust.Limit, ...]:
@@ -201,7 +208,11 @@ class ConfigurationResult:
             None if later is None else later.throughput.mean > mix.throughput.mean * (1 + trust.RISES_SHARE)
         )
         io_wait_share = mix.cost.io_wait_share if mix.needs_disk else None
-        return trust.seen_limits(mix.marks, mix.waiting_share, mix.server_share, io_wait_share, rises=rises)
+        found = trust.seen_limits(mix.marks, mix.waiting_share, mix.server_share, io_wait_share, rises=rises)
+        saturated = {trust.Limit.RATE, trust.Limit.GENERATOR, trust.Limit.SERVER}
+        if mix.thinking_share >= trust.THINKING_SHARE and saturated.isdisjoint(found):
+            return (trust.Limit.THINKING,)
+        return found
 
     @property
     def last(self) -> MixFigures | None:
@@ -283,11 +294,9 @@ def _server_cpu_us(record: MixRecord) -> float:
 
 
 def _unusable(record: MixRecord) -> str | None:
-    if record.stopped:
-        return "ended early"
     if record.window_s <= 0:
         return "no window to measure in"
-    return None
+    return record.void
 
 
 def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> ConfigurationResult:
@@ -401,6 +410,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     terms = given.terms
     waiting = _of_all(records, waiting_share)
     hidden = _of_all(records, lambda record: hidden_speed(record, given.server_cpus))
+    least = _of_all(records, lambda record: hidden_speed(record, given.server_cpus, run_delay=False))
     passes = passes_a_client(records)
     drifts = drifting(records, passes)
     return MixFigures(
@@ -440,7 +450,9 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         operations=_by_class(records),
         others_cpus=_others_cpus(records),
         waiting_share=waiting,
+        thinking_share=fmean(map(thinking_share, records)),
         hidden_speed=hidden,
+        hidden_speed_is_loose=trust.is_loose(hidden, least),
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
         needs_disk=_needs_disk(records, given),
         at=given.axis.words(given.axis.level(first)),

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 from serverdyno import units, wording
-from serverdyno.analysis import trust
 from serverdyno.plan.axis import Axis
+from serverdyno.report.figures import generator
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Section, Table
 from serverdyno.report.source import Source
-from serverdyno.store.records import NodeRow
+from serverdyno.store.records import MixRecord, NodeRow
 
 MS_PER_S = 1000
 COLUMNS = (
@@ -55,35 +55,35 @@ def section(source: Source, results: Results) -> Section | None:
     return Section("nodes", "The nodes", (text,), tables=(table,), appendix=True)
 
 
-def _at_the_highest(source: Source, axis: Axis, configuration: str) -> dict[str, list[tuple[NodeRow, float]]]:
-    """The rows of each node with the length of their window, of the highest load level."""
+def _at_the_highest(
+    source: Source, axis: Axis, configuration: str
+) -> dict[str, list[tuple[NodeRow, MixRecord]]]:
+    """The rows of each node with their records, of the highest load level."""
     records = source.records_of(configuration)
     most = max((axis.level(record) for record in records), default=0)
-    found: dict[str, list[tuple[NodeRow, float]]] = defaultdict(list)
+    found: dict[str, list[tuple[NodeRow, MixRecord]]] = defaultdict(list)
     for record in records:
         if axis.level(record) == most:
             for row in record.nodes:
-                found[row.node].append((row, record.window_s))
+                found[row.node].append((row, record))
     return dict(sorted(found.items()))
 
 
-def _row(configuration: str, node: str, found: list[tuple[NodeRow, float]]) -> tuple[Cell, ...]:
+def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) -> tuple[Cell, ...]:
     count = len(found)
     late = [row.start_late_s for row, _ in found if row.start_late_s is not None]
     waiting = [
-        share
-        for row, _ in found
-        if (share := trust.waiting_share(row.ready_work_s, row.outstanding_s)) is not None
+        share for row, record in found if (share := generator.node_waiting_share(row, record)) is not None
     ]
-    busiest = sum(row.generator_busiest_cpu_s / window_s for row, window_s in found) / count
+    busiest = sum(row.generator_busiest_cpu_s / record.window_s for row, record in found) / count
     return (
         Cell(configuration),
         Cell(node.removeprefix("node ")),
         Cell(f"{found[0][0].clients:,}"),
-        Cell(units.format_count(sum(row.operations / window_s for row, window_s in found) / count)),
+        Cell(units.format_count(sum(row.operations / record.window_s for row, record in found) / count)),
         Cell(
             units.format_count(
-                sum(units.mbit_per_s(row.bytes_in, window_s) for row, window_s in found) / count
+                sum(units.mbit_per_s(row.bytes_in, record.window_s) for row, record in found) / count
             )
         ),
         Cell(f"{100 * busiest:.0f}"),

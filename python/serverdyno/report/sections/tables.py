@@ -423,7 +423,7 @@ def _cost_cells(mix: MixFigures) -> list[Cell]:
             wording.share(cost.generator_cpu_share), marks=letters(machine_marks(None, cost.run_delay_share))
         ),
         Cell(wording.share(mix.waiting_share)),
-        Cell(wording.share(mix.hidden_speed), marks=limits),
+        Cell(wording.share(mix.stated_hidden_speed), marks=limits),
         Cell(wording.significant(lag)),
         Cell(wording.cpus(cost.others_cpus_busy), marks=noisy),
         Cell(wording.cpus(cost.steal_cpus_busy)),

@@ -65,8 +65,8 @@ class PointFigures:
     of web servers. `clients_starved`: most of any repetition that stayed and completed nothing in the window;
     `stalled_seconds`: those of the window without a success, counted from the start of the mix, by repetition.
     `fairness`: Jain's index over the clients. `marks`: names of what must be known about it; `limited_by`: those that
-    limit. `waiting_share`: of the round trips, spent waiting in or for the generator; `hidden_speed`: by how much the
-    server may be faster than shown, at most (0.25: 25 %); both null where they were not measured.
+    limit. `waiting_share`: of the clients' time, spent waiting in or for the generator, at most; `hidden_speed`: by
+    how much the server may be faster than shown, at most (0.25: 25 %); both null where they are not known.
     """
 
     mix: int
@@ -347,7 +347,7 @@ def _point(mix: MixFigures) -> PointFigures:
         response=None if mix.response is None else _times(mix.response),
         generator_cpu_share=mix.cost.generator_cpu_share,
         waiting_share=mix.waiting_share,
-        hidden_speed=mix.hidden_speed,
+        hidden_speed=mix.stated_hidden_speed,
         marks=tuple(mark.name.lower() for mark in Mark if mark in mix.marks),
         limited_by=tuple(LIMITS[mark] for mark in limits(mix.marks)),
     )

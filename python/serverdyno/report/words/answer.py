@@ -34,6 +34,7 @@ LIMITED_BY = {
     Limit.SERVER: "the server's CPU",
     Limit.DISK: "the disk",
     Limit.OFFERED: "the offered rate",
+    Limit.THINKING: "the think time or pace of the clients",
     Limit.ROUND_TRIP: "latency",
     Limit.UNSEEN: "latency or locks",
 }
@@ -231,7 +232,7 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
         if word := _limit_of(result, mix):
             by_word.setdefault(word, []).append(f"{mix.level:,}")
     if not by_word:
-        return "no CPU was full, so the limit was not found"
+        return no_limit_words(result.finished)
     unknown = [f"{mix.level:,}" for mix in result.finished if not _limit_of(result, mix)]
     if unknown:
         by_word["unknown"] = unknown
@@ -240,6 +241,13 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
         word if len(levels) == found else f"{word} with {wording.listing(levels)} {_noun(levels, axis)}"
         for word, levels in by_word.items()
     )
+
+
+def no_limit_words(mixes: Sequence[MixFigures]) -> str:
+    """Return why no limit is named: an unknown CPU use is no idle CPU."""
+    if any(mix.server_share is None for mix in mixes):
+        return "not known, because the server's CPU time was not measured"
+    return "not found, because neither the server's nor the generator's CPU was full"
 
 
 def _noun(levels: Sequence[str], axis: Axis) -> str:

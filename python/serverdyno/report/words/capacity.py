@@ -11,7 +11,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.report.figures.capacity import Capacities, Searched, TrialFigures
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Finding
-from serverdyno.report.words.answer import LIMITED_BY
+from serverdyno.report.words.answer import LIMITED_BY, no_limit_words
 from serverdyno.report.words.verdicts import reason
 
 SEARCH = (
@@ -103,7 +103,7 @@ def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
     first = next((mix for mix in result.finished if mix.level in failed), None)
     seen = () if first is None else result.limits_of(first)
     named = [LIMITED_BY[each] for each in seen if each is not Limit.OFFERED]
-    return named[0] if named else ("" if first is None else "no CPU was full, so the limit was not found")
+    return named[0] if named else ("" if first is None else no_limit_words([first]))
 
 
 def findings(found: Capacities, tables: dict[str, str]) -> tuple[Finding, ...]:

@@ -118,7 +118,7 @@ def _run_warnings(source: Source) -> list[str]:
 
 def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
     """What a run can't tell any more, since it was killed, or carried on by a resume."""
-    finished = {record.mix for record in source.records if record.run == key.number and not record.stopped}
+    finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
     whole = finished >= {mix.index for mix in source.head.mixes}
     counts = "the requests that the server counted and crashes in its log"
     if note.media is not None:

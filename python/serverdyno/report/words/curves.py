@@ -16,7 +16,7 @@ from serverdyno.report.model import Finding
 
 MOST_FALLS = 4
 """Findings on dips; the table has them all."""
-EXTEND = "`dyno suite extend` with this experiment's folder writes the next suite."
+MORE_CLIENTS = "`dyno run PLAN --clients ...` with more clients goes on; `dyno load` has `--clients`, too."
 
 
 def falls(results: Results, tables: dict[str, str]) -> list[Finding]:
@@ -111,8 +111,8 @@ def unsaturated(results: Results, tables: dict[str, str]) -> list[Finding]:
     return [
         _unsaturated(group, advice, tables)
         for group, advice in (
-            (free, EXTEND),
-            (held, "There the generator or the plan's bound held it, so a larger suite would show no more."),
+            (free, MORE_CLIENTS),
+            (held, "There the generator or the plan's bound held it, so more clients would show no more."),
         )
         if group
     ]
@@ -132,13 +132,21 @@ def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: dict
     )
 
 
+def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
+    """Return the peak by leave-one-out, which noise does not lift, in a sentence of its own where it differs."""
+    peak = result.shape.peak
+    if peak is None or peak.value is None or terms.written(peak.value) == terms.written(result.peak_height):
+        return ""
+    return f" Corrected for choosing the best level: {terms.written(peak.value)} {terms.unit}."
+
+
 def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
     """How sure the peak is, where it may be, and what is kept beyond it, for the evidence of a finding."""
     shape, words = result.shape, []
     peak, retained = shape.peak, shape.retained
     if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:
         span = terms.span(peak.low, peak.high)
-        words.append(f"by leave-one-out {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
+        words.append(f"corrected peak {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
     if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
         words.append(f"the true peak may be at any of {clients_of(result, peak.candidates)} clients")
     if shape.near_peak is not None:

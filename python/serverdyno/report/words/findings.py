@@ -112,7 +112,7 @@ def findings(
     found += of_durability(source, results, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
-        found += of_any_load(results, tables)
+        found += of_any_load(source, results, tables)
         found += anomalies.findings(results, tables)
     return tuple(found)
 
@@ -122,13 +122,13 @@ def of_durability(source: Source, results: Results, tables: dict[str, str]) -> l
     return [*durability.findings(results.promises, tables), *power_cuts.findings(source, tables)]
 
 
-def of_any_load(results: Results, tables: dict[str, str]) -> list[Finding]:
+def of_any_load(source: Source, results: Results, tables: dict[str, str]) -> list[Finding]:
     """What can be said however load was made: of the machine, of errors and of stalls."""
     if not results.mixes:
         return []
     return [
         *_machine_finding(results, tables),
-        _error_finding(results, tables),
+        _error_finding(source, results, tables),
         *_stall_finding(results, tables),
     ]
 
@@ -182,7 +182,11 @@ def _limit_words(mix: MixFigures) -> str:
     """What else than the server may have set a figure, and by how much the server may be faster then."""
     words = [LIMITS[mark] for mark in limits(mix.marks)]
     if Mark.GENERATOR_LIMITED in mix.marks:
-        words.append(f"the server may be up to {wording.share(mix.hidden_speed)} faster")
+        words.append(
+            "how much faster the server may be is not known"
+            if mix.hidden_speed_is_loose
+            else f"the server may be up to {wording.share(mix.hidden_speed)} faster"
+        )
     return ", ".join(words)
 
 
@@ -230,7 +234,8 @@ def _peak_finding(
         )
     else:
         qualified = f", {limited}" if limited else ""
-        claim = f"{result.name} peaked at {figures}{qualified}. {_after_the_peak(result, peak)}"
+        corrected = curves.corrected_peak_words(result, terms)
+        claim = f"{result.name} peaked at {figures}{qualified}.{corrected} {_after_the_peak(result, peak)}"
     evidence = [
         _spread_words(peak, terms),
         *curves.peak_words(result, terms),
@@ -286,6 +291,8 @@ def _network_words(mix: MixFigures) -> str:
 def _hidden_words(mix: MixFigures) -> str:
     if mix.hidden_speed is None:
         return "whether the generator held it back was not measured"
+    if mix.hidden_speed_is_loose:
+        return "the generator waited for a CPU, so how much it held back is not known"
     return f"without the generator at most {wording.share(mix.hidden_speed)} more"
 
 
@@ -300,8 +307,14 @@ def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
     limited = [mix for mix in known if Mark.GENERATOR_LIMITED in mix.marks]
     most = wording.share(max(mix.hidden_speed or 0.0 for mix in known))
     waiting = wording.share(max(mix.waiting_share or 0.0 for mix in known))
-    evidence = f"at most {waiting} of a round trip spent in or for the generator; {evidence}"
-    if limited:
+    evidence = f"at most {waiting} of the clients' time spent in or for the generator; {evidence}"
+    if loose := [mix for mix in known if mix.hidden_speed_is_loose]:
+        longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
+        claim = (
+            f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to {longest} of the "
+            "window. How much faster the servers are is not known: measure again while nothing else uses its CPU."
+        )
+    elif limited:
         claim = (
             f"The generator limited {len(limited):,} of {points}, marked G: the servers may be up to {most} faster "
             "there than shown."
@@ -330,7 +343,7 @@ def _machine_finding(results: Results, tables: dict[str, str]) -> list[Finding]:
     return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
 
 
-def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
+def _error_finding(source: Source, results: Results, tables: dict[str, str]) -> Finding:
     mixes = results.mixes
     total = sum(sum(mix.errors.values()) for mix in mixes)
     left = sum(mix.clients_left for mix in mixes)
@@ -339,7 +352,9 @@ def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
     evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
     starved = _starved_in(results)
     if not total and not left:
-        claim = f"No {results.terms.operation} failed and no client left a mix.{starved}"
+        failed = sum(note.state == "failed" for note in source.run_notes.values())
+        runs = f" in the runs that finished; {wording.plural(failed, 'run')} failed" if failed else ""
+        claim = f"No {results.terms.operation} failed and no client left a mix{runs}.{starved}"
         return Finding("Errors", claim, f"{evidence}.")
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])

@@ -71,7 +71,8 @@ def peaks(source: Source) -> str:
 
 def _hidden(peak: PeakNote) -> str:
     """That the generator may have held a peak back."""
-    hidden = hidden_speed(waiting_share(peak.ready_work_s, peak.outstanding_s), None)
+    clients_s = peak.connections * peak.window_s
+    hidden = hidden_speed(waiting_share(peak.ready_work_s, clients_s, peak.run_delay_share), None)
     return (
         f" (at most {wording.share(hidden)} more without the generator's part)"
         if hidden is not None and hidden > HIDDEN_SPEED

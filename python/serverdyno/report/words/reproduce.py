@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import tomli_w
+
 from serverdyno import wording
-from serverdyno.errors import UserError
-from serverdyno.plan.extend import as_toml
+from serverdyno.plan.model import Suite
 from serverdyno.report.model import DisclosedText, Disclosure, Fact
 from serverdyno.report.source import Source
 
@@ -48,11 +49,25 @@ def reproduce(source: Source) -> Disclosure:
 
 
 def _suite(source: Source) -> str:
-    """The suite as a file; nothing where a suite file can't hold it, as of `dyno load`."""
-    try:
-        return as_toml(source.head.suite, f"Suite {source.head.suite.name}, as it was run.")
-    except UserError:
+    suite = source.head.suite
+    return as_toml(suite, f"Suite {suite.name}, as it was run.")
+
+
+def as_toml(suite: Suite, comment: str) -> str:
+    """Return a suite as its TOML file, with one line of comment; empty for what TOML can't say, as of `dyno load`."""
+    document = suite.model_dump(mode="json", exclude_defaults=True)
+    if _has_unset(document):
         return ""
+    # What is at its default is said all the same, where it is a number of the load and its certainty is.
+    said = {key: value for key, value in suite.model_dump(mode="json").items() if key in suite.certainty}
+    keys = [*Suite.model_fields, *Suite.tables()]
+    ordered = {key: said.get(key, document.get(key)) for key in keys if key in said or key in document}
+    return f"# {comment}\n\n{tomli_w.dumps(ordered)}"
+
+
+def _has_unset(table: dict[str, Any]) -> bool:
+    """Whether a parameter has no value; TOML has no null."""
+    return any(value is None or (isinstance(value, dict) and _has_unset(value)) for value in table.values())
 
 
 def _package(described: Any) -> str:

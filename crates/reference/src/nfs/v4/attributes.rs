@@ -172,26 +172,9 @@ const OF_ROOM: Bitmap = Bitmap::of(&[
     SPACE_TOTAL,
 ]);
 
-/// Whether room is asked for, which takes a look at the file system.
+/// Whether room is asked for.
 pub(super) fn asks_for_room(asked: Bitmap) -> bool {
     asked.and(OF_ROOM) != Bitmap::default()
-}
-
-/// Whether nothing is asked for that takes a look at the file.
-pub(super) fn names_alone(asked: Bitmap) -> bool {
-    const NUMBERS: Bitmap = Bitmap::of(&[ERROR, FILE_ID, MOUNTED_ON]);
-    asked.and(NUMBERS) == asked
-}
-
-/// Appends, of a file of which nothing can be told, why.
-pub(super) fn write_error(asked: Bitmap, status: u32, writer: &mut Writer<'_>) {
-    const ALONE: Bitmap = Bitmap::of(&[ERROR]);
-    let told = asked.and(ALONE);
-    told.write(writer);
-    match told == ALONE {
-        true => writer.u32(4).u32(status),
-        false => writer.u32(0),
-    };
 }
 
 /// What is told of a file.

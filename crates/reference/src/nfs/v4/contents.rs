@@ -3,7 +3,6 @@
 use super::compound::Compound;
 use super::wire::parse_stateid;
 use crate::nfs::state4::status::Outcome;
-use crate::nfs::volume::Unsynced;
 use dyno_files::Stability;
 use dyno_nfs::wire::{Malformed, Reader, Writer};
 
@@ -45,12 +44,9 @@ impl Compound<'_> {
         let data = reader.opaque(MOST_DATA_BYTES)?;
         let (client, file) = (self.client()?, self.file()?);
         self.host.clients().opens.may_use(client, stateid, &file, true)?;
-        let (taken, unsynced) = {
-            let _way = self.make_way(file)?;
-            let (mut volume, slot) = self.volume(&file)?;
-            volume.take_data(slot, offset, data, stability, &self.asked)?
-        };
-        self.sync(unsynced)?;
+        let _way = self.make_way(file)?;
+        let (mut volume, slot) = self.volume(&file)?;
+        let taken = volume.take_data(slot, offset, data, stability, &self.asked)?;
         writer
             .u32(taken)
             .u32(stability as u32)
@@ -60,20 +56,9 @@ impl Compound<'_> {
 
     pub(super) fn commit(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let (_offset, _bytes) = (reader.u64()?, reader.u32()?);
-        let unsynced = {
-            let (mut volume, slot) = self.volume(&self.file()?)?;
-            volume.files.flush(slot, false)?
-        };
-        self.sync(unsynced)?;
+        let (mut volume, slot) = self.volume(&self.file()?)?;
+        volume.files.flush(slot)?;
         writer.u64(self.asked.verifier().0);
         Ok(())
-    }
-
-    /// Waits for the disk, while nobody else waits for the export.
-    fn sync(&self, unsynced: Option<Unsynced>) -> Outcome {
-        match unsynced {
-            Some(unsynced) => Ok(self.host.sync(&unsynced)?),
-            None => Ok(()),
-        }
     }
 }

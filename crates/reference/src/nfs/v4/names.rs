@@ -1,11 +1,12 @@
 //! Names, and what files are (RFC 8881, 18.1, 18.4, 18.7, 18.9, 18.13, 18.14, 18.23 to 18.26, 18.29 to 18.31, 18.45).
 
-use super::attributes::{asks_for_room, change, names_alone, parse_set, Bitmap, Told};
+use super::attributes::{asks_for_room, change, parse_set, Bitmap, Told};
 use super::compound::Compound;
 use super::wire::{parse_name, parse_stateid, write_change};
 use crate::nfs::state4::pseudo::Step;
 use crate::nfs::state4::status::{Outcome, NOT_SAME, SAME};
 use crate::nfs::volume::{Made, Refused, Volume, PARENT_COOKIE};
+use crate::pages::MAX_FILE_BYTES;
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{
     Attributes3, FileHandle, Malformed, Reader, Writer, AUTH_SYS, DIRECTORY, SYMBOLIC_LINK,
@@ -65,7 +66,7 @@ impl Compound<'_> {
             let step = self.host.pseudo.step(directory, name).ok_or(Status::NoEnt)?;
             return self.handle_of(step);
         }
-        let (mut volume, slot) = self.volume(at)?;
+        let (volume, slot) = self.volume(at)?;
         let found = volume.files.look_up(slot, name)?;
         Ok(volume.handle(found)?)
     }
@@ -76,7 +77,7 @@ impl Compound<'_> {
         let above = match (pseudo.find(&at), Volume::number_in(&at, self.host.server)) {
             (Some(directory), _) => pseudo.handle(pseudo.parent(directory).ok_or(Status::NoEnt)?)?,
             (None, number) => {
-                let (mut volume, slot) = self.volume(&at)?;
+                let (volume, slot) = self.volume(&at)?;
                 if slot == volume.files.root() {
                     pseudo.handle(pseudo.above_export(number.unwrap_or(0)))?
                 } else {
@@ -118,8 +119,8 @@ impl Compound<'_> {
         let rights = if self.host.pseudo.find(&file).is_some() {
             RIGHTS_TO_READ
         } else {
-            let (mut volume, slot) = self.volume(&file)?;
-            let attributes = volume.attributes(slot)?;
+            let (volume, slot) = self.volume(&file)?;
+            let attributes = volume.attributes(slot);
             match (attributes.kind, attributes.mode & EXECUTABLE) {
                 (DIRECTORY, _) => RIGHTS_OF_DIRECTORY,
                 (_, 0) => RIGHTS_OF_FILE,
@@ -145,9 +146,9 @@ impl Compound<'_> {
                 max_transfer_bytes,
             });
         }
-        let (mut volume, slot) = self.volume(&file)?;
-        let attributes = volume.attributes(slot)?;
-        let room = asks_for_room(asked).then(|| volume.files.room()).transpose()?;
+        let (volume, slot) = self.volume(&file)?;
+        let attributes = volume.attributes(slot);
+        let room = asks_for_room(asked).then(|| volume.files.room());
         let number = Volume::number_in(&file, self.host.server);
         let mounted_on = match slot == volume.files.root() {
             true => EXPORT_IDS + number.unwrap_or(0) as u64,
@@ -158,7 +159,7 @@ impl Compound<'_> {
             attributes,
             mounted_on,
             room,
-            most_file_bytes: volume.files.most_bytes(),
+            most_file_bytes: MAX_FILE_BYTES,
             max_transfer_bytes,
         })
     }
@@ -214,10 +215,10 @@ impl Compound<'_> {
         let (set, which) = parse_set(reader)?;
         let at = self.file()?;
         let (mut volume, directory) = self.volume(&at)?;
-        let before = in_directory(&mut volume, directory)?;
+        let before = in_directory(&volume, directory)?;
         let caller = self.asked.caller;
         let slot = volume.files.make(directory, name, made, &set, caller)?;
-        let after = volume.attributes(directory)?;
+        let after = volume.attributes(directory);
         let made = volume.handle(slot)?;
         drop(volume);
         write_change((change(&before), change(&after)), writer);
@@ -231,11 +232,11 @@ impl Compound<'_> {
         let at = self.file()?;
         let _way = self.make_way_of(|host| [host.named(&at, name), None])?;
         let (mut volume, directory) = self.volume(&at)?;
-        let before = in_directory(&mut volume, directory)?;
+        let before = in_directory(&volume, directory)?;
         let slot = volume.files.look_up(directory, name)?;
-        let is_directory = volume.attributes(slot)?.kind == DIRECTORY;
+        let is_directory = volume.attributes(slot).kind == DIRECTORY;
         volume.files.remove(directory, name, is_directory)?;
-        let after = volume.attributes(directory)?;
+        let after = volume.attributes(directory);
         write_change((change(&before), change(&after)), writer);
         Ok(())
     }
@@ -255,8 +256,8 @@ impl Compound<'_> {
         let _way = self.make_way_of(|host| [host.named(&saved, from), host.named(&at, to)])?;
         let (mut volume, to_at) = self.volume(&at)?;
         let from_at = self.saved_in(&volume)?;
-        let from_before = in_directory(&mut volume, from_at)?;
-        let to_before = in_directory(&mut volume, to_at)?;
+        let from_before = in_directory(&volume, from_at)?;
+        let to_before = in_directory(&volume, to_at)?;
         volume
             .files
             .rename(from_at, from, to_at, to)
@@ -265,7 +266,7 @@ impl Compound<'_> {
                 Refused(Status::NotEmpty) => Refused(Status::Exist),
                 other => other,
             })?;
-        let (from_after, to_after) = (volume.attributes(from_at)?, volume.attributes(to_at)?);
+        let (from_after, to_after) = (volume.attributes(from_at), volume.attributes(to_at));
         write_change((change(&from_before), change(&from_after)), writer);
         write_change((change(&to_before), change(&to_after)), writer);
         Ok(())
@@ -276,17 +277,17 @@ impl Compound<'_> {
         let _way = self.make_way(self.saved.ok_or(Status4::NoFileHandle)?)?;
         let (mut volume, at) = self.volume(&self.file()?)?;
         let slot = self.saved_in(&volume)?;
-        let before = in_directory(&mut volume, at)?;
+        let before = in_directory(&volume, at)?;
         volume.files.link(slot, at, name)?;
-        let after = volume.attributes(at)?;
+        let after = volume.attributes(at);
         write_change((change(&before), change(&after)), writer);
         Ok(())
     }
 
     pub(super) fn read_link(&mut self, writer: &mut Writer<'_>) -> Outcome {
-        let (mut volume, slot) = self.volume(&self.file()?)?;
+        let (volume, slot) = self.volume(&self.file()?)?;
         let target = volume.files.target(slot)?;
-        writer.opaque(&target);
+        writer.opaque(target);
         Ok(())
     }
 
@@ -336,7 +337,7 @@ impl Compound<'_> {
             .zip(begin + PARENT_COOKIE + 1..)
         {
             let told = self.told(self.handle_of(step)?, listing.asked)?;
-            if !listing.take(cookie, name, Some(&told), writer) {
+            if !listing.take(cookie, name, &told, writer) {
                 return Ok(false);
             }
         }
@@ -350,38 +351,30 @@ impl Compound<'_> {
         listing: &mut Listing,
         writer: &mut Writer<'_>,
     ) -> Outcome<bool> {
-        let (mut volume, at) = self.volume(file)?;
-        let own = in_directory(&mut volume, at)?;
-        let room = asks_for_room(listing.asked)
-            .then(|| volume.files.room())
-            .transpose()?;
-        let (export, most_file_bytes) = (volume.export, volume.files.most_bytes());
-        let names = names_alone(listing.asked);
+        let (volume, at) = self.volume(file)?;
+        let room = asks_for_room(listing.asked).then(|| volume.files.room());
+        let export = volume.export;
         let max_transfer_bytes = self.asked.max_transfer_bytes;
-        let all = volume.files.list(at, cookie, !names, &mut |listed| {
-            let of_file = listed.found.and_then(|found| {
-                let handle = export.handle(found.slot, found.serial).ok()?;
-                Some((handle, export.told(found.attributes)))
-            });
-            // Of names alone nothing is told but numbers.
-            let of_name = names.then(|| {
-                let attributes = Attributes3 {
-                    file_id: listed.file_id,
-                    ..own
-                };
-                (*file, attributes)
-            });
-            let told = of_file.or(of_name).map(|(file, attributes)| Told {
+        let mut refused = None;
+        let all = volume.files.list(at, cookie, |listed| {
+            let file = match export.handle(listed.slot, listed.serial) {
+                Ok(file) => file,
+                Err(why) => {
+                    refused = Some(why);
+                    return false;
+                }
+            };
+            let told = Told {
                 file,
-                attributes,
-                mounted_on: attributes.file_id,
+                attributes: export.told(listed.attributes),
+                mounted_on: listed.attributes.file_id,
                 room,
-                most_file_bytes,
+                most_file_bytes: MAX_FILE_BYTES,
                 max_transfer_bytes,
-            });
-            listing.take(listed.cookie, listed.name, told.as_ref(), writer)
+            };
+            listing.take(listed.cookie, listed.name, &told, writer)
         })?;
-        Ok(all)
+        refused.map_or(Ok(all), |why| Err(why.into()))
     }
 }
 
@@ -394,14 +387,11 @@ struct Listing {
 }
 
 impl Listing {
-    /// Appends a name where there is room. None: nothing can be told of the file.
-    fn take(&mut self, cookie: u64, name: &[u8], told: Option<&Told>, writer: &mut Writer<'_>) -> bool {
+    /// Appends a name where there is room.
+    fn take(&mut self, cookie: u64, name: &[u8], told: &Told, writer: &mut Writer<'_>) -> bool {
         let begin = writer.0.len();
         writer.u32(1).u64(cookie).opaque(name);
-        match told {
-            Some(told) => told.write(self.asked, writer),
-            None => super::attributes::write_error(self.asked, Status::Access as u32, writer),
-        }
+        told.write(self.asked, writer);
         let fits = writer.0.len() - self.begin <= self.most;
         if !fits {
             writer.0.truncate(begin);
@@ -412,8 +402,8 @@ impl Listing {
 }
 
 /// The attributes of a directory; of anything else a refusal.
-fn in_directory(volume: &mut Volume, slot: usize) -> Outcome<Attributes3> {
-    let attributes = volume.attributes(slot)?;
+fn in_directory(volume: &Volume, slot: usize) -> Outcome<Attributes3> {
+    let attributes = volume.attributes(slot);
     match attributes.kind {
         DIRECTORY => Ok(attributes),
         _ => Err(Status::NotDir.into()),

@@ -153,8 +153,8 @@ impl<'a> Compound<'a> {
                 self.open_name(&at, name, how, may_open)?
             }
             Claim::Previous | Claim::File => {
-                let (mut volume, slot) = self.volume(&at)?;
-                need_file(&volume.attributes(slot)?)?;
+                let (volume, slot) = self.volume(&at)?;
+                need_file(&volume.attributes(slot))?;
                 (at, (0, 0), Bitmap::default())
             }
         };
@@ -232,7 +232,7 @@ impl<'a> Compound<'a> {
         may_open: impl Fn(&FileHandle) -> Outcome,
     ) -> Outcome<(FileHandle, (u64, u64), Bitmap)> {
         let (mut volume, directory) = self.volume(at)?;
-        let before = volume.attributes(directory)?;
+        let before = volume.attributes(directory);
         if before.kind != DIRECTORY {
             return Err(Status::NotDir.into());
         }
@@ -240,7 +240,7 @@ impl<'a> Compound<'a> {
         if let Some(slot) = there {
             // Nothing is emptied that can't be opened.
             let file = volume.handle(slot)?;
-            let attributes = volume.attributes(slot)?;
+            let attributes = volume.attributes(slot);
             match how {
                 How4::Create(How::Guarded(_) | How::Exclusive(_), ..) => {}
                 _ => {
@@ -260,7 +260,7 @@ impl<'a> Compound<'a> {
                 (slot, if is_set { which } else { Bitmap::default() })
             }
         };
-        let after = volume.attributes(directory)?;
+        let after = volume.attributes(directory);
         Ok((volume.handle(slot)?, (change(&before), change(&after)), set))
     }
 

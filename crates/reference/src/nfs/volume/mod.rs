@@ -4,15 +4,12 @@
 //! ever gets, of this server or of one that was started before or after.
 
 mod files;
-mod memory;
-mod on_disk;
+mod parts;
 
-pub(crate) use files::{
-    Caller, Files, Listed, Made, Refused, Room, Unsynced, MOST_LINKS, MOST_NAME_BYTES, OWN_COOKIE,
-    PARENT_COOKIE,
+pub(crate) use files::Files;
+pub(crate) use parts::{
+    Caller, Listed, Made, Refused, Room, MOST_LINKS, MOST_NAME_BYTES, OWN_COOKIE, PARENT_COOKIE,
 };
-pub(crate) use memory::Memory;
-pub(crate) use on_disk::OnDisk;
 
 use super::replies::Replies;
 use dyno_nfs::status::Status;
@@ -51,13 +48,13 @@ impl ExportName {
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) export: ExportName,
-    pub(crate) files: Box<dyn Files>,
+    pub(crate) files: Files,
     pub(crate) replies: Replies,
 }
 
 impl Volume {
     /// `server`: another one for each start of a server; `number`: the export's place.
-    pub(crate) fn new(server: u64, number: u32, files: Box<dyn Files>) -> Self {
+    pub(crate) fn new(server: u64, number: u32, files: Files) -> Self {
         Self {
             export: ExportName { server, number },
             files,
@@ -102,16 +99,15 @@ impl Volume {
         }
     }
 
-    pub(crate) fn attributes(&mut self, slot: usize) -> Result<Attributes3, Refused> {
-        Ok(self.export.told(self.files.attributes(slot)?))
+    pub(crate) fn attributes(&self, slot: usize) -> Attributes3 {
+        self.export.told(self.files.attributes(slot))
     }
 
-    /// What a reply says of a file that was `before` the call what is given. What can't be told after a call is left out:
-    /// the call was carried out.
-    pub(crate) fn wcc(&mut self, slot: usize, before: &Attributes3) -> Wcc {
+    /// What a reply says of a file that was `before` the call what is given.
+    pub(crate) fn wcc(&self, slot: usize, before: &Attributes3) -> Wcc {
         Wcc {
             before: Some(before.before()),
-            after: self.attributes(slot).ok(),
+            after: Some(self.attributes(slot)),
         }
     }
 

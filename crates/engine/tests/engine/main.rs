@@ -1,0 +1,5 @@
+//! All integration tests of the crate, as one program: each one more would be linked by itself.
+
+mod mix;
+mod spec;
+mod tally;

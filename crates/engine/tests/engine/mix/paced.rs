@@ -1,0 +1,93 @@
+//! Arrivals and parts, against work on nothing, whose truth is known.
+
+use super::running::{run, spec};
+use dyno_engine::{Arrival, MixSpec, PartSpec};
+use serde_json::json;
+
+/// Ten clients for ten seconds at a pace, each a hundred operations a second; for one second nothing ends.
+fn stalled(arrival: Arrival) -> MixSpec {
+    let mut mix = spec(json!({
+        "version": 1,
+        "protocol": "null",
+        "target": {"url": "null:"},
+        "workload": {"name": "null", "stall_at_s": 4.0, "stall_s": 1.0},
+        "clients": 10,
+        "window": {"length_s": 10.0},
+    }));
+    mix.arrival = arrival;
+    mix
+}
+
+/// Of 1,000 operations due in the stall of 1 s, response times are spread evenly between 0 and 1 s: a tenth of all. So the
+/// 99th percentile is 0.9 s, and more on a machine that is slow to catch up. A client that forgets its intended times
+/// reads a millisecond. (`arrival.rs` has the same by a clock of its own.)
+#[test]
+fn a_stall_of_one_second_in_ten_is_in_the_response_times_of_paced_clients() {
+    let tally = run(stalled(Arrival::Paced { interval_s: 0.01 }));
+    let p99_s = tally.response_time().value_at(0.99) as f64 / 1e9;
+    assert!(p99_s >= 0.88, "p99 {p99_s} s");
+    assert_eq!(tally.operations_total + tally.overdue_at_end, 10_000);
+}
+
+#[test]
+fn a_paced_client_that_cannot_keep_its_pace_says_how_much_it_left_undone() {
+    let mut mix = stalled(Arrival::Paced { interval_s: 0.01 });
+    mix.workload = json!({"name": "null", "delay_s": 0.1});
+    mix.clients = 1;
+    mix.window.length_s = 1.0;
+    let tally = run(mix);
+    assert_eq!(tally.operations_total + tally.overdue_at_end, 100);
+    assert!(
+        (1..=10).contains(&tally.operations_total), // fewer on a slow machine
+        "{}",
+        tally.operations_total
+    );
+}
+
+#[test]
+fn the_delay_of_a_bound_is_no_response_time() {
+    let mut mix = stalled(Arrival::default());
+    mix.workload = json!({"name": "null"});
+    mix.max_rate_per_s = Some(100.0);
+    mix.window.length_s = 1.0;
+    let tally = run(mix);
+    assert!(
+        (10..=101).contains(&tally.operations_total), // fewer on a slow machine
+        "{}",
+        tally.operations_total
+    );
+    assert!(tally.response_time().value_at(0.5) < 20_000_000);
+}
+
+#[test]
+fn the_parts_of_a_mix_do_what_the_whole_does() {
+    let mut whole = stalled(Arrival::Paced { interval_s: 0.01 });
+    whole.window.length_s = 0.5;
+    whole.workload = json!({"name": "null"});
+    whole.digest_operations = 20;
+    let alone = run(whole.clone());
+    for parts in [2, 4] {
+        let merged = (0..parts).map(|number| {
+            run(MixSpec {
+                part: Some(PartSpec {
+                    client_offset: number,
+                    client_step: parts,
+                    client_run: 1,
+                    clients: (number..whole.clients).step_by(parts).len(),
+                }),
+                ..whole.clone()
+            })
+        });
+        let merged = merged.reduce(|sum, part| sum.merge(&part).expect("parts of one mix"));
+        let merged = merged.expect("there are parts");
+        assert_eq!(merged.digests, alone.digests);
+        let due = |tally: &dyno_engine::MixTally| tally.operations_total + tally.overdue_at_end;
+        assert_eq!((due(&merged), due(&alone)), (500, 500));
+        assert_eq!(
+            (merged.clients_planned, merged.generator.processes),
+            (10, parts as u64)
+        );
+        let clients: Vec<u64> = merged.by_client.iter().map(|client| client.client).collect();
+        assert_eq!(clients, (0..10).collect::<Vec<u64>>());
+    }
+}

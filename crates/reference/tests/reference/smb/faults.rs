@@ -1,0 +1,140 @@
+//! Each named fault costs a session of ours what it should, and never a wait without end.
+
+use super::client::{create, fault, options, run, Client};
+use super::samba::{server_options, Samba};
+use dyno_files::{Ask, Caching, Call, Event, FileClient, Open, Reply, Stability};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reference::smb::Options;
+use dyno_smb::Signing;
+
+const PATIENCE_NS: u64 = 500_000_000;
+
+/// Makes a file and writes and reads it, as far as that goes; what the read brought, or why there was none.
+async fn exercise(client: &mut Client) -> Result<Vec<u8>, Failure> {
+    let open: Open<'_> = create("x");
+    let Reply::Opened { handle, .. } = carried_out(client, &Call::Open(open)).await? else {
+        panic!("it is made where it is not there");
+    };
+    let data = b"0123456789";
+    carried_out(
+        client,
+        &Call::Write {
+            handle,
+            offset: 0,
+            data,
+            stability: Stability::Unstable,
+        },
+    )
+    .await?;
+    carried_out(
+        client,
+        &Call::Read {
+            handle,
+            offset: 0,
+            bytes: 10,
+        },
+    )
+    .await?;
+    Ok(client.data.clone())
+}
+
+async fn carried_out(client: &mut Client, call: &Call<'_>) -> Result<Reply, Failure> {
+    client.executor.set_deadline(monotonic_ns() + PATIENCE_NS);
+    client.session.begin(call).await?;
+    loop {
+        if let Event::Ended { result, data, .. } = client.session.next().await? {
+            client.data = data.to_vec();
+            return result;
+        }
+    }
+}
+
+fn check(name: &'static str, expected: Result<&'static [u8], Fault>) {
+    let samba = Samba::with(&Options {
+        fault: Some(name.parse().expect("a fault")),
+        ..server_options()
+    });
+    run(|executor| async move {
+        let signed = dyno_smb::Options {
+            signing: Signing::Required,
+            ..options()
+        };
+        let mut client = Client::try_connect(&executor, &samba, signed)
+            .await
+            .expect("a session");
+        let outcome = exercise(&mut client).await;
+        match expected {
+            Ok(data) => assert_eq!(outcome.as_deref().ok(), Some(data), "{name}"),
+            Err(wanted) => assert_eq!(fault(outcome), Some(wanted), "{name}"),
+        }
+    });
+}
+
+#[test]
+fn every_fault_costs_what_it_should() {
+    for (name, expected) in [
+        ("delay=5ms", Ok(&b"0123456789"[..])),
+        ("stall", Err(Fault::ResponseTimeout)),
+        ("pending", Err(Fault::ResponseTimeout)),
+        ("endless-pending", Err(Fault::MalformedMessage)),
+        ("close", Err(Fault::ClosedEarly)),
+        ("early-close", Err(Fault::ClosedEarly)),
+        ("truncated", Err(Fault::WrongSignature)),
+        ("oversized", Err(Fault::MalformedMessage)),
+        ("garbage", Err(Fault::MalformedMessage)),
+        ("wrong-message-id", Err(Fault::MalformedMessage)),
+        ("wrong-command", Err(Fault::MalformedMessage)),
+        ("bad-signature", Err(Fault::WrongSignature)),
+        ("session-deleted", Err(Fault::SessionLost)),
+        ("disk-full", Err(Fault::NoSpace)),
+        ("short-read", Ok(b"01234")),
+        ("wrong-content", Ok(b"0123446789")),
+        ("lost-writes", Ok(&[0; 10])),
+        ("no-breaks", Ok(b"0123456789")),
+    ] {
+        check(name, expected);
+    }
+}
+
+#[test]
+fn without_credits_a_session_ends_when_it_has_used_up_its_own() {
+    let samba = Samba::with(&Options {
+        fault: Some("no-credit".parse().expect("a fault")),
+        ..server_options()
+    });
+    run(|executor| async move {
+        let mut client = Client::connect(&executor, &samba).await;
+        let mut outcome = Ok(Vec::new());
+        for _ in 0..100_000 {
+            outcome = exercise(&mut client).await;
+            if outcome.is_err() {
+                break;
+            }
+        }
+        assert_eq!(fault(outcome), Some(Fault::NoCredit));
+    });
+}
+
+#[test]
+fn without_breaks_a_holder_is_told_nothing_when_another_writes() {
+    let samba = Samba::with(&Options {
+        fault: Some("no-breaks".parse().expect("a fault")),
+        ..server_options()
+    });
+    run(|executor| async move {
+        let mut holder = Client::connect(&executor, &samba).await;
+        let mut other = Client::connect(&executor, &samba).await;
+        let ask = Ask::Oplock(Caching::ALL);
+        let (_, granted, ..) = holder.open(&Open { ask, ..create("x") }).await;
+        assert_eq!(granted, Caching::ALL);
+        other.write_file("x", b"behind the holder's back").await;
+        // Had there been a break, it would have been sent before the other was let in.
+        let told = holder.session.break_until(monotonic_ns()).await;
+        assert_eq!(told, Ok(None));
+    });
+}
+
+#[test]
+fn an_unknown_fault_is_refused_by_name() {
+    assert!("sulk".parse::<dyno_reference::smb::Fault>().is_err());
+}

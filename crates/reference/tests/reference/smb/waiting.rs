@@ -1,0 +1,176 @@
+//! Requests that wait for others: a holder that never answers, one that leaves, a lock.
+
+use super::client::{beside, create, existing, fault, fresh_path, options, run, Client};
+use super::samba::{server_options, Samba};
+use dyno_files::{Access, Ask, Caching, Call, Disposition, FileClient, LeaseKey, Open, Reply};
+use dyno_measure::{monotonic_ns, Fault};
+use dyno_reference::smb::Options;
+
+const MS: u64 = 1_000_000;
+const PATIENCE_NS: u64 = 300 * MS;
+
+async fn open_for_writing(mut client: Client, path: String) -> u64 {
+    let started_ns = monotonic_ns();
+    let (handle, ..) = client.open(&create(&path)).await;
+    client.close(handle).await;
+    monotonic_ns() - started_ns
+}
+
+#[test]
+fn whoever_never_answers_a_break_keeps_others_waiting_just_so_long_and_has_nothing_left() {
+    let samba = Samba::with(&Options {
+        break_timeout_ns: PATIENCE_NS,
+        ..server_options()
+    });
+    run(|executor| async move {
+        for ask in [Ask::Oplock(Caching::ALL), Ask::Lease(LeaseKey(1), Caching::ALL)] {
+            let mut first = Client::connect(&executor, &samba).await;
+            let path = fresh_path();
+            let (handle, granted, ..) = first.open(&Open { ask, ..create(&path) }).await;
+            assert_eq!(granted, Caching::ALL);
+            let other = path.clone();
+            let second = beside(&samba, move |client| open_for_writing(client, other));
+            let due_ns = monotonic_ns() + 5_000 * MS;
+            let broken = first
+                .session
+                .break_until(due_ns)
+                .await
+                .expect("it goes on")
+                .expect("a break");
+            let waited_ns = second.join().expect("it opens");
+            assert!(waited_ns >= PATIENCE_NS, "{waited_ns}");
+            // Too late: nothing is left, and nothing happens.
+            let late = first.session.acknowledge(broken.grant, broken.to).await;
+            late.expect("the session goes on");
+            first.close(handle).await;
+            first.session.disconnect().await;
+        }
+        assert_eq!(samba.server.open_files(), 0);
+    });
+}
+
+#[test]
+fn a_holder_that_leaves_without_a_word_is_waited_for_no_longer() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        let ask = Ask::Oplock(Caching::ALL);
+        first.open(&Open { ask, ..create(&path) }).await;
+        let second = beside(&samba, move |client| open_for_writing(client, path));
+        let due_ns = monotonic_ns() + 5_000 * MS;
+        first
+            .session
+            .break_until(due_ns)
+            .await
+            .expect("it goes on")
+            .expect("a break");
+        drop(first);
+        second.join().expect("it opens");
+    });
+}
+
+#[test]
+fn a_handle_kept_for_later_is_closed_before_the_file_is_renamed_or_deleted() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        for (key, delete) in [(11, false), (12, true)] {
+            let mut first = Client::connect(&executor, &samba).await;
+            let path = fresh_path();
+            first.write_file(&path, b"x").await;
+            let ask = Ask::Lease(LeaseKey(key), Caching::READ_HANDLE);
+            let open = Open {
+                ask,
+                ..existing(&path)
+            };
+            let (handle, granted, ..) = first.open(&open).await;
+            assert_eq!(granted, Caching::READ_HANDLE);
+            let second = beside(&samba, move |mut client| async move {
+                let to = fresh_path();
+                let call = if delete {
+                    Call::Delete { path: &path }
+                } else {
+                    Call::Rename { from: &path, to: &to }
+                };
+                client.call(&call).await
+            });
+            let due_ns = monotonic_ns() + 5_000 * MS;
+            let broken = first
+                .session
+                .break_until(due_ns)
+                .await
+                .expect("it goes on")
+                .expect("a break");
+            assert!(broken.acknowledge && broken.to == Caching::READ, "{broken:?}");
+            assert!(!second.is_finished());
+            first.close(handle).await;
+            assert_eq!(second.join().expect("it ends"), Ok(Reply::Done));
+        }
+    });
+}
+
+#[test]
+fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::connect(&executor, &samba).await;
+        let mut second = Client::try_connect(&executor, &samba, options())
+            .await
+            .expect("a session");
+        let path = fresh_path();
+        first.write_file(&path, &[1; 100]).await;
+        let (mine, ..) = first.open(&create(&path)).await;
+        let (theirs, ..) = second.open(&create(&path)).await;
+        let lock = |handle| Call::Lock {
+            handle,
+            offset: 10,
+            bytes: 10,
+        };
+        let read = |offset| Call::Read {
+            handle: theirs,
+            offset,
+            bytes: 10,
+        };
+        assert_eq!(first.call(&lock(mine)).await, Ok(Reply::Done));
+        assert_eq!(fault(second.call(&lock(theirs)).await), Some(Fault::LockConflict));
+        assert_eq!(fault(second.call(&read(15)).await), Some(Fault::LockConflict));
+        assert_eq!(second.call(&read(20)).await, Ok(Reply::Read { bytes: 10 }));
+        let unlock = Call::Unlock {
+            handle: mine,
+            offset: 10,
+            bytes: 10,
+        };
+        assert_eq!(first.call(&unlock).await, Ok(Reply::Done));
+        assert_eq!(second.call(&read(15)).await, Ok(Reply::Read { bytes: 10 }));
+        assert_eq!(second.call(&lock(theirs)).await, Ok(Reply::Done));
+        // What is closed locks nothing.
+        second.close(theirs).await;
+        assert_eq!(first.call(&lock(mine)).await, Ok(Reply::Done));
+    });
+}
+
+#[test]
+fn a_file_to_be_deleted_with_its_last_handle_is_nobodys_any_more() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::connect(&executor, &samba).await;
+        let mut second = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        let marked = Open {
+            delete_on_close: true,
+            disposition: Disposition::Create,
+            ..create(&path)
+        };
+        let (handle, ..) = first.open(&marked).await;
+        let reads = Call::Open(Open {
+            access: Access::Read,
+            ..existing(&path)
+        });
+        assert!(matches!(second.call(&reads).await, Ok(Reply::Opened { .. })));
+        first.close(handle).await;
+        // Somebody has it open yet.
+        assert_eq!(fault(second.call(&reads).await), Some(Fault::SharingViolation));
+        second.session.disconnect().await;
+        assert_eq!(first.call(&reads).await, Ok(Reply::NotThere));
+    });
+}

@@ -1,0 +1,15 @@
+//! All integration tests of the crate, as one program: each one more would be linked by itself.
+
+mod class_table;
+mod contents;
+mod diskmix;
+mod diskmix_accept;
+mod diskmix_golden;
+mod diskmix_ledger;
+mod diskmix_played;
+mod footprint;
+mod golden;
+mod loadfile;
+mod requests;
+mod shares;
+mod tree_on_disk;

@@ -1,0 +1,167 @@
+"""The connections of a fleet: TLS with a named certificate on both sides, and messages of plain data.
+
+Dask's own connections unpickle whatever a peer marks as a pickle, and no setting of a server or client changes that
+(`distributed.protocol.core.loads`). These replace them for the whole process. A message is a map in msgpack: texts,
+bytes, numbers, sequences and maps. Not for: what a peer may ask (`answering.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import ssl
+import struct
+from collections.abc import Collection
+from typing import Any
+
+import msgpack
+from distributed.comm import registry
+from distributed.comm.core import CommClosedError, FatalCommClosedError
+from distributed.comm.tcp import (
+    TLS,
+    TLSBackend,
+    TLSConnector,
+    TLSListener,
+    convert_stream_closed_error,
+    read_bytes_rw,
+)
+from distributed.protocol import Serialize
+from tornado.iostream import StreamClosedError
+
+from serverdyno.fleet import certificates
+
+SCHEME = "tls"
+LENGTH = struct.Struct("<Q")
+"""Before each message: its length in bytes."""
+COPIED_BYTES = 1 << 16
+"""Up to this length a message goes out in one packet with its length, which takes a copy."""
+
+
+class PeerError(FatalCommClosedError):  # type: ignore[misc]  # without types of its own here
+    """A peer that is another one than was looked for, or says what can't be read. Trying again is of no use."""
+
+
+class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
+    """One connection. A message that is too long, or not plain data, ends it."""
+
+    stream: Any
+
+    def __init__(self, *arguments: Any, most_bytes: int, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Else an error that a peer answers with is unpickled (`distributed.core.send_recv`).
+        self.deserialize = False
+        self._most_bytes = most_bytes
+
+    @property
+    def peer_name(self) -> str | None:
+        """The name in the peer's certificate, which the fleet's authority has signed."""
+        return certificates.name_of(self.extra_info.get("peercert"))
+
+    def handshake_info(self) -> dict[str, Any]:
+        """Say nothing: compression and pickles are not negotiated."""
+        return {}
+
+    @staticmethod
+    def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
+        """Take nothing from what a peer says."""
+        return {}
+
+    async def read(self, deserializers: object = None) -> dict[str, Any]:
+        """Return the next message. Raises PeerError for one that can't be read, CommClosedError where none comes."""
+        if self.stream is None:
+            raise CommClosedError("the connection is closed")
+        try:
+            [length] = LENGTH.unpack(await self.stream.read_bytes(LENGTH.size))
+            if length > self._most_bytes:
+                raise PeerError(f"a message of more than {self._most_bytes >> 10} KiB")
+            message = msgpack.unpackb(await read_bytes_rw(self.stream, length), use_list=False)
+            if not isinstance(message, dict):
+                raise PeerError("a message that is not a map")
+        except (StreamClosedError, ssl.SSLError) as error:
+            self.stream, self._closed = None, True
+            convert_stream_closed_error(self, error)
+            raise
+        except (ValueError, TypeError, RecursionError) as error:
+            self.abort()
+            raise PeerError(f"a message that is not plain data: {error}") from error
+        except BaseException:
+            self.abort()
+            raise
+        return message
+
+    async def write(self, msg: Any, serializers: object = None, on_error: str = "message") -> int:
+        """Send a message; returns its length in bytes. Raises TypeError for one that is not plain data."""
+        if self.stream is None:
+            raise CommClosedError("the connection is closed")
+        data = msgpack.packb(msg, default=_without_pickles)
+        length = LENGTH.pack(len(data))
+        try:
+            for part in [length + data] if len(data) < COPIED_BYTES else [length, data]:
+                self.stream.write(part)
+        except StreamClosedError as error:
+            self.stream, self._closed = None, True
+            convert_stream_closed_error(self, error)
+        return len(data)
+
+
+def _without_pickles(part: object) -> None:
+    """Leave out the pickled exception of an error that Dask's server answers with; its text stands next to it."""
+    if not isinstance(part, Serialize):
+        raise TypeError(f"{type(part).__name__} is not plain data")
+
+
+class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its own here
+    """Takes connections of those whose certificates have one of the names."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        peers: Collection[str],
+        most_bytes: int,
+        refused: Any,
+        **options: Any,
+    ) -> None:
+        """`refused`: its `count` grows with each connection that is refused for its name."""
+        super().__init__(*arguments, **options)
+        self.comm_class = functools.partial(PlainComm, most_bytes=most_bytes)
+        self._peers, self._refused = peers, refused
+
+    async def _prepare_stream(self, stream: Any, address: str) -> Any:
+        stream = await super()._prepare_stream(stream, address)
+        if stream is not None and certificates.name_of(stream.socket.getpeercert()) not in self._peers:
+            self._refused.count += 1
+            stream.close()
+            return None
+        return stream
+
+
+class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of its own here
+    """Connects to a peer whose certificate has its name."""
+
+    async def connect(
+        self,
+        address: str,
+        deserialize: bool = True,
+        *,
+        peer: str,
+        most_bytes: int,
+        **options: Any,
+    ) -> PlainComm:
+        """Raises PeerError where another one answers."""
+        self.comm_class = functools.partial(PlainComm, most_bytes=most_bytes)
+        comm: PlainComm = await super().connect(address, deserialize, **options)
+        if comm.peer_name != peer:
+            comm.abort()
+            raise PeerError(f"{address} shows the certificate of {comm.peer_name}, not of {peer}")
+        return comm
+
+
+class PlainBackend(TLSBackend):  # type: ignore[misc]  # without types of its own here
+    """Makes connections and listeners for Dask."""
+
+    _connector_class, _listener_class = PlainConnector, PlainListener
+
+
+def install() -> None:
+    """Have all connections of Dask's in this process be these, and no others."""
+    registry.backends.clear()
+    registry.backends[SCHEME] = PlainBackend()

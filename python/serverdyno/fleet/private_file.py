@@ -1,0 +1,23 @@
+"""Files that this user alone may read and write, whatever the umask. Not for: what is in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MODE, DIRECTORY_MODE = 0o600, 0o700
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a new file in the place of one that may be there."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb") as file:
+        os.fchmod(file.fileno(), MODE)
+        file.write(data)
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory, and those above it that are missing, or keep the one that is there."""
+    for each in (*reversed(directory.parents), directory):
+        if not each.exists():
+            each.mkdir(DIRECTORY_MODE)

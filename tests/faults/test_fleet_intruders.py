@@ -1,0 +1,231 @@
+"""The holder of one node's certificate can run nothing in a fleet, and the fleet says what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from benches.mixes import http_target
+
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet import cluster, link
+from serverdyno.fleet.contract import Node
+from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, create
+from serverdyno.fleet.membership import fleet_at
+from serverdyno.fleet.serving import NodeServer
+from serverdyno.plan.model import GeneratorPlan
+from serverdyno.servers.base import Access, Description
+from support import fleet_intruder
+from support.dyno_process import PATIENCE_S, Home, wait_for_line
+from support.fleet_mix import carried, mix
+from support.fleet_nodes import RunningFleet, ended, free_port, running_fleet
+
+NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    """Node a is a real one. Node b is for the intruder, who has its folder."""
+    folder = tmp_path_factory.mktemp("intruders") / "lab"
+    with running_fleet(folder, ("a", "b")) as fleet:
+        ended(fleet.nodes.pop("b"))
+        yield fleet
+
+
+@pytest.fixture
+def target() -> Iterator[_native.Target]:
+    server = _native.ReferenceServer.start()
+    try:
+        yield http_target(f"http://127.0.0.1:{server.port}/")
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """A file that must never be there."""
+    return tmp_path / "harm"
+
+
+def command(how: str, fleet: RunningFleet, marker: Path, last: str) -> list[str]:
+    module = "support.fleet_intruder"
+    return [sys.executable, "-m", module, how, str(fleet.folder.node("b")), str(marker), last]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(fleet_intruder.__file__).parent.parent)}
+
+
+def attacked(how: str, fleet: RunningFleet, marker: Path) -> dict[str, str]:
+    """What each attack came to, in the intruder's own words."""
+    with cluster.connected(fleet.folder) as connection:
+        victim = connection.members()["a"]
+    words = command(how, fleet, marker, victim)
+    done = subprocess.run(
+        words, env=environment(), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@contextmanager
+def hostile(how: str, fleet: RunningFleet, marker: Path, last: str) -> Iterator[None]:
+    """The intruder as node b, which has joined."""
+    words = command(how, fleet, marker, last)
+    with subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for_line(process, "b has joined")
+            yield
+        finally:
+            process.kill()
+
+
+def assert_node_a_still_works(fleet: RunningFleet, target: _native.Target) -> None:
+    with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS, apart=["b"]) as nodes:
+        assert carried(nodes, mix(target, length_s=1.0))["operations_total"] > 0
+
+
+def test_dasks_own_client_runs_nothing_with_a_nodes_certificate(
+    fleet: RunningFleet, target: _native.Target, marker: Path
+) -> None:
+    found = attacked("dask", fleet, marker)
+    assert not marker.exists(), found
+    assert len(found) == 11
+    assert not [name for name, said in found.items() if said.startswith(("done", "answered"))], found
+    assert_node_a_still_works(fleet, target)
+
+
+def test_a_nodes_certificate_can_ask_nothing_but_to_join_as_that_node(
+    home: Home, fleet: RunningFleet, target: _native.Target, marker: Path
+) -> None:
+    refused_before = refused(home, fleet)
+    found = attacked("client", fleet, marker)
+    assert not marker.exists(), found
+    for name in fleet_intruder.REQUESTS:
+        assert found.pop(name) == f"answered: {{'refused': \"there is no request '{name}'\"}}"
+    assert "can't join as 'a'" in found.pop("foreign name")
+    assert "can't join as 'controller'" in found.pop("controller's name")
+    assert "only the controller may ask" in found.pop("members")
+    assert "can't join as {'__Pickled__': 1}" in found.pop("a marked pickle")
+    # Of what can't be read the connection ends, as of who has no business at a node.
+    assert len(found) == 4
+    assert not [said for said in found.values() if said.startswith("answered")], found
+    assert refused(home, fleet) == refused_before + 1
+    assert_node_a_still_works(fleet, target)
+
+
+def refused(home: Home, fleet: RunningFleet) -> int:
+    """Connections that the fleet has refused so far."""
+    told = home.dyno("fleet", "status", fleet.path).stdout.replace("\n", " ")
+    return int(told.partition("connections refused: ")[2].split()[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("facts: an error", "node b is not used: it fails with boom"),
+        ("facts: a pickle", "node b is not used: a message that is not a map"),
+        ("facts: frames of Dask", "node b is not used: a message that is not plain data"),
+        ("facts: nothing that it should", "node b says of itself what can't be read: "),
+        ("facts: another shape", "node b says of itself what can't be read: host: Field required"),
+        ("look: an error", "node b is lost: it fails with boom"),
+        ("look: a pickle", "node b is lost: a message that is not a map"),
+        ("look: frames of Dask", "node b is lost: a message that is not plain data"),
+        (
+            "look: a pickle in an answer",
+            "the answer of node b can't be read: it is a message that was damaged",
+        ),
+        ("look: nothing that it should", "node b is lost: it says what is no answer"),
+        ("look: another shape", "node b answers start with what is no answer to it: "),
+    ],
+)
+def test_what_a_hostile_node_answers_is_not_run_and_ends_in_words(
+    fleet: RunningFleet, target: _native.Target, marker: Path, kind: str, words: str
+) -> None:
+    with hostile("node", fleet, marker, kind), pytest.raises(DynoError, match=words):  # noqa: SIM117
+        with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:
+            carried(nodes, mix(target))
+    assert not marker.exists()
+    assert_node_a_still_works(fleet, target)
+
+
+def test_a_node_that_gives_the_address_of_another_is_told_by_its_certificate(
+    fleet: RunningFleet, target: _native.Target, marker: Path
+) -> None:
+    with cluster.connected(fleet.folder) as connection:
+        elsewhere = connection.members()["a"]
+    with (
+        hostile("at", fleet, marker, elsewhere),
+        pytest.raises(DynoError, match="shows the certificate of a, not of b"),
+        fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS),
+    ):
+        pass
+    assert_node_a_still_works(fleet, target)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"url": "http://127.0.0.1:80"},
+        {"secure_url": "https://[::1]:443"},
+        {"connect_to": "/run/other.sock"},
+        {"network_namespace": "/proc/1/ns/net"},
+    ],
+    ids=str,
+)
+def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: dict[str, str]) -> None:
+    access = dataclasses.asdict(Access("http://10.0.0.2:4000", secure_url="https://10.0.0.2:4001"))
+    description = dataclasses.asdict(Description("nginx", "1", [], {}))
+    told = {"number": 1, "access": access, "description": description}
+    there: Node = SimpleNamespace(name="node b")
+    assert NodeServer(there, told, {"address": "10.0.0.2"}).url == access["url"]
+    with pytest.raises(DynoError, match="it was to be at 10\\.0\\.0\\.2 and nowhere else"):
+        NodeServer(there, told | {"access": access | harm}, {"address": "10.0.0.2"})
+
+
+def test_a_node_in_the_schedulers_place_is_told_by_its_certificate(tmp_path: Path) -> None:
+    folder = create(tmp_path / "lab", f"127.0.0.1:{free_port()}", ["a", "b"], days=1)
+    own = folder.path / SCHEDULER
+    for name in ("certificate.pem", "certificate.key"):
+        (own / name).write_bytes((folder.node("b") / name).read_bytes())
+    scheduler = [sys.executable, "-m", "serverdyno.fleet.scheduler", str(folder.path)]
+    with subprocess.Popen(scheduler) as process:
+        try:
+            with pytest.raises(DynoError, match="answers somebody with the certificate of b"):
+                link.wait_for(folder.at, folder.path / CONTROLLER, PATIENCE_S)
+            with pytest.raises(DynoError, match="answers somebody with the certificate of b"):
+                link.check(folder.at, folder.node("a"))
+        finally:
+            process.kill()
+
+
+def test_every_file_of_a_fleet_is_its_users_alone_whatever_the_umask(home: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "lab"
+    before = os.umask(0)
+    try:
+        told = home.dyno("fleet", "init", folder, "--at", "127.0.0.1", "--nodes", "a,b")
+        assert told.returncode == 0, told.stderr
+        renewed = home.dyno("fleet", "init", folder, "--at", "127.0.0.1", "--nodes", "a", "--renew")
+        assert renewed.returncode == 0, renewed.stderr
+    finally:
+        os.umask(before)
+    paths = [folder.parent, folder, *folder.rglob("*")]
+    assert len(paths) > 20
+    assert not [path for path in paths if path.stat().st_mode & 0o077]
+
+
+def test_a_node_can_not_have_the_name_of_a_role(home: Home, tmp_path: Path) -> None:
+    told = home.dyno(
+        "fleet", "init", tmp_path / "lab", "--at", "127.0.0.1", "--nodes", "a,scheduler,controller"
+    )
+    assert told.returncode == 2
+    assert "controller and scheduler: a node needs another name" in told.stderr
