@@ -9,9 +9,7 @@ import re
 import socket
 import struct
 import subprocess
-import sys
 import termios
-import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,22 +87,6 @@ def test_the_help_names_every_verb_and_offers_completion(home: Home) -> None:
 def test_a_shell_completes_verbs(home: Home) -> None:
     done = home.dyno(_DYNO_COMPLETE="complete_bash", COMP_WORDS="dyno re", COMP_CWORD="1")
     assert {"resume", "report", "reference"} <= set(done.stdout.split())
-
-
-def test_help_comes_without_loading_what_only_measuring_and_reporting_need(home: Home) -> None:
-    script = """
-        import sys
-        from serverdyno import cli
-        try:
-            cli.app(["--help"])
-        except SystemExit:
-            pass
-        heavy = {"numpy", "scipy", "pyarrow", "pydantic", "rich", "psutil", "serverdyno._native"}
-        print("loaded:", sorted(heavy & set(sys.modules)))
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, env=home.environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "loaded: []"
 
 
 def test_the_version_is_said(home: Home) -> None:

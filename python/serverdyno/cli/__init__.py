@@ -5,6 +5,7 @@ A verb's file is imported when the verb is asked for, and what it needs when it 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import signal
 import sys
@@ -105,6 +106,7 @@ def main() -> None:
     129 a closed terminal, 130 Ctrl-C, 131 Ctrl-\\, 143 SIGTERM.
     """
     gc.set_threshold(OBJECTS_OF_IMPORTS)
+    atexit.register(gc.disable)  # the interpreter would look for garbage once more before it ends
     for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
         # Whoever ignores one has asked for that: nohup does.
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -126,8 +128,6 @@ def main() -> None:
             raise error
         complain(error)
         sys.exit(error.exit_status)
-    finally:
-        gc.disable()  # the interpreter would look for garbage once more before it ends
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

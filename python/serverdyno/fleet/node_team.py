@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from serverdyno.errors import DynoError
@@ -20,7 +20,9 @@ from serverdyno.fleet.serving import NodeServer, served_by
 from serverdyno.plan.model import Configuration
 from serverdyno.servers.base import Access, Description, RunningServer
 from serverdyno.servers.members import Members, of_member, together
-from serverdyno.servers.team import TeamSettings
+
+if TYPE_CHECKING:
+    from serverdyno.servers.team import TeamSettings
 
 TOKEN_BYTES = 16
 

@@ -19,7 +19,6 @@ from serverdyno.protocols.access import Access
 from serverdyno.runner.site import HERE, Site
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.running import running
-from serverdyno.servers.team import TeamSettings
 from serverdyno.store.head import ExperimentHead
 
 
@@ -75,6 +74,8 @@ def served(head: ExperimentHead, configuration: Configuration, site: Site) -> It
         front = nodes[configuration.node]
         address = configuration.address or front.address
         if configuration.back_nodes:
+            from serverdyno.servers.team import TeamSettings  # noqa: PLC0415 (it imports every web server)
+
             placed = {**nodes, configuration.node: replace(front, address=address)}
             settings = TeamSettings.model_validate(configuration.settings)
             with team_on(configuration, placed, settings) as team:

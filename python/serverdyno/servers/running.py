@@ -12,7 +12,6 @@ from serverdyno.errors import ServerError
 from serverdyno.servers import abandoned, registry
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
-from serverdyno.servers.team import Team
 from serverdyno.servers.web import Behind, WebServer
 
 Driver = TypeVar("Driver", bound=ServerDriver)
@@ -48,6 +47,8 @@ def running(  # noqa: PLR0913 (what a server is given)
 
 def member_elsewhere(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
     """Make a server the front of others that run elsewhere, or one behind such a front. Raises DynoError."""
+    from serverdyno.servers.team import Team  # noqa: PLC0415 (it imports every web server)
+
     if isinstance(server, Team):
         server.stand_before(backs, token)
     elif isinstance(server, WebServer):

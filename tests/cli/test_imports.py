@@ -1,0 +1,104 @@
+"""Which modules a command imports before it does its work: names that it has no use for, and how many in all.
+
+Never a time: modules are what its start takes, and they can be counted on a busy machine.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.dyno_process import PATIENCE_S, Home
+from support.places import ROOT
+
+IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
+ALWAYS_TOO_MUCH = {
+    *("numpy", "scipy", "pyarrow", "dask", "distributed", "cryptography", "jinja2", "jsonschema"),
+    *("typst", "vl_convert", "starlette", "uvicorn", "ssl", "asyncio"),
+    *("serverdyno.analysis.improvement", "serverdyno.published", "serverdyno.report", "serverdyno.tasks"),
+}
+OF_RUNS = {"serverdyno.store", "serverdyno.fleet.fleet", "serverdyno.runner.run", "serverdyno.scenarios"}
+OF_SERVERS = {"psutil", "serverdyno.servers"}
+OF_HELP = {"rich", "serverdyno._native", "serverdyno.protocols"} | OF_SERVERS | OF_RUNS
+OTHER_DRIVERS = {"serverdyno.servers.nginx", "serverdyno.servers.samba", "serverdyno.servers.team"}
+
+
+def command_of(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-X", "importtime", "-m", "serverdyno", *map(str, arguments)]
+
+
+def check(report: str, too_much: set[str], most: int) -> None:
+    """`report`: what the interpreter says of each module. `most`: a tenth more than with Python 3.11."""
+    imported = set(IMPORTED.findall(report))
+    assert "serverdyno._native" in imported or "serverdyno.cli" in imported
+    unwanted = ALWAYS_TOO_MUCH | too_much
+    assert sorted(unwanted & imported) == []
+    assert len(imported) <= most, (len(imported), sorted(imported))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "too_much", "most"),
+    [
+        (["--help"], OF_HELP | {"pydantic"}, 195),
+        (["load", "--help"], OF_HELP | {"serverdyno.cli.run"}, 280),
+        (["plan", "check", ROOT / "plans" / "quick-web.toml"], OF_RUNS | OTHER_DRIVERS, 440),
+        (["servers"], OF_RUNS | {"serverdyno.analysis"}, 430),
+        (["list", "."], OF_SERVERS | {"serverdyno.fleet", "serverdyno.runner", "serverdyno.scenarios"}, 400),
+        (["reference", "http", "--list-faults"], {"rich", "serverdyno.protocols"} | OF_RUNS, 290),
+    ],
+    ids=lambda value: " ".join(map(str, value[:2])) if isinstance(value, list) else "",
+)
+def test_a_command_imports_only_what_it_needs(
+    home: Home, tmp_path: Path, arguments: list[str | Path], too_much: set[str], most: int
+) -> None:
+    done = subprocess.run(
+        command_of(*arguments),
+        env=home.environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    check(done.stderr, too_much, most)
+
+
+def test_load_imports_only_what_it_needs_before_its_first_packet(home: Home, tmp_path: Path) -> None:
+    told = tmp_path / "imports"
+    with socket.create_server(("127.0.0.1", 0)) as listening, told.open("w") as report:
+        listening.settimeout(PATIENCE_S)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        with subprocess.Popen(
+            command_of("load", url, "--into", tmp_path / "e"),
+            env=home.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=report,
+        ) as load:
+            try:
+                with listening.accept()[0]:
+                    imported = told.read_text()
+            finally:
+                load.send_signal(signal.SIGINT)
+    check(imported, {"serverdyno.scenarios", *OTHER_DRIVERS}, 520)
+
+
+def test_a_generator_process_imports_no_dask_and_makes_no_certificates(home: Home) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import serverdyno.fleet.worker"],
+        env=home.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    check(
+        done.stderr,
+        {"pydantic", "rich", "serverdyno.servers", "serverdyno.plan", "serverdyno.fleet.folder"},
+        165,
+    )
