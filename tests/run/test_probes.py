@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from serverdyno.fleet.node_window import NodeWindow
+from serverdyno.plan.model import Mix
 from serverdyno.probes.host import host_facts, read, whole
 from serverdyno.probes.noise import CpuTime, OthersUse, machine_cpu, process_cpu_s, used_by_others
+from serverdyno.probes.window import UNKNOWN, WindowMeter
 
 
 def test_the_facts_are_plain_data_and_agree_with_other_sources(tmp_path: Path) -> None:
@@ -49,6 +53,19 @@ def test_what_is_not_ours_is_somebody_elses_and_never_less_than_nothing() -> Non
     assert used_by_others(before, after, 9.5) == OthersUse(interval_s=10.0, others_s=0.5, steal_s=2.0)
     # Of a process that ended meanwhile more may be known than the machine's figure has yet.
     assert used_by_others(before, after, 10.02).others_s == 0.0
+
+
+def test_a_machine_that_looks_only_after_the_middle_of_a_window_says_nothing_of_it() -> None:
+    mix = Mix(1, "1", 1, 1, length_s=4.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
+    window = {"length_s": 4.0, "ramp_up_s": 1.0, "ramp_down_s": 1.0}
+    for first_s, is_known in ((1.0, True), (1.9, True), (2.1, False), (3.5, False)):
+        meter, node = WindowMeter(lambda: 1.0, lambda: {"fsync": 1}), NodeWindow(window, ())
+        for elapsed_s in (first_s, 3.6, 4.0):
+            meter.look(elapsed_s, mix)
+            node.look(elapsed_s)
+        assert (meter.use(2.0) != UNKNOWN, meter.syncs() is not None) == (is_known, is_known)
+        assert (node.told()["cpus"] is not None) == is_known
+        assert node.until_due_s(4.0) == math.inf
 
 
 SPIN = "import time\nwhile time.process_time() < {seconds}: pass"

@@ -47,8 +47,8 @@ def test_the_users_server_is_its_master_and_its_workers() -> None:
 def test_cpu_and_memory_of_the_users_server_are_in_the_records(home: Home, tmp_path: Path) -> None:
     with running("nginx", {"workers": 1}) as server:
         mine = ServerPlan(server="external", name="mine", url=server.url)
-        folder = experiment(tmp_path / "e", [mine], clients=[2])
-        done = home.dyno("resume", folder)
+        folder = experiment(tmp_path / "e", [mine], clients=[2], length_s=1.2)
+        done = home.here("resume", folder)
     assert done.returncode == 0, done.stderr
     [record] = Experiment.open(folder).mixes()
     assert record.server_cpu_s is not None and record.server_cpu_s > 0

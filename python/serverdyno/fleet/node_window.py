@@ -18,20 +18,26 @@ class NodeWindow:
     def __init__(self, window: dict[str, float], cpus: Sequence[int]) -> None:
         self._opens_s = window.get("ramp_up_s", 0.0)
         self._closes_s = window["length_s"] - window.get("ramp_down_s", 0.0)
+        self._due_s = [self._opens_s, self._closes_s]
         self._cpus = cpus
         self._samples: list[tuple[CpuTime, float]] = []
 
     def until_due_s(self, elapsed_s: float) -> float:
         """Return the time until the next sample; infinite once both are taken."""
-        due = (self._opens_s, self._closes_s)[len(self._samples) :]
-        return max(0.001, due[0] - elapsed_s) if due else math.inf
+        return max(0.001, self._due_s[0] - elapsed_s) if self._due_s else math.inf
 
     def look(self, elapsed_s: float) -> None:
-        """Take the sample that is due so long after the start of the mix."""
-        due = (self._opens_s, self._closes_s)[len(self._samples) :]
+        """Take the sample that is due so long after the start of the mix; none where the first comes in the second half
+        of the window.
+        """
         # Before its start a mix has no time yet.
-        if due and elapsed_s > 0 and elapsed_s >= due[0]:
-            self._samples.append((machine_cpu(self._cpus), time.process_time()))
+        if not self._due_s or elapsed_s <= 0 or elapsed_s < self._due_s[0]:
+            return
+        if not self._samples and elapsed_s >= (self._opens_s + self._closes_s) / 2:
+            self._due_s.clear()
+            return
+        self._samples.append((machine_cpu(self._cpus), time.process_time()))
+        del self._due_s[0]
 
     def told(self) -> dict[str, Any]:
         """CPU seconds of others and of steal in the window, and of how many CPUs; None: not known."""

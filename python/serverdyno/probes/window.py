@@ -43,7 +43,8 @@ class WindowMeter:
     """Samples near both borders of the window.
 
     A sample is late by some milliseconds; its moment is kept, so that the rate between the two is exact, and is
-    then applied to the window's own length. If one is later than `MOST_LATE_S`, nothing is known.
+    then applied to the window's own length. If one is later than `MOST_LATE_S`, or the first comes in the second half
+    of the window, nothing is known.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class WindowMeter:
         opens_s, closes_s = mix.ramp_up_s, mix.length_s - mix.ramp_down_s
         if self._opened is None and elapsed_s >= opens_s:
             self._opened = self._sample()
-            self._is_late = elapsed_s - opens_s > MOST_LATE_S
+            self._is_late = elapsed_s - opens_s > min(MOST_LATE_S, (closes_s - opens_s) / 2)
         elif self._closed is None and elapsed_s >= closes_s:
             self._closed = self._sample()
             self._is_late = self._is_late or elapsed_s - closes_s > MOST_LATE_S

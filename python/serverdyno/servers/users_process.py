@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from serverdyno.probes.noise import process_cpu_s
 from serverdyno.servers.proof import listeners
 
 STEADY_ATTEMPTS = 5
@@ -38,11 +39,15 @@ class UsersProcess:
     def cpu_s(self) -> float | None:
         """Return CPU seconds, user and system, of all its processes so far; None once its first process has ended.
 
-        Of children that have ended the kernel tells their parents (`cutime` and `cstime` of /proc/PID/stat).
+        Of the living by their CPU clocks, in nanoseconds; of children that have ended the kernel tells their parents
+        (`cutime` and `cstime` of /proc/PID/stat), in ticks of 10 ms.
         """
         for processes in self._attempts():
             with contextlib.suppress(psutil.NoSuchProcess):
-                return sum(sum(process.cpu_times()[:4]) for process in processes)
+                used_s: float = sum(
+                    process_cpu_s(each.pid) + sum(each.cpu_times()[2:4]) for each in processes
+                )
+                return used_s
         return None
 
     def rss_bytes(self) -> int | None:
