@@ -44,7 +44,8 @@ def _check_times(started_unix_s: float, window_s: float) -> None:
 
 def _check_values(place: str, row: Any) -> None:
     """Counts and times are neither negative nor infinite, histograms can be read."""
-    for name, least in _least_values(type(row)):
+    row_type: Any = type(row)
+    for name, least in _least_values(row_type):
         value = getattr(row, name)
         if isinstance(value, int | float):
             if not least <= value <= sys.float_info.max:
