@@ -82,7 +82,7 @@ def test_the_first_look_of_dyno_load_says_what_is_wrong_with_the_answer(
     kind: str, words: str | None, home: Home
 ) -> None:
     with hostile_servers() as urls:
-        done = home.dyno("load", urls[kind], "--clients", "1", "--length", "2s")
+        done = home.here("load", urls[kind], "--clients", "1", "--length", "2s")
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr and "file server" not in done.stderr
     assert (words or KINDS[kind][1] or "") in done.stderr and "nothing answers" not in done.stderr
@@ -92,7 +92,7 @@ def test_the_first_look_of_dyno_load_says_what_is_wrong_with_the_answer(
 def test_what_only_shows_under_load_is_not_told_as_the_fault_of_a_file_server(home: Home) -> None:
     """The first look takes the beginning of a body; the preflight wants all of it."""
     with hostile_servers() as urls:
-        done = home.dyno("load", urls["status-500"], "--clients", "1", "--length", "2s")
+        done = home.here("load", urls["status-500"], "--clients", "1", "--length", "2s")
     assert done.returncode == 1, done.stderr
     assert "file server" not in done.stderr
 
@@ -109,9 +109,17 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-@pytest.mark.parametrize("kind", ["silent", "drips-head"])
-def test_the_first_signal_ends_a_look(number: signal.Signals, kind: str, home: Home) -> None:
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("silent", signal.SIGINT),
+        ("silent", signal.SIGTERM),
+        ("silent", signal.SIGHUP),
+        ("silent", signal.SIGQUIT),
+        ("drips-head", signal.SIGINT),
+    ],
+)
+def test_the_first_signal_ends_a_look(kind: str, number: signal.Signals, home: Home) -> None:
     with (
         hostile_servers() as urls,
         subprocess.Popen(

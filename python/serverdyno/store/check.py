@@ -8,8 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Hashable
-from typing import Any, cast
+from typing import Any
 
 from serverdyno._native import Histogram
 from serverdyno.plan.model import MAX_LENGTH_S, Mix
@@ -45,7 +44,8 @@ def _check_times(started_unix_s: float, window_s: float) -> None:
 
 def _check_values(place: str, row: Any) -> None:
     """Counts and times are neither negative nor infinite, histograms can be read."""
-    for name, least in _least_values(cast("Hashable", type(row))):
+    row_type: Any = type(row)
+    for name, least in _least_values(row_type):
         value = getattr(row, name)
         if isinstance(value, int | float):
             if not least <= value <= sys.float_info.max:
@@ -59,7 +59,7 @@ def _check_values(place: str, row: Any) -> None:
 
 
 @functools.cache
-def _least_values(row_type: Any) -> list[tuple[str, float]]:
+def _least_values(row_type: type[Any]) -> list[tuple[str, float]]:
     """Return each field of a row with the least number that it may hold: a report checks a hundred thousand."""
     return [
         (field.name, -sys.float_info.max if field.name in _MAY_BE_NEGATIVE else 0)
