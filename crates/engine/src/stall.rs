@@ -35,7 +35,8 @@ impl StallWatch {
             let mut before = Clocks::now();
             while ended.recv_timeout(Duration::from_nanos(LOOK_NS)) == Err(RecvTimeoutError::Timeout) {
                 let now = Clocks::now();
-                let under_way = |start_ns: u64| now.monotonic_ns > start_ns && before.monotonic_ns < start_ns + length_ns;
+                let under_way =
+                    |start_ns: u64| now.monotonic_ns > start_ns && before.monotonic_ns < start_ns + length_ns;
                 if start.ns().is_some_and(under_way) {
                     stalled_ns += now.stalled_since(&before, LOOK_NS);
                 }
@@ -137,7 +138,10 @@ mod tests {
     #[test]
     fn a_thread_that_waited_for_a_cpu_has_not_stalled() {
         let passed = 5 * NS_PER_S;
-        assert_eq!(later(passed, passed, passed, passed).stalled_since(&SECOND, LOOK_NS), 0);
+        assert_eq!(
+            later(passed, passed, passed, passed).stalled_since(&SECOND, LOOK_NS),
+            0
+        );
     }
 
     #[test]
