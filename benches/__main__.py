@@ -19,6 +19,7 @@ from benches import (
     nfs,
     peers,
     speed,
+    startup,
     tls,
 )
 from benches.file_server import data_directory
@@ -112,6 +113,12 @@ def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
     results.runs += bonnie.carry_out(places, effort)
 
 
+def run_startup(results: Results, _: Cpus, effort: Effort) -> None:
+    """CPU time and memory that commands take to start."""
+    _say("starts of commands")
+    results.starts += startup.measured(effort.rounds)
+
+
 PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "speed": run_speed,
     "tls": run_tls,
@@ -122,6 +129,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "files": run_files,
     "nfs": run_nfs,
     "bonnie": run_bonnie,
+    "startup": run_startup,
 }
 
 

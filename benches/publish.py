@@ -1,7 +1,7 @@
 """The dated folder of one execution: README.md for readers, CSV files for who computes with them.
 
 `raw.csv` has every run, also those that were repeated; `summary.csv` every figure with its spread; `percentiles.csv`
-what the table of response times is made of.
+what the table of response times is made of; `starts.csv` every start of a command.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from benches.accuracy import Comparison
 from benches.readme import readme
 from benches.results import Results
 from benches.rounds import Run
+from benches.startup import Start
 from serverdyno.probes.host import host_facts
 
 RUN_COLUMNS = tuple(entry.name for entry in fields(Run) if entry.name != "details")
@@ -62,6 +63,7 @@ def write(results: Results, folder: Path) -> None:
     _csv(folder / "summary.csv", SUMMARY_COLUMNS, _summary(results))
     percentiles = tuple(entry.name for entry in fields(Comparison))
     _csv(folder / "percentiles.csv", percentiles, map(astuple, results.comparisons))
+    _csv(folder / "starts.csv", tuple(entry.name for entry in fields(Start)), map(astuple, results.starts))
     (folder / "README.md").write_text(readme(results, folder.name), encoding="utf-8")
 
 

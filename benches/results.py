@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from benches import bonnie, http2, tls
+from benches import bonnie, http2, startup, tls
 from benches.accuracy import LIMIT, Comparison
 from benches.bonnie import BonnieCase
 from benches.files import SESSION_CASE, FileCase
@@ -40,6 +40,7 @@ class Results:
     runs: list[Run] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    starts: list[startup.Start] = field(default_factory=list)
     file_cases: list[FileCase] = field(default_factory=list)
     build_cases: list[Case] = field(default_factory=list)
 
@@ -64,6 +65,7 @@ class Results:
             *self.session_errors(),
             *self.count_errors(),
             *self.time_errors(),
+            *self.start_costs(),
         ]
 
     def figures(self) -> Iterator[Row]:
@@ -120,3 +122,11 @@ class Results:
                 spread([*errors.values()]),
                 LIMIT,
             )
+
+    def start_costs(self) -> Iterator[Row]:
+        """CPU time and memory of the start of each command."""
+        for name in dict.fromkeys(start.command for start in self.starts):
+            own = [start for start in self.starts if start.command == name]
+            cpu_s, peak_mb = spread([each.cpu_s for each in own]), spread([each.peak_mb for each in own])
+            yield Row("start", name, "CPU time, s", cpu_s, startup.TARGETS[name])
+            yield Row("start", name, "peak memory, MB", peak_mb, startup.MEMORY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import signal
 import tempfile
@@ -15,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from serverdyno.plan import check_suite, quick
 from support.dyno_process import Home, new_home
+from support.places import ROOT
 
 if TYPE_CHECKING:
     from support.fleet_nodes import RunningFleet
@@ -105,9 +107,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses one
 def pytest_configure(config: pytest.Config) -> None:
-    """A place for temporary files, and signals as they are where nobody ignores them."""
+    """A place for temporary files, signals as they are where nobody ignores them, and modules that are compiled."""
     _own_place(config)
     _hear_signals()
+    if not hasattr(config, "workerinput"):  # once, and not in each worker
+        # Each `dyno` would compile what it imports where PYTHONDONTWRITEBYTECODE is set, as images of containers do.
+        compileall.compile_dir(ROOT / "python", quiet=1)
 
 
 def _own_place(config: pytest.Config) -> None:

@@ -21,6 +21,7 @@ from benches import (
     http2,
     publish,
     speed,
+    startup,
     tls,
 )
 from benches.ratios import Bound, GoalVerdict, spread
@@ -303,21 +304,34 @@ def test_a_tool_without_success_is_an_error_and_not_a_figure() -> None:
         run_tool(dyno(), "http://127.0.0.1:1/", 0.1, cpus().generator)
 
 
+def folder_of(part: str, into: Path) -> Path:
+    """What one part writes, with tiny parameters."""
+    command = [sys.executable, "-m", "benches", "--only", part, "--patience", "0", "--into", str(into)]
+    subprocess.run([*command, "--rounds", "1", "--seconds", "0.2"], cwd=ROOT, check=True)
+    (folder,) = into.iterdir()
+    return folder
+
+
+def test_the_start_of_each_command_has_a_row_for_its_cpu_time_and_one_for_its_memory(tmp_path: Path) -> None:
+    folder = folder_of("startup", tmp_path)
+    with (folder / "starts.csv").open() as file:
+        starts = list(csv.DictReader(file))
+    with (folder / "summary.csv").open() as file:
+        rows = {(row["subject"], row["figure"]): row for row in csv.DictReader(file)}
+    assert [start["command"] for start in starts] == [*startup.TARGETS]
+    assert rows.keys() == {
+        (name, figure) for name in startup.TARGETS for figure in ("CPU time, s", "peak memory, MB")
+    }
+    for start in starts:
+        assert rows[start["command"], "CPU time, s"]["median"] == start["cpu_s"]
+        # An interpreter without any module of ours has 8 MB.
+        assert float(start["peak_mb"]) > 10
+        assert f"| start | {start['command']}: CPU time, s |" in (folder / "README.md").read_text()
+
+
 @two_cpus
 def test_a_part_can_be_run_alone_and_leaves_a_folder_with_every_run(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "benches",
-        "--only",
-        "counts",
-        "--patience",
-        "0",
-        "--into",
-        str(tmp_path),
-    ]
-    subprocess.run([*command, "--rounds", "1", "--seconds", "0.2"], cwd=ROOT, check=True)
-    (folder,) = tmp_path.iterdir()
+    folder = folder_of("counts", tmp_path)
     assert folder.name.endswith(publish.machine_name())
     text = (folder / "README.md").read_text()
     with (folder / "raw.csv").open() as file:
