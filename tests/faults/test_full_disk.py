@@ -41,14 +41,14 @@ def fill(place: Path, left_bytes: int) -> Path:
 
 @needs_root
 def test_a_full_disk_ends_a_run_in_a_sentence_and_a_resume_goes_on(home: Home, small_disk: Path) -> None:
-    folder = experiment(small_disk / "e", [REFERENCE], clients=[1, 2])
+    folder = experiment(small_disk / "e", [REFERENCE], clients=[1, 2], think_time_s=0.005)
     filler = fill(small_disk, 0)
-    done = home.dyno("resume", folder)
+    done = home.here("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
     assert "No space left on device" in done.stderr and "Make room, then use `dyno resume`" in done.stderr
     assert not list(folder.rglob(".unfinished-*"))
     filler.unlink()
-    done = home.dyno("resume", folder)
+    done = home.here("resume", folder)
     assert Experiment.open(folder).finished() == {(1, 1), (1, 2)}, done.stderr
 
 

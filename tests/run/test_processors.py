@@ -92,8 +92,8 @@ def test_the_report_says_how_it_scaled_and_where_the_load_was_on_the_servers_cpu
         f'name = "p"\nsuite = "{short_suite(tmp_path / "tiny.toml", [4])}"\nrepetitions = 1\n'
         f'[[servers]]\nserver = "reference"\nfactors = {{ processors = [1, {len(CPUS)}] }}\n'
     )
-    assert (done := home.dyno("run", plan, "--into", folder)).returncode == 0, done.stderr
-    assert (done := home.dyno("report", folder, "--json")).returncode == 0, done.stderr
+    assert (done := home.here("run", plan, "--into", folder)).returncode == 0, done.stderr
+    assert (done := home.here("report", folder, "--json")).returncode == 0, done.stderr
     report = json.loads((folder / "report" / "report.json").read_text())
     [scaling] = [section for section in report["sections"] if section["key"] == "scaling"]
     assert [row[1]["text"] for row in scaling["tables"][0]["rows"]] == ["1", str(len(CPUS))]

@@ -52,28 +52,28 @@ def killed_after(mix: int, folder: Path, home: Home) -> None:
 def test_a_run_that_is_killed_after_its_last_mix_says_what_of_its_note_is_lost(
     home: Home, tmp_path: Path
 ) -> None:
-    folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2])
+    folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2], think_time_s=0.005)
     killed_after(2, folder, home)
     opened = Experiment.open(folder)
     assert (opened.finished(), opened.run_notes()) == ({(1, 1), (1, 2)}, {1: RunNote(state="begun")})
     [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
     assert "it goes on, or was killed" in said
 
-    done = home.dyno("resume", folder)
+    done = home.here("resume", folder)
     assert done.returncode == 0
     assert "run 1, reference: the note of its end is lost" in done.stderr
     assert opened.run_notes() == {1: RunNote(state="lost")}
     [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
     assert "Not known: the requests that the server counted" in said
     assert said.split(".")[0] in (folder / "report" / "report.html").read_text()
-    again = home.dyno("resume", folder)
+    again = home.here("resume", folder)
     assert (again.returncode, "is lost" in again.stderr) == (0, False)
 
 
 def test_a_run_that_a_resume_carried_on_says_of_which_mixes_its_note_is(home: Home, tmp_path: Path) -> None:
-    folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2])
+    folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2], think_time_s=0.005)
     killed_after(1, folder, home)
-    assert home.dyno("resume", folder).returncode == 0
+    assert home.here("resume", folder).returncode == 0
     opened = Experiment.open(folder)
     [note] = opened.run_notes().values()
     assert (note.state, note.from_mix) == ("done", 2)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import LayerNote, RunNote
 from serverdyno.store.records import MixRecord
-from support.dyno_process import INSTALLED, PATIENCE_S, Home, experiment, wait_for_line
+from support.dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
+from support.dyno_process import experiment as created
 from support.experiments import Listener, carried_out
 
 SERVER = (INSTALLED or ["reference"])[0]
@@ -45,6 +46,11 @@ scale = 0.25
 [[servers]]
 server = "reference"
 """
+
+
+def experiment(folder: Path, servers: Sequence[ServerPlan], clients: Sequence[int] = (1, 2)) -> Path:
+    """An experiment that was not begun, with little load: how much there is matters to no test here."""
+    return created(folder, servers, clients, think_time_s=0.005)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -67,9 +73,9 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     finished = files(killed)
     assert 2 <= len(finished) < 6
 
-    done = home.dyno("resume", killed)
+    done = home.here("resume", killed)
     assert done.returncode == 0, done.stderr
-    home.assert_nothing_is_left([])
+    assert psutil.Process().children() == []
     assert files(killed).keys() == files(whole).keys()
     assert finished.items() <= files(killed).items()
     one, other = Experiment.open(whole), Experiment.open(killed)
@@ -142,7 +148,7 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
     with answering_once() as port:
         nobody = ServerPlan(server="external", name="nobody", url=f"http://127.0.0.1:{port}/")
         folder = experiment(tmp_path / "e", [nobody, REFERENCE])
-        done = home.dyno("resume", folder)
+        done = home.here("resume", folder)
     assert done.returncode == 1
     assert "FAILED 001-nobody-r1: nothing answers HTTP" in done.stderr
     assert f"to repeat them: dyno resume {folder}" in done.stderr
@@ -308,7 +314,7 @@ def test_resume_sets_damaged_records_aside_by_name_and_measures_the_mix_again(
     untouched = (run / "mix-01.parquet").read_bytes()
     for name in ("mix-02.parquet", "run.json"):
         (run / name).write_bytes((run / name).read_bytes()[:-7])
-    done = home.dyno("resume", folder)
+    done = home.here("resume", folder)
     assert done.returncode == 0, done.stderr
     for name in ("mix-02.parquet", "run.json"):
         assert f"{run / name} is damaged: " in done.stderr

@@ -82,7 +82,8 @@ def measured(folder: Path) -> Experiment:
     """The experiment of the plan, carried out."""
     suite = suites.parse(SUITE, "nothing.toml")
     plan = parse_plan(PLAN, "plan.toml", settings_types(), suite=suite)
-    with create_experiment(folder, PLAN, plan, suite) as experiment:
+    shorter = suite.model_copy(update={"length_s": 0.5, "ramp_up_s": 0.1, "ramp_down_s": 0.1})
+    with create_experiment(folder, PLAN, plan, shorter) as experiment:
         assert carry_out(experiment, SilentProgress())
     return Experiment.open(folder)
 
