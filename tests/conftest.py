@@ -15,11 +15,14 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from serverdyno.plan import check_suite, quick
+from support.consenting import namespace
 from support.dyno_process import Home, new_home
 from support.places import ROOT
 
 if TYPE_CHECKING:
     from support.fleet_nodes import RunningFleet
+
+__all__ = ["namespace"]  # a fixture
 
 # No property is timed: on a busy machine an example may take long, and so may making one up.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -23,7 +23,7 @@ from serverdyno import _native
 from support.dyno_process import two_cpus
 from support.file_server import needs_root, skip_unless_installed
 
-TINY = Effort(rounds=1, seconds=0.3, patience_s=0, attempts=1)
+TINY = Effort(rounds=1, seconds=1.0, patience_s=0, attempts=1)
 PROGRAMS = ("smbd", "pdbedit", "smbtorture", "smbclient", "nsenter")
 
 

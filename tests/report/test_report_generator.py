@@ -23,7 +23,7 @@ from support.synthetic_experiment import Shape, experiment, histogram, with_erro
 
 WAITS_FOR_DISK: dict[str, Any] = {
     "ready_work_s": 0.0,
-    "outstanding_s": 4.0,
+    "run_delay_s": 0.0,
     "server_cpu_s": 0.1,
     "io_wait_s": 4.0,
 }
@@ -45,7 +45,15 @@ def test_the_disk_is_named_only_where_the_server_may_need_it(
     """Any process of the machine may wait for a disk: readers of files in memory do not."""
     source = files.experiment({"samba": files.FileShape(400)})
     host = {**source.disclosure.get("host", {}), "memory": {"total_bytes": memory_bytes}}
-    records = [replace(record, **WAITS_FOR_DISK, **changes) for record in source.records]
+    records = [
+        replace(
+            record,
+            outstanding_s=record.clients * record.threads * record.window_s,
+            **WAITS_FOR_DISK,
+            **changes,
+        )
+        for record in source.records
+    ]
     [result] = compute(
         replace(source, records=records, disclosure={**source.disclosure, "host": host})
     ).configurations

@@ -13,7 +13,7 @@ from serverdyno.errors import ServerError
 from serverdyno.plan.model import ServerPlan
 from serverdyno.servers.proof import free_port
 from serverdyno.store.experiment import Experiment
-from support.consenting import namespace, said  # noqa: F401
+from support.consenting import said
 from support.disk_mix import CLIENTS_DIRECTORY
 from support.experiments import Listener, carried_out, created
 from support.file_server import needs_root
@@ -91,7 +91,7 @@ def test_every_file_server_that_cannot_be_used_is_named_before_any_load(
 
 
 def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
-    namespace: str,  # noqa: F811
+    namespace: str,
 ) -> None:
     """One does not answer, one has not agreed to be loaded."""
     script = f"""

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from support.consenting import ADDRESS, PRELUDE, TOKEN, namespace  # noqa: F401
+from support.consenting import ADDRESS, PRELUDE, TOKEN
 
 OTHER = "10.77.0.2"
 PATIENCE_S = 120
@@ -80,7 +80,7 @@ print(json.dumps({{"asked": asked, "status": done.returncode, "told": done.stder
 """
 
 
-def loaded(namespace: str, order: str) -> dict[str, object]:  # noqa: F811
+def loaded(namespace: str, order: str) -> dict[str, object]:
     """What each host was asked for, and how the load ended."""
     subprocess.run(["ip", "-netns", namespace, "address", "add", f"{OTHER}/24", "dev", "lo"], check=True)
     program = PRELUDE + textwrap.dedent(LOAD)
@@ -100,7 +100,7 @@ def consent_path(path: str) -> bool:
     ["consenting,other", "consenting,consenting,other", "other,consenting", "consenting,other,consenting"],
 )
 def test_no_host_is_asked_for_anything_but_its_consent_before_it_has_given_it(
-    namespace: str,  # noqa: F811
+    namespace: str,
     order: str,
 ) -> None:
     said = loaded(namespace, order)
@@ -117,7 +117,7 @@ def test_no_host_is_asked_for_anything_but_its_consent_before_it_has_given_it(
 
 
 def test_a_name_that_stays_is_loaded_at_the_address_that_consented(
-    namespace: str,  # noqa: F811
+    namespace: str,
 ) -> None:
     said = loaded(namespace, "consenting")
     asked = said["asked"]

@@ -170,7 +170,8 @@ class NodeServer:
 def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None:
     """Raises DynoError where a node would have load go elsewhere than to the address at which it is to serve."""
     hosts = {urlsplit(url).hostname for url in (access["url"], access["secure_url"]) if url is not None}
-    if hosts != {address.strip("[]")} or access["network_namespace"] or access["connect_to"]:
+    is_inside = access["network_namespace"] and not node.on_this_machine
+    if hosts != {address.strip("[]")} or is_inside or access["connect_to"]:
         raise DynoError(
             f"{node.name} says that its server is at {quoted(access['url'])}: "
             f"it was to be at {address} and nowhere else"
