@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ LONGEST = (
     "test_tls",
     "test_until",
 )
+FLEET: pytest.StashKey[tuple[ExitStack, RunningFleet]] = pytest.StashKey()
 # Modules whose tests share nothing, not even a server.
 WITHOUT_SERVER = ("analysis/", "published/", "report/", "store/test_store_hostile")
 
@@ -84,6 +86,11 @@ def group_of(path: str) -> str | None:
     """Return the group of a module, given its path below `tests/`."""
     name = path.rpartition("/")[2]
     return next((group for group, names in GROUPS.items() if name.startswith(names)), None)
+
+
+def path_of(item: pytest.Item) -> str:
+    """Return the path of a test's module below `tests/`."""
+    return item.nodeid.partition("::")[0].removeprefix("tests/")
 
 
 def place(path: str) -> int:
@@ -105,7 +112,7 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """In the order in which they begin, which is that of the files otherwise."""
-    items.sort(key=lambda item: place(item.nodeid.partition("::")[0].removeprefix("tests/")))
+    items.sort(key=lambda item: place(path_of(item)))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses one
@@ -152,20 +159,27 @@ def home() -> Iterator[Home]:
         yield made
 
 
-@pytest.fixture(scope="session")
-def standing_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    """The fleet behind `fleet`."""
+@pytest.fixture
+def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunningFleet:
+    """Three nodes and their scheduler, all there whatever an earlier test did to them."""
     from support.fleet_nodes import running_fleet  # noqa: PLC0415 (takes half a second of CPU time)
 
-    with running_fleet(tmp_path_factory.mktemp("fleet") / "lab") as running:
-        yield running
+    stash = request.config.stash
+    if FLEET not in stash:
+        stack = ExitStack()
+        stash[FLEET] = stack, stack.enter_context(running_fleet(tmp_path_factory.mktemp("fleet") / "lab"))
+    _, running = stash[FLEET]
+    running.mend()
+    return running
 
 
-@pytest.fixture
-def fleet(standing_fleet: RunningFleet) -> RunningFleet:
-    """Three nodes and their scheduler, all there whatever an earlier test did to them."""
-    standing_fleet.mend()
-    return standing_fleet
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the fleet after the last test of its group: others count the processes that this one has."""
+    if FLEET in item.config.stash and (nextitem is None or group_of(path_of(nextitem)) != "fleets"):
+        stack, _ = item.config.stash[FLEET]
+        del item.config.stash[FLEET]
+        stack.close()
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ TEAM = ServerPlan(
 
 
 def planned(folder: Path, fleet: Path, servers: list[ServerPlan], **shape: Any) -> Path:
-    wanted: dict[str, Any] = {"clients": [4], "length_s": 0.5, "ramp_up_s": 0.1}
+    wanted: dict[str, Any] = {"clients": [4], "length_s": 1.0}
     suite = Suite(name="tiny", source="a test", workload="webbench-static", **(wanted | shape))
     plan = Plan(
         name="tiny",
