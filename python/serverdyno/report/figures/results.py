@@ -187,7 +187,7 @@ class ConfigurationResult:
 
     @property
     def peak_height(self) -> float:
-        """The peak by leave-one-out, which noise doesn't lift; the highest mean where no run finished all mixes."""
+        """The peak by cross-validation, which noise doesn't lift; the highest mean where no run finished all mixes."""
         if self.shape.peak is not None:
             return self.shape.peak.value
         return self.throughput.peak.mean if self.throughput else 0.0

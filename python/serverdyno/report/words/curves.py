@@ -138,7 +138,7 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
     peak, retained = shape.peak, shape.retained
     if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:
         span = terms.span(peak.low, peak.high)
-        words.append(f"by leave-one-out {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
+        words.append(f"by cross-validation {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
     if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
         words.append(f"the true peak may be at any of {clients_of(result, peak.candidates)} clients")
     if shape.near_peak is not None:
