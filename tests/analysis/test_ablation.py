@@ -26,7 +26,7 @@ def runs(rate: float, seed: int, repetitions: int = 5, noise: float = 0.01) -> R
 
 
 def side(name: str, of: Runs) -> Side:
-    undisturbed = Conditions(name, 0.0, 0.0, None, 1, {})
+    undisturbed = Conditions(name, 0.0, 0.0, None, {})
     return Side(name, of, (), frozenset(), None, lambda _: undisturbed)
 
 
@@ -42,7 +42,7 @@ def tuned(together: float, repetitions: int = 5) -> tuple[Effect, ...]:
 
 
 def test_a_tuning_that_throws_out_clients_is_not_comparable_and_the_others_are() -> None:
-    deserted = Conditions("fast", 0.5, 0.0, None, 1, {})
+    deserted = Conditions("fast", 0.5, 0.0, None, {})
     fast = replace(side("fast", runs(700, 3)), conditions=lambda _: deserted)
     tunings = Tunings(side("baseline", runs(500, 1)), [fast, side("sound", runs(700, 4))])
     found = {

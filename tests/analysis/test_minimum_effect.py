@@ -8,17 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from serverdyno.analysis.improvement import Improvement, Metric, Runs, Verdict, improvement
+from serverdyno.analysis.improvement import Improvement, Margins, Metric, Runs, Verdict, improvement
 
 SWAPPED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
-BASE = np.array([1000.0, 1012, 990, 1005, 997, 1009])
+BASE = np.array([1000.0, 1002, 999, 1001, 999, 1001])
 NOISE = np.array([1.001, 0.998, 1.004, 1.0, 0.997, 1.001])
 
 
-def compared(factor: float, minimum_percent: float, noise: float = 1.0) -> Improvement:
+def compared(
+    factor: float, minimum_percent: float, noise: float = 1.0, *, swapped: bool = False
+) -> Improvement:
     other = BASE * factor * NOISE**noise
     base, tested = (Runs(tuple(range(1, 7)), rates[:, None]) for rates in (BASE, other))
-    return improvement(base, tested, Metric.PEAK, paired=True, minimum_percent=minimum_percent)
+    margins = Margins(minimum_percent, minimum_percent)
+    if swapped:
+        base, tested = tested, base
+    return improvement(base, tested, Metric.PEAK, paired=True, margins=margins)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +53,21 @@ def test_bounds_are_alike_on_the_scale_of_ratios() -> None:
 
 
 def test_p_values_are_those_of_scipys_t_tests() -> None:
-    ratios = np.log(1.02 * NOISE)
-    no_difference = stats.ttest_1samp(ratios, 0).pvalue
-    assert compared(1.02, 0).p_value == pytest.approx(no_difference, rel=0.05)
+    base, other = (Runs(tuple(range(1, 7)), rates[:, None]) for rates in (BASE, BASE * 1.02 * NOISE))
+
+    def found(margins: Margins) -> Improvement:
+        """Without rounds, where the test is Welch's."""
+        return improvement(base, other, Metric.OVERALL_AVERAGE, paired=False, margins=margins)
+
+    logs = np.log(base.throughput[:, 0]), np.log(other.throughput[:, 0])
+    no_difference = stats.ttest_ind(*logs, equal_var=False).pvalue
+    assert found(Margins()).p_value == pytest.approx(no_difference)
     # Two one-sided tests; the p-value here is for 2.5 % on one side, as the interval is.
     within = max(
-        stats.ttest_1samp(ratios, np.log(1.03), alternative="less").pvalue,
-        stats.ttest_1samp(ratios, -np.log(1.03), alternative="greater").pvalue,
+        stats.ttest_ind(logs[1] - np.log(1.03), logs[0], equal_var=False, alternative="less").pvalue,
+        stats.ttest_ind(logs[1] + np.log(1.03), logs[0], equal_var=False, alternative="greater").pvalue,
     )
-    assert compared(1.02, 3).p_value == pytest.approx(2 * within, rel=0.1)
+    assert found(Margins(3, 3)).equivalence_p_value == pytest.approx(2 * within)
 
 
 @pytest.mark.parametrize("minimum_percent", [-1.0, float("nan")])
@@ -74,12 +85,14 @@ def test_verdict_interval_and_p_value_say_the_same_and_swapping_turns_them(
     assert found.p_value is not None
     assert found.low_percent is not None
     assert found.high_percent is not None
-    assert (found.p_value < 0.05) == (found.verdict is not Verdict.NO_DIFFERENCE_SHOWN)
+    assert found.equivalence_p_value is not None
+    assert (found.p_value < 0.05) == found.verdict.proven
+    assert (found.equivalence_p_value < 0.05) == (found.verdict is Verdict.EQUIVALENT)
     if found.verdict is Verdict.FASTER:
         assert found.low_percent > minimum_percent
     if found.verdict is Verdict.EQUIVALENT:
         assert -minimum_percent < found.low_percent <= found.high_percent < minimum_percent
-    back = compared(1 / factor, minimum_percent, -noise)
+    back = compared(factor, minimum_percent, noise, swapped=True)
     if abs(found.p_value - 0.05) > 0.005:
         assert back.verdict is SWAPPED.get(found.verdict, found.verdict)
 
@@ -91,6 +104,6 @@ def test_of_200_experiments_at_the_very_bound_few_claim_equivalence_or_more_than
         base, other = (
             Runs((1, 2, 3, 4), rate * np.exp(random.normal(0, 0.01, (4, 1)))) for rate in (1000, 1050)
         )
-        found = improvement(base, other, Metric.OVERALL_AVERAGE, paired=True, minimum_percent=5)
+        found = improvement(base, other, Metric.OVERALL_AVERAGE, paired=True, margins=Margins(5, 5))
         claims += found.verdict is not Verdict.NO_DIFFERENCE_SHOWN
     assert claims <= 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -28,7 +29,7 @@ factors = { threads = [1, 2] }
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    return tmp_path / "serverdyno" / "noise-floor.json"
+    return tmp_path / "serverdyno" / "selftests.json"
 
 
 def selftest(
@@ -66,10 +67,13 @@ def test_how_far_times_lie_apart_takes_three_selftests_of_one_load_an_hour_apart
         noise_floor.keep(selftest(hours, operations_s=rate))
     noise_floor.keep(selftest(3, operations_s=7000.0, load="another"))
     found = noise_floor.load()
-    assert found is not None and found.apart_percent is None
+    assert found is not None and found.between_times_percent is None
     noise_floor.keep(selftest(4, operations_s=990.0))
     found = noise_floor.load()
-    assert found is not None and found.apart_percent == pytest.approx(100 * (1020 / 990 - 1))
+    assert found is not None and found.between_times_percent is not None
+    deviation = np.std(np.log([1000, 1020, 990]), ddof=1)
+    assert found.between_times_percent == pytest.approx(100 * np.expm1(deviation))
+    assert found.times == 3
 
 
 def test_a_plan_says_which_differences_it_can_show(tmp_path: Path) -> None:

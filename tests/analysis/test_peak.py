@@ -10,9 +10,10 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from serverdyno.analysis.contrast import of_two
 from serverdyno.analysis.curve import Throughput
 from serverdyno.analysis.overload import retained
-from serverdyno.analysis.peak import Peak, candidates, contrast, critical_value, peak
+from serverdyno.analysis.peak import Peak, candidates, chosen, contrast, critical_value, of_runs, peak
 
 MATRICES = arrays.arrays(
     np.float64, st.tuples(st.integers(2, 4), st.integers(1, 6)), elements=st.floats(100, 10_000)
@@ -49,26 +50,24 @@ def test_two_mixes_that_noise_mingles_are_both_candidates() -> None:
     assert found.value < found.highest_mean
 
 
-def test_of_three_runs_the_variance_is_that_of_their_27_equally_likely_resamples() -> None:
-    base = np.array([[10.0, 8], [9, 10], [7, 8]])
-    other = np.array([[11.0, 8], [9, 9], [8, 8]])
+def test_the_noise_of_mixes_that_can_not_be_told_from_the_peak_counts_twice() -> None:
+    base = np.array([[100.0, 98, 50], [97, 100, 51], [99, 101, 49], [101, 99, 50]])
+    other = base[::-1] * 1.1
+    read = np.log(of_runs(base)), np.log(of_runs(other))
+    assert list(chosen(base)) == [1, 0, 1, 0]
+    rest = np.log(base[:, :2])
+    rest = rest - rest.mean(axis=1, keepdims=True) - rest.mean(axis=0) + rest.mean()
+    of_a_mix = (rest**2).sum() / 3
+    alone = of_two(read[0], read[1], (1, 2, 3, 4))
+    found = contrast(base, other, (1, 2, 3, 4))
+    assert found.variance == pytest.approx(alone.variance + 2 * of_a_mix / 4)
+    assert found.added == pytest.approx(2 * of_a_mix / 4)
+    assert found.estimate == pytest.approx(read[1].mean() - read[0].mean())
 
-    def figure(runs: Throughput, drawn: tuple[int, ...]) -> float:
-        """By definition: each copy is read at the mix that the copies of other runs choose."""
-        everyone = range(len(runs))
-        read = []
-        for run in drawn:
-            others = [each for each in drawn if each != run] or [each for each in everyone if each != run]
-            read.append(runs[run, runs[others].sum(axis=0).argmax()])
-        return float(np.log(np.mean(read)))
 
-    draws = [(figure(base, drawn), figure(other, drawn)) for drawn in np.ndindex(3, 3, 3)]
-    differences = np.array([there - here for here, there in draws])
-    found = contrast(base, other, paired=True)
-    assert found.variance == pytest.approx(differences.var() * 3 / 2)
-    assert found.estimate == pytest.approx(figure(other, (0, 1, 2)) - figure(base, (0, 1, 2)))
-    unpaired = contrast(base, other, paired=False)
-    assert unpaired.variance == pytest.approx(sum(np.var(side) * 3 / 2 for side in zip(*draws, strict=True)))
+def test_where_one_mix_alone_can_be_the_peak_nothing_was_chosen() -> None:
+    base = np.array([[50.0, 100], [55, 101], [45, 99]])
+    assert contrast(base, base * 1.1, None).added == 0
 
 
 def test_one_run_has_a_peak_and_says_nothing_of_its_uncertainty() -> None:

@@ -31,12 +31,6 @@ def test_a_design_without_power_finds_nothing_but_an_infinite_difference() -> No
     assert sensitivity.found_percent(10.0, 1.0, 1e-5, 0.0) == math.inf
 
 
-def test_a_floor_above_the_reach_of_the_interval_decides() -> None:
-    quantile = float(special.ndtri(sensitivity.POWER))
-    found = sensitivity.found_percent(0.001, 20.0, 0.05, 0.0, floor=0.1)
-    assert found == pytest.approx(math.expm1(0.1 + quantile * 0.001) * 100)
-
-
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1000.0), (0.5, 3.0), (-50.0, 2.0)])
 def test_a_root_is_found_where_the_function_is_flat_elsewhere(low: float, high: float) -> None:
     assert root(lambda value: math.tanh(5 * (value - 1.5)), low, high) == pytest.approx(1.5)

@@ -106,14 +106,11 @@ def crossed(
     rates: dict[tuple[bool, int], float],
     *,
     change: Callable[[MixRecord], MixRecord] = lambda record: record,
-    floor_percent: float | None = None,
 ) -> Report:
     """nginx with two factors, each combination with its rate; `change`: of the records."""
     names = {(on, workers): f"nginx-{'on' if on else 'off'}-{workers}" for on, workers in rates}
     source = experiment({names[key]: Shape(rate, noise=0.01) for key, rate in rates.items()})
     source = replace(source, records=[change(record) for record in source.records])
-    if floor_percent is not None:
-        source = replace(source, disclosure={"host": {"noise_floor": {"percent": floor_percent}}})
     configurations = [
         Configuration(names[key], "nginx", {"sendfile": key[0], "workers": key[1]}, (1,), None, None)
         for key in rates
@@ -168,19 +165,13 @@ def test_a_main_effect_is_not_claimed_where_its_cells_are_not_comparable(
     assert table.rows[0][-1].text == "not comparable"
 
 
-def test_no_main_effect_below_the_noise_floor_is_claimed() -> None:
-    rates = {key: 2120.0 if key[1] == 2 else 2000.0 for key in TWICE_WITHOUT_SENDFILE}
-    assert "workers 2 instead of 1: +" in crossed(rates, floor_percent=2.0).answer.verdict
-    assert "No winner" in crossed(rates, floor_percent=20.0).answer.verdict
-
-
 def of_runs(values: list[list[float]]) -> Runs:
     return Runs(tuple(range(1, len(values) + 1)), np.array(values))
 
 
 def undisturbed(runs: Runs, name: str = "a") -> Side:
     """A side that nothing but its runs sets apart from another."""
-    return Side(name, runs, (), frozenset(), None, lambda _: Conditions("", 0.0, 0.0, None, 1, {}))
+    return Side(name, runs, (), frozenset(), None, lambda _: Conditions("", 0.0, 0.0, None, {}))
 
 
 def pair(base: Runs, other: Runs) -> Pair:

@@ -5,9 +5,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
+from scipy import stats
 
+from serverdyno.analysis.across import BetweenTimes
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.errors import UserError
@@ -51,25 +54,35 @@ def test_across_two_experiments_equal_names_meet_and_the_day_is_not_separated_fr
     assert not found.comparisons[0].improvements[0].paired
 
 
-def on_a_known_machine(rate: float, apart_percent: float) -> Report:
+def on_a_known_machine(rate: float, **known: float) -> Report:
     source = report(rate).source
-    host = {"noise_floor": {"percent": 1.0, "apart_percent": apart_percent}}
+    host = {"noise_floor": {"percent": 1.0, **known}}
     return build_from(replace(source, disclosure={"host": host}))
 
 
 @pytest.mark.parametrize(
-    ("apart_percent", "verdict"), [(1.0, Verdict.SLOWER), (15.0, Verdict.NO_DIFFERENCE_SHOWN)]
+    ("percent", "times", "verdict"),
+    [(0.5, 3, Verdict.SLOWER), (15.0, 3, Verdict.NO_DIFFERENCE_SHOWN), (2.5, 3, Verdict.NO_DIFFERENCE_SHOWN)],
 )
-def test_where_it_is_known_how_far_days_lie_apart_the_interval_is_widened_by_that(
-    apart_percent: float, verdict: Verdict
+def test_where_it_is_known_how_times_differ_the_interval_is_widened_by_that(
+    percent: float, times: int, verdict: Verdict
 ) -> None:
-    found = compare([on_a_known_machine(2000, 0.5), on_a_known_machine(1800, apart_percent)])
-    assert found.verdict is verdict
-    narrow = compare([report(), report(1800)]).comparisons[0].improvements[0]
-    wide = found.comparisons[0].improvements[0]
-    assert narrow.high_percent is not None and wide.high_percent is not None
-    widened = (100 + narrow.high_percent) * (1 + apart_percent / 100) - 100
-    assert wide.high_percent == pytest.approx(widened)
+    """Three times say little: with two degrees of freedom, t is 4.3."""
+    known = {"between_times_percent": percent, "times": times}
+    found = compare([on_a_known_machine(2000, **known), on_a_known_machine(1800, **known)])
+    assert found.comparisons[0].average.verdict is verdict
+    narrow = compare([report(), report(1800)]).comparisons[0].average
+    wide = found.comparisons[0].average
+    assert narrow.low_percent is not None and narrow.high_percent is not None
+    assert wide.low_percent is not None and wide.high_percent is not None
+    between = np.sqrt(2) * np.log1p(percent / 100) * stats.t.ppf(0.975, times - 1)
+    assert np.log1p(wide.high_percent / 100) - np.log1p(wide.low_percent / 100) > 2 * between
+
+
+def test_how_times_differ_has_to_be_known_to_both_experiments() -> None:
+    known = {"between_times_percent": 0.5, "times": 3}
+    found = compare([on_a_known_machine(2000, **known), on_a_known_machine(1800)])
+    assert found.verdict is Verdict.NOT_SEPARATED
 
 
 def test_too_few_repetitions_give_no_verdict_for_a_program_either() -> None:
@@ -85,12 +98,25 @@ def test_a_noise_floor_of_a_stranger_is_no_number_unless_it_is_one() -> None:
         {"percent": "much"},
         {"percent": True},
         {"percent": -1},
-        {"percent": 1e9},
+        {"percent": float("inf")},
     ]
     for disclosed in strange:
         assert NoiseFloor.of(disclosed) == NoiseFloor()
-    assert NoiseFloor.of({"percent": 0.4}) == NoiseFloor(2.0, None, measured=True)
-    assert NoiseFloor.of({"percent": 5, "apart_percent": 7}) == NoiseFloor(5.0, 7.0, measured=True)
+    assert NoiseFloor.of({"percent": 0.4}) == NoiseFloor(2.0, measured=True)
+    known = {"percent": 5, "between_times_percent": 7, "times": 4}
+    assert NoiseFloor.of(known) == NoiseFloor(5.0, measured=True, between=BetweenTimes(7.0, 4))
+    assert NoiseFloor.of(known | {"times": 1}) == NoiseFloor(5.0, measured=True)
+
+
+@pytest.mark.parametrize("percent", [60.0, 5000.0])
+def test_no_noise_floor_hides_a_slowdown(percent: float) -> None:
+    """A stored floor of 60 % made a draw of a slowdown of 23 %, with exit status 0."""
+    source = experiment({"apache": Shape(2000), "nginx": Shape(1540)}, repetitions=6)
+    disclosure = {"host": {"noise_floor": {"percent": percent}}}
+    found = compare([build_from(replace(source, disclosure=disclosure))])
+    assert found.comparisons[0].average.verdict is Verdict.SLOWER
+    assert found.slowdown is Slowdown.SLOWER
+    assert "can't exclude gaps of up to" in found.findings[-1].claim
 
 
 def test_different_scales_are_refused_in_a_sentence() -> None:

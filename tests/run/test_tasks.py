@@ -186,13 +186,13 @@ def times(seconds: float, scatter: float, seed: int, runs: int = 3) -> dict[int,
 
 def test_who_leads_is_who_is_faster_than_all_others_and_by_how_much_than_the_next() -> None:
     step = {"a": times(1, 0.01, 1), "b": times(2, 0.01, 2), "c": times(8, 0.01, 3)}
-    [gaps] = analysis.gaps([step], paired=True, floor_percent=2)
+    [gaps] = analysis.gaps([step], paired=True)
     lead = analysis.lead(gaps)
     assert lead is not None and (lead.winner, lead.next) == ("a", "b")
     assert lead.low < 2 < lead.high and lead.ratio == pytest.approx(2, rel=0.05)
     assert analysis.beaten(gaps) == {"b", "c"}
     tie = {"a": times(1, 0.3, 1), "b": times(1.02, 0.3, 2), "c": times(80, 0.01, 3)}
-    [gaps] = analysis.gaps([tie], paired=True, floor_percent=2)
+    [gaps] = analysis.gaps([tie], paired=True)
     assert analysis.lead(gaps) is None and analysis.beaten(gaps) == {"c"}
     [gaps] = analysis.gaps([{"a": {1: 1.0}, "b": {1: 9.0}}], paired=True)
     assert analysis.lead(gaps) is None and not analysis.beaten(gaps)
@@ -208,7 +208,7 @@ def test_equal_servers_of_many_noisy_steps_seldom_have_a_leader() -> None:
             for place, scatter in enumerate(scatters)
         ]
         named = [{f"s{name}": found for name, found in step.items()} for step in steps]
-        claimed += any(analysis.beaten(gaps) for gaps in analysis.gaps(named, paired=True, floor_percent=2))
+        claimed += any(analysis.beaten(gaps) for gaps in analysis.gaps(named, paired=True))
     assert claimed <= 6, claimed
 
 

@@ -1,38 +1,48 @@
 """Experiments with noise of a known kind, and how often comparisons of them claim a difference.
 
-`python -m tests.support.simulations` prints the table of docs/methods.md. Nothing is measured: throughputs are drawn
+`python -m tests.support.simulations` prints the tables of docs/methods.md. Nothing is measured: throughputs are drawn
 with a fixed seed, and go through the functions that reports use.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from serverdyno.analysis.across import BetweenTimes
+from serverdyno.analysis.comparability import Conditions
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.improvement import Metric, Runs, Verdict, improvement
+from serverdyno.analysis.improvement import Margins, Metric, Runs, Verdict, improvement
+from serverdyno.analysis.levels import at_levels
+from serverdyno.analysis.pairs import Side, compared
 from serverdyno.analysis.precision import half_percent
-from serverdyno.analysis.threshold import DEFAULT_FLOOR_PERCENT
-from serverdyno.plan.model import FEWEST_UNTIL, Order
+from serverdyno.plan.model import EQUIVALENCE_PERCENT, FEWEST_UNTIL, Order
 
 MIXES = 16
-RUN_NOISE = 0.02
-"""Standard deviation of what all mixes of a run share, relative."""
-MIX_NOISE = 0.02
-"""The same of a mix alone."""
+NOISE = 0.02
+"""Relative standard deviation of what all levels of a run share; and that of each level alone."""
+IN_ALL = NOISE / math.sqrt(2)
+"""The same of each, where a level varies by 2 % in all."""
 DRIFT = 0.10
 """From the first run of an experiment to the last."""
 CORRELATION = 0.7
 """Between what consecutive runs share."""
+ODD = 0.7
+"""Speed of the one odd run, over that of the others."""
+BETWEEN_TIMES = 0.02
+"""Relative standard deviation of what all runs of an experiment share."""
+SELFTESTS = 3
+MARGINS = Margins(0.0, EQUIVALENCE_PERCENT)
 CLAIMS = frozenset({Verdict.FASTER, Verdict.SLOWER})
 
-Experiment = NDArray[np.float64]  # configurations x repetitions x mixes
+Experiment = NDArray[np.float64]  # configurations x repetitions x levels
 
 
 class Noise(StrEnum):
@@ -46,38 +56,55 @@ class Noise(StrEnum):
 
 @dataclass(frozen=True)
 class Design:
-    """An experiment: `factors` are the true throughputs of its configurations over that of the first."""
+    """An experiment: `factors` are the true throughputs of its configurations over that of the first.
+
+    `spreads`: noise of each configuration, over the usual one; empty: 1 each. `own`, `shared`: noise of a level alone,
+    and of all levels of a run. `odd`: one run of the experiment, any one, has 70 % of its speed. `below_plateau`: the
+    factors are those of the levels below the plateau alone, so that all peaks are equal.
+    """
 
     repetitions: int
     factors: tuple[float, ...] = (1.0, 1.0)
     noise: Noise = Noise.NORMAL
     spreads: tuple[float, ...] = ()
-    """Noise of each configuration, over the usual one; empty: 1 each."""
     order: Order = "interleaved"
+    shared: float = NOISE
+    own: float = NOISE
+    odd: bool = False
+    below_plateau: bool = False
 
 
 def curve() -> NDArray[np.float64]:
-    """Rises to a plateau of eleven equal mixes: the worst case for whoever reads a peak."""
+    """Return a rise to a plateau of eleven equal levels: the worst case for whoever reads a peak."""
     return np.asarray(np.minimum(1.0, np.linspace(0.3, 2.4, MIXES)) * 10_000)
 
 
-def experiments(design: Design, count: int, seed: int) -> Iterator[Experiment]:
-    """`count` experiments. The interleaved order is A B C, C B A, A B C ...; a random one is drawn for each."""
+def experiments(design: Design, count: int, seed: int) -> NDArray[np.float64]:
+    """Return `count` experiments. The interleaved order is A B C, C B A, A B C ...; a random one is drawn for each."""
     random = np.random.default_rng(seed)
     configurations, repetitions = len(design.factors), design.repetitions
-    places = np.arange(configurations * repetitions).reshape(repetitions, configurations)
+    runs = configurations * repetitions
+    places = np.arange(runs).reshape(repetitions, configurations)
     if design.order == "interleaved":
         places[1::2] = places[1::2, ::-1]
-    spreads = np.asarray(design.spreads or [1.0] * configurations)
-    for _ in range(count):
-        if design.order == "random":
-            places = random.permuted(places, axis=1)
-        of_run = _shared(random, design.noise, places.size)[places.T] * spreads[:, None]
-        of_mix = _drawn(random, design.noise, (configurations, repetitions, MIXES)) * spreads[:, None, None]
-        logs = RUN_NOISE * of_run[..., None] + MIX_NOISE * of_mix
-        if design.noise is Noise.DRIFT:
-            logs = logs + DRIFT * (places.T / (places.size - 1))[..., None]
-        yield curve() * np.asarray(design.factors)[:, None, None] * np.exp(logs)
+    order = np.broadcast_to(places, (count, repetitions, configurations))
+    if design.order == "random":
+        order = random.permuted(order, axis=2)
+    order = order.transpose(0, 2, 1)
+    of_run = _shared(random, design.noise, (count, runs))
+    spreads = np.asarray(design.spreads or [1.0] * configurations)[:, None]
+    logs = (
+        design.shared * spreads * np.take_along_axis(of_run, order.reshape(count, -1), 1).reshape(order.shape)
+    )
+    if design.noise is Noise.DRIFT:
+        logs = logs + DRIFT * order / (runs - 1)
+    if design.odd:
+        logs.reshape(count, -1)[np.arange(count), random.integers(0, runs, count)] += math.log(ODD)
+    of_level = _drawn(random, design.noise, (*order.shape, MIXES)) * spreads[..., None]
+    factors = np.asarray(design.factors)[:, None, None]
+    if design.below_plateau:
+        factors = np.where(curve() < curve().max(), factors, 1.0)
+    return np.asarray(curve() * factors * np.exp(logs[..., None] + design.own * of_level))
 
 
 def _drawn(random: np.random.Generator, noise: Noise, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -86,22 +113,26 @@ def _drawn(random: np.random.Generator, noise: Noise, shape: tuple[int, ...]) ->
     return random.normal(size=shape)
 
 
-def _shared(random: np.random.Generator, noise: Noise, runs: int) -> NDArray[np.float64]:
-    """What the mixes of each run share, in the order of the runs."""
-    drawn = _drawn(random, noise, (runs,))
+def _shared(random: np.random.Generator, noise: Noise, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """What the levels of each run share, in the order of the runs."""
+    drawn = _drawn(random, noise, shape)
     if noise is Noise.AUTOCORRELATED:
-        for place in range(1, runs):
-            drawn[place] = CORRELATION * drawn[place - 1] + np.sqrt(1 - CORRELATION**2) * drawn[place]
+        for place in range(1, shape[1]):
+            drawn[:, place] = (
+                CORRELATION * drawn[:, place - 1] + np.sqrt(1 - CORRELATION**2) * drawn[:, place]
+            )
     return drawn
 
 
+def runs_of(rows: NDArray[np.float64]) -> Runs:
+    """Return repetitions x levels as the runs of a configuration."""
+    return Runs(tuple(range(1, len(rows) + 1)), rows)
+
+
 def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Metric], Verdict]:
-    """What a report says of every pair of configurations, in each figure."""
-    numbers = tuple(range(1, experiment.shape[1] + 1))
+    """Return what a report says of every pair of configurations, in each figure."""
     pairs = list(combinations(range(len(experiment)), 2))
-    found = compare(
-        [Runs(numbers, rows) for rows in experiment], pairs, paired=True, floor_percent=DEFAULT_FLOOR_PERCENT
-    )
+    found = compare([runs_of(rows) for rows in experiment], pairs, paired=True, margins=MARGINS)
     return {
         (*pair, each.figure): each.verdict for pair, row in zip(pairs, found, strict=True) for each in row
     }
@@ -119,13 +150,15 @@ class Claims:
 
 
 def claims(design: Design, count: int, seed: int = 1) -> Claims:
-    """How often experiments of this design claim what isn't, and what is."""
+    """Return how often experiments of this design claim what isn't, and what is."""
     false = 0
     true: dict[Metric, list[bool]] = {figure: [] for figure in Metric}
     for experiment in experiments(design, count, seed):
         wrong = False
         for (base, other, figure), verdict in verdicts(experiment).items():
             ratio = design.factors[other] / design.factors[base]
+            if design.below_plateau and figure is Metric.PEAK:
+                ratio = 1.0
             right = Verdict.FASTER if ratio > 1 else Verdict.SLOWER
             if ratio != 1:
                 true[figure].append(verdict is right)
@@ -135,52 +168,109 @@ def claims(design: Design, count: int, seed: int = 1) -> Claims:
     return Claims(false / count, shares[Metric.OVERALL_AVERAGE], shares[Metric.PEAK])
 
 
+def across_times(repetitions: int, count: int, seed: int = 1) -> float:
+    """Return how often two equal experiments at different times differ, after three self-tests at other times."""
+    random = np.random.default_rng(seed)
+    false = 0
+    for experiment in experiments(Design(repetitions), count, seed):
+        shifts = BETWEEN_TIMES * random.normal(size=2 + SELFTESTS)
+        pair = zip("ab", experiment, shifts[:2], strict=True)
+        sides = [_side(name, rows * math.exp(shift)) for name, rows, shift in pair]
+        known = BetweenTimes(math.expm1(float(shifts[2:].std(ddof=1))) * 100, SELFTESTS)
+        [comparison] = compared([(sides[0], sides[1])], paired=False, between=known.error)
+        false += any(found.verdict in CLAIMS for found in comparison.improvements)
+    return false / count
+
+
+def _side(name: str, rows: NDArray[np.float64]) -> Side:
+    conditions = Conditions(name, left_share=0.0, failed_share=0.0, slowed=0.0, operations={"GET": 1000})
+    return Side(name, runs_of(rows), (), frozenset(), None, lambda _: conditions)
+
+
+def at_equal_load(design: Design, count: int, seed: int = 1) -> float:
+    """Return how often equal configurations differ at any load level."""
+    false = 0
+    for experiment in experiments(design, count, seed):
+        sides = [_side(f"{place}", rows) for place, rows in enumerate(experiment)]
+        found = at_levels(list(combinations(sides, 2)), paired=True)
+        false += any(level.proven for of_pair in found for level in of_pair)
+    return false / count
+
+
 def coverage(percent: float, count: int, most: int = 30, seed: int = 1) -> tuple[float, float]:
-    """How often the interval holds the truth if two equal servers are repeated until it is narrow, and how many
+    """Return how often the interval holds the truth if two equal servers are repeated until it is narrow, and how many
     repetitions that takes in the mean.
     """
     covered, taken = 0, 0
     for experiment in experiments(Design(most), count, seed):
         for repetitions in range(FEWEST_UNTIL, most + 1, 2):
-            numbers = tuple(range(1, repetitions + 1))
-            base, other = (Runs(numbers, rows[:repetitions]) for rows in experiment)
+            base, other = (runs_of(rows[:repetitions]) for rows in experiment)
             found = improvement(base, other, Metric.OVERALL_AVERAGE, paired=True)
             assert found.low_percent is not None and found.high_percent is not None
-            half = half_percent(found.low_percent, found.high_percent)
-            if half <= percent or repetitions + 2 > most:
+            if half_percent(found.low_percent, found.high_percent) <= percent or repetitions + 2 > most:
                 covered += found.low_percent <= 0 <= found.high_percent
                 taken += repetitions
                 break
     return covered / count, taken / count
 
 
-def table(count: int) -> Iterator[str]:
-    """The table as Markdown, a line at a time."""
-    repetitions = (2, 3, 5, 10)
-    yield f"| {count:,} experiments each, shares in % | " + " | ".join(f"n = {n}" for n in repetitions) + " |"
-    yield "|---|" + "---:|" * len(repetitions)
-    for noise in Noise:
-        for equal in (2, 4):
-            cells = [_percent(claims(Design(n, (1.0,) * equal, noise), count).false) for n in repetitions]
-            yield f"| false claim, {equal} equal, {noise} | " + " | ".join(cells) + " |"
-    for equal in (2, 4):
-        designs = [Design(n, (1.0,) * equal, Noise.AUTOCORRELATED, order="random") for n in repetitions]
-        cells = [_percent(claims(design, count).false) for design in designs]
-        yield (
-            f'| the same, order = "random", {equal} equal, {Noise.AUTOCORRELATED} | '
-            + " | ".join(cells)
-            + " |"
-        )
-    for factors in ((1.0, 0.95), (1.0, 0.9), (1.0, 1.0, 1.0, 0.9)):
-        found = [claims(Design(n, factors), count) for n in repetitions]
+REPETITIONS = (3, 4, 6, 10)
+
+
+def false_claims(count: int) -> Iterator[tuple[str, list[float]]]:
+    """Yield the rows of equal servers: a name, and a share for each number of repetitions."""
+    equal: dict[str, Design] = {
+        f"{servers} equal, {noise}": Design(3, (1.0,) * servers, noise)
+        for servers in (2, 4)
+        for noise in Noise
+    }
+    equal |= {
+        f"8 equal, {noise}": Design(3, (1.0,) * 8, noise) for noise in (Noise.NORMAL, Noise.AUTOCORRELATED)
+    }
+    autocorrelated = f"4 equal, {Noise.AUTOCORRELATED}"
+    equal[f'{autocorrelated}, order = "random"'] = replace(equal[autocorrelated], order="random")
+    equal["2 equal, one run of all at 70 %"] = Design(3, odd=True)
+    equal["2 equal, one three times as noisy"] = Design(3, spreads=(3.0, 1.0))
+    equal["equal peaks, one 20 % slower below the plateau"] = Design(3, (1.0, 0.8), below_plateau=True)
+    for name, design in equal.items():
+        yield name, [claims(replace(design, repetitions=n), count).false for n in REPETITIONS]
+    yield "2 equal, at any of 16 load levels", [at_equal_load(Design(n), count) for n in REPETITIONS]
+    yield "2 equal, two experiments, three self-tests", [across_times(n, count) for n in REPETITIONS]
+
+
+def found_claims(count: int) -> Iterator[tuple[str, list[Claims]]]:
+    """Yield the rows of servers that differ."""
+    less = replace(Design(3, (1.0, 0.95)), shared=IN_ALL, own=IN_ALL)
+    unequal = {
+        "2, one 5 % slower": less,
+        "the same, one run of all at 70 %": replace(less, odd=True),
+        "2, one 5 % slower, 2 % + 2 %": Design(3, (1.0, 0.95)),
+        "the same, one run of all at 70 %, 2 % + 2 %": Design(3, (1.0, 0.95), odd=True),
+        "2, one 10 % slower, 2 % + 2 %": Design(3, (1.0, 0.9)),
+        "4, one 10 % slower, 2 % + 2 %": Design(3, (1.0, 1.0, 1.0, 0.9)),
+    }
+    for name, design in unequal.items():
+        yield name, [claims(replace(design, repetitions=n), count) for n in REPETITIONS]
+
+
+def tables(count: int) -> Iterator[str]:
+    """Yield the tables as Markdown, a line at a time."""
+    heads = " | ".join(f"n = {n}" for n in REPETITIONS)
+    yield f"| false claims, % of {count:,} experiments | {heads} |"
+    yield "|---|" + "---:|" * len(REPETITIONS)
+    for name, shares in false_claims(count):
+        yield f"| {name} | " + " | ".join(map(_percent, shares)) + " |"
+    yield ""
+    yield f"| found (average, peak), % of {count:,} experiments | {heads} |"
+    yield "|---|" + "---:|" * len(REPETITIONS)
+    for name, found in found_claims(count):
         cells = [f"{_percent(each.average)}, {_percent(each.peak)}" for each in found]
-        what = f"{len(factors)}, one {100 * (1 - factors[-1]):.0f} % slower"
-        yield f"| found (average, peak): {what} | " + " | ".join(cells) + " |"
+        yield f"| {name} | " + " | ".join(cells) + " |"
     yield ""
     yield "| `--until` | interval holds the truth, % | repetitions, in the mean |"
     yield "|---|---:|---:|"
     for percent in (1.0, 2.0, 3.0):
-        share, taken = coverage(percent, 10 * count)
+        share, taken = coverage(percent, count)
         yield f"| {percent:g}% | {_percent(share)} | {taken:.0f} |"
 
 
@@ -189,5 +279,5 @@ def _percent(share: float) -> str:
 
 
 if __name__ == "__main__":
-    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else 300):
+    for line in tables(int(sys.argv[1]) if len(sys.argv) > 1 else 2000):
         print(line, flush=True)

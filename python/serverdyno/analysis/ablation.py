@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from serverdyno.analysis.improvement import Improvement
+from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins
 from serverdyno.analysis.pairs import Comparison, Side, compared
 
 
@@ -49,9 +49,7 @@ class Tunings:
     together: Side | None = None
 
 
-def ablation(
-    tunings: Tunings, *, paired: bool, minimum_percent: float = 0.0, floor_percent: float = 0.0
-) -> tuple[Effect, ...]:
+def ablation(tunings: Tunings, *, paired: bool, margins: Margins = NO_MARGINS) -> tuple[Effect, ...]:
     """Return single changes, then what was piled up, then all together."""
     baseline = tunings.baseline
     rows = [(Role.ONE_CHANGE, (baseline, side)) for side in tunings.single]
@@ -63,12 +61,7 @@ def ablation(
         before = side
     if tunings.together is not None:
         rows.append((Role.ALL_TOGETHER, (baseline, tunings.together)))
-    found = compared(
-        [pair for _, pair in rows],
-        paired=paired,
-        minimum_percent=minimum_percent,
-        floor_percent=floor_percent,
-    )
+    found = compared([pair for _, pair in rows], paired=paired, margins=margins)
     return tuple(
         Effect(comparison.other, role, comparison) for (role, _), comparison in zip(rows, found, strict=True)
     )

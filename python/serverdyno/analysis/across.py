@@ -3,51 +3,50 @@
 An interval knows the noise within each experiment. It knows nothing of what differs from one time to the next: the heat
 of the machine, its neighbours, the place of pages in memory. Such a shift moves every run of one experiment alike, so
 more repetitions make a false claim more probable (simulated with a shift of 2 %: 16 to 59 % of equal pairs differ). So
-across experiments there is a ratio with its interval, and no verdict. Where it was measured how far experiments on this
-machine lie apart at different times, the interval is widened by that, and a verdict may be given.
+across experiments there is a ratio with its interval, and no verdict. Where selftests at several times have measured
+the shift, its variance is added, with the degrees of freedom of so few times, and a verdict may be given. (Their range
+would be no bound: of three times, another one lies outside in every second case.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import expm1, log1p
+from dataclasses import dataclass, replace
+from math import log1p
 from typing import TypeVar
 
-from serverdyno.analysis.improvement import Improvement, Verdict, verdict_of_interval
+from serverdyno.analysis.contrast import Contrast
+from serverdyno.analysis.improvement import Improvement, Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.slowdown import UNTOLD
-from serverdyno.analysis.threshold import margin_of
 
 Told = TypeVar("Told", Improvement, AtLevel)
 
 
-def between_times(comparisons: Sequence[Comparison], apart_percent: float | None) -> tuple[Comparison, ...]:
-    """Return comparisons of two experiments with what may be said of them.
+@dataclass(frozen=True, slots=True)
+class BetweenTimes:
+    """How equal experiments at different times differ: a relative standard deviation, of so many times."""
 
-    `apart_percent`: how far equal experiments of different times lie apart on this machine; None: not known.
-    """
+    deviation_percent: float
+    times: int
+
+    @property
+    def error(self) -> Contrast:
+        """The error of the ratio of two experiments, each at a time of its own."""
+        return Contrast(0.0, 2 * log1p(self.deviation_percent / 100) ** 2, self.times - 1)
+
+
+def not_separated(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Return comparisons of two experiments without verdicts: nothing is known of what lies between the two."""
     return tuple(
-        replace(
-            comparison, improvements=tuple(apart(found, apart_percent) for found in comparison.improvements)
-        )
+        replace(comparison, improvements=tuple(without_verdict(found) for found in comparison.improvements))
         for comparison in comparisons
     )
 
 
-def apart(found: Told, apart_percent: float | None) -> Told:
-    """Return one difference of two experiments with what may be said of it."""
-    if found.verdict in UNTOLD or found.low_percent is None or found.high_percent is None:
+def without_verdict(found: Told) -> Told:
+    """Return one difference of two experiments without its verdict."""
+    if found.verdict in UNTOLD or found.low_percent is None:
         return found
-    if apart_percent is None:
-        return replace(found, verdict=Verdict.NOT_SEPARATED)
-    between = log1p(apart_percent / 100)
-    low, high = log1p(found.low_percent / 100) - between, log1p(found.high_percent / 100) + between
-    margin, floor = margin_of(found.minimum_percent), margin_of(found.floor_percent)
-    verdict = verdict_of_interval(low, high, margin, floor)
-    if (
-        found.verdict is Verdict.NO_DIFFERENCE_SHOWN
-    ):  # the correction for several comparisons has withdrawn it
-        verdict = found.verdict
-    return replace(found, low_percent=expm1(low) * 100, high_percent=expm1(high) * 100, verdict=verdict)
+    return replace(found, verdict=Verdict.NOT_SEPARATED)

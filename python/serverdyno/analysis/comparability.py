@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from serverdyno.analysis.improvement import Verdict
-from serverdyno.analysis.trust import TAKEN_SHARE, generator_marks
+from serverdyno.analysis.improvement import Improvement, Verdict
+from serverdyno.analysis.trust import generator_marks
 
 TOLERATED_SHARE = 0.01
 """Of the clients of a mix that left, and of its operations that failed. Throughput is of the others, so that it shifts
@@ -41,7 +41,7 @@ class ObstacleKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """One reason. `name`: of the configuration it is about, or nothing where it is about both. `amount`: a share; of
-    noise, CPUs; of what is hidden, the hidden speed."""
+    noise and of what is hidden, by how much the configuration may be faster."""
 
     kind: ObstacleKind
     name: str = ""
@@ -52,17 +52,16 @@ class Obstacle:
 class Conditions:
     """Under what the mixes of one side ran at which a figure was read.
 
-    `left_share`, `failed_share`: of clients and of operations, in the mix where it is largest. `others_cpus`: CPUs that
-    others and the hypervisor took, in the mean; None: not known. `cpus`: those of the server or of the generator, the
-    fewer. `operations`: successes by class. `hidden_speed`: by how much the figure may be higher without the generator,
-    at most; None: not measured. `rate_bound`: the plan's rate held a mix.
+    `left_share`, `failed_share`: of clients and of operations, in the mix where it is largest. `slowed`: by how much
+    the figure may be higher without other programs and the hypervisor, at most; None: not known. `operations`:
+    successes by class. `hidden_speed`: by how much the figure may be higher without the generator, at most; None: not
+    measured. `rate_bound`: the plan's rate held a mix.
     """
 
     name: str
     left_share: float
     failed_share: float
-    others_cpus: float | None
-    cpus: int
+    slowed: float | None
     operations: Mapping[str, int]
     hidden_speed: float | None = None
     rate_bound: bool = False
@@ -91,10 +90,6 @@ class Judged(Protocol):
     @property
     def minimum_percent(self) -> float:
         """The minimum effect that the verdict is about."""
-
-    @property
-    def floor_percent(self) -> float:
-        """The least difference that is claimed."""
 
 
 def obstacles(
@@ -137,19 +132,19 @@ def _beyond_loss(found: Judged, share: float) -> bool:
 def _stands(found: Judged, *, base: float = 0.0, other: float = 0.0) -> bool:
     """Whether the verdict holds although a side may be faster than shown, by that log ratio at most.
 
-    What is left of the difference has to be beyond the minimum effect, and its estimate at the noise floor or above.
+    What is left of the difference has to be beyond the minimum effect; of an equivalence, within its margin.
     """
     if found.low_percent is None or found.high_percent is None:
         return True
     low, high = math.log1p(found.low_percent / 100), math.log1p(found.high_percent / 100)
-    minimum, floor = (math.log1p(percent / 100) for percent in (found.minimum_percent, found.floor_percent))
-    estimate, within = (low + high) / 2, minimum or floor
+    minimum = math.log1p(found.minimum_percent / 100)
     if found.verdict is Verdict.FASTER and base > 0:
-        return low - base > minimum and estimate - base >= floor
+        return low - base > minimum
     if found.verdict is Verdict.SLOWER and other > 0:
-        return high + other < -minimum and estimate + other <= -floor
-    if found.verdict is Verdict.EQUIVALENT:
-        return not (base > 0 and low - base <= -within) and not (other > 0 and high + other >= within)
+        return high + other < -minimum
+    if isinstance(found, Improvement) and found.verdict is Verdict.EQUIVALENT:
+        within = math.log1p(found.equivalence_percent / 100)
+        return low - base > -within and high + other < within
     return True
 
 
@@ -188,17 +183,21 @@ def _hidden(side: Conditions) -> float:
 
 def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
     """Others slow a server down: it may be faster in spite of them, or slower by more than they can explain."""
-    if base.others_cpus is None or other.others_cpus is None:
+    if base.slowed is None or other.slowed is None or base.slowed == other.slowed:
         return ()
-    more = other.others_cpus - base.others_cpus
-    if abs(more) <= TAKEN_SHARE * min(base.cpus, other.cpus):
+    more = math.log1p(other.slowed) - math.log1p(base.slowed)
+    if _stands(found, other=more) if more > 0 else _stands(found, base=-more):
         return ()
-    explained = math.log1p(explained_share(abs(more), min(base.cpus, other.cpus)))
-    if _stands(found, other=explained) if more > 0 else _stands(found, base=explained):
-        return ()
-    return (Obstacle(ObstacleKind.NOISE, (other if more > 0 else base).name, abs(more)),)
+    return (Obstacle(ObstacleKind.NOISE, (other if more > 0 else base).name, math.expm1(abs(more))),)
 
 
-def explained_share(taken_cpus: float, cpus: int) -> float:
-    """Return by how much a side would be faster, at most, that had back what others took from its CPUs."""
-    return math.inf if taken_cpus >= cpus else cpus / (cpus - taken_cpus) - 1
+def explained_share(taken_cpus: float, cpus: int, busy_share: float = 1.0) -> float:
+    """Return by how much a side would be faster, at most, that had back what others took from its CPUs.
+
+    Work takes cpus / (cpus - taken) times as long on a CPU that others share. That delays an answer only while it
+    needs the CPU: for the share of the time in which the CPU is busy (of one request at a time exactly; of more, that
+    is the worst case). `busy_share`: of the CPUs, by the server or the generator and by others; 1: not known.
+    """
+    if taken_cpus >= cpus:
+        return math.inf
+    return max(0.0, taken_cpus) / (cpus - taken_cpus) * min(1.0, busy_share)

@@ -1,50 +1,53 @@
 """All comparisons of one experiment: one estimate of the noise, and verdicts that hold for all of them together.
 
-**Noise.** The runs of three configurations or more tell more of the noise than those of one pair. In the model
-"configuration x repetition" the mean of the variances of all pairs is the pooled one, with (k - 1)(n - 1) degrees of
-freedom of k configurations and n paired repetitions (k(n - 1) unpaired; Box, Hunter and Hunter, Statistics for
-Experimenters, 2nd edition, Wiley 2005, chapter 4). It holds where all configurations are equally noisy. Of few
-repetitions that can't be tested: of four equal ones with three runs each, half of all experiments show spreads that
-differ more than threefold. So a pair takes the larger of the pooled variance and its own. Pairs stand alone where
-configurations didn't finish the same mixes as often.
+**Noise.** The runs of three configurations or more tell more of the noise than those of one pair: all of them share one
+pooled variance (`contrast.scatter`). It holds where all configurations are equally noisy. Of few repetitions that can't
+be tested: of four equal ones with three runs each, half of all experiments show spreads that differ more than
+threefold. So a pair takes the larger of the pooled variance and its own. Pairs stand alone where configurations didn't
+finish the same mixes in the same repetitions.
 
-**Verdicts** of averages and peaks are corrected together: see `holm`. `tests/support/simulations.py` measures how often
-such verdicts are wrong, and what they find.
+**Verdicts** of averages and peaks are corrected together: see `holm`. Claims of differences and of equivalence are
+corrected each by themselves: else every draw would make a false "faster" among the rest more probable.
+`tests/support/simulations.py` measures how often such verdicts are wrong, and what they find.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import combinations
 
 import numpy as np
 
-from serverdyno.analysis.contrast import Contrast
-from serverdyno.analysis.holm import Family, holds
+from serverdyno.analysis.contrast import Contrast, Scatter, widened
+from serverdyno.analysis.holm import holds
 from serverdyno.analysis.improvement import (
+    NO_MARGINS,
     Improvement,
+    Margins,
     Metric,
+    Noise,
+    Odd,
     Runs,
     Verdict,
     judged,
+    scatter_of,
     unjudged,
+    without_odd,
 )
 from serverdyno.analysis.sensitivity import found_percent, repetitions_needed
-from serverdyno.analysis.threshold import LEVEL, margin_of
+from serverdyno.analysis.threshold import LEVEL, degrees, margin_of
 
 Pair = tuple[int, int]
 """Places of the base and of the other."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Pooled:
-    """What all pairs say of the noise of each."""
+class _Rules:
+    """By what all pairs are judged: see `compare`."""
 
-    variance: float
-    degrees_of_freedom: float
-    configurations: int
+    paired: bool
+    margins: Margins
+    between: Contrast | None
 
 
 def compare(
@@ -52,98 +55,102 @@ def compare(
     pairs: Sequence[Pair],
     *,
     paired: bool,
-    minimum_percent: float = 0.0,
-    floor_percent: float = 0.0,
+    margins: Margins = NO_MARGINS,
+    between: Contrast | None = None,
 ) -> list[tuple[Improvement, ...]]:
-    """The improvements of each pair, the figures in the order of `Metric`; verdicts hold for all of them together."""
+    """Return the improvements of each pair, the figures in the order of `Metric`.
 
-    def single(base: Runs, other: Runs, figure: Metric) -> _Found:
-        found, contrast = unjudged(base, other, figure, paired=paired, minimum_percent=minimum_percent)
-        return replace(found, floor_percent=floor_percent), contrast
-
-    columns, families = [], []
-    for figure in Metric:
-        found, family = _of_figure(sides, pairs, partial(single, figure=figure), paired)
-        columns.append(found)
-        families.append(family)
-    primary, secondary = families
-    held = holds(primary, secondary)
-    count = sum(len(family.p_values) for family in families)
+    The verdicts hold for all of them together. `between`: an error that all runs of a side share, as between two times;
+    its estimate doesn't count.
+    """
+    rules = _Rules(paired, margins, between)
+    columns = [_of_figure(sides, pairs, figure, rules) for figure in Metric]
+    judged_ones = [[each for each, contrast in column if contrast is not None] for column in columns]
+    differ = holds(*[[each.p_value or 0.0 for each in of_it] for of_it in judged_ones])
+    equal = holds(*[[each.equivalence_p_value or 0.0 for each in of_it] for of_it in judged_ones])
+    count = sum(len(of_it) for of_it in judged_ones)
     corrected = [
-        _corrected(column, of_it, LEVEL / max(1, len(of_it)), count)
-        for column, of_it in zip(columns, held, strict=True)
+        _corrected(column, list(zip(*held, strict=True)), count)
+        for column, *held in zip(columns, differ, equal, strict=True)
     ]
     return list(zip(*corrected, strict=True))
 
 
 _Found = tuple[Improvement, Contrast | None]
-_Single = Callable[[Runs, Runs], _Found]
 
 
-def _of_figure(
-    sides: Sequence[Runs], pairs: Sequence[Pair], single: _Single, paired: bool
-) -> tuple[list[_Found], Family]:
-    wanted = {(base, other): single(sides[base], sides[other]) for base, other in dict.fromkeys(pairs)}
-    others = [
-        pair
-        for pair in combinations(range(len(sides)), 2)
-        if len(sides) > 2 and pair not in wanted and pair[::-1] not in wanted
-    ]
-    pooled = _pooled([*wanted.items(), *(((a, b), single(sides[a], sides[b])) for a, b in others)], paired)
-    found = [_with_pooled(wanted[pair], pooled) for pair in pairs]
-    p_values = [each.p_value for each, _ in found if each.p_value is not None]
-    if pooled is None:
-        return found, Family(p_values)
-    return found, Family(p_values, pooled.configurations, pooled.degrees_of_freedom)
+def _of_figure(sides: Sequence[Runs], pairs: Sequence[Pair], figure: Metric, rules: _Rules) -> list[_Found]:
+    paired = rules.paired
+    everyone = scatter_of(sides, figure, paired=paired) if len(sides) > 1 else None
+    found: list[_Found] = []
+    for pair in pairs:
+        (base, other), odd = pair_without_odd(sides, pair, figure, everyone, paired=paired)
+        improvement, contrast = unjudged(base, other, figure, paired=paired, margins=rules.margins)
+        improvement = replace(improvement, odd=odd)
+        if contrast is None:
+            found.append((improvement, None))
+            continue
+        if everyone is not None and len(sides) > 2:
+            contrast = _with_pooled(contrast, everyone.scatter, improvement.repetitions)
+        if rules.between is not None:
+            contrast = widened(contrast, rules.between)
+        found.append((judged(improvement, contrast), contrast))
+    return found
 
 
-def _pooled(found: Sequence[tuple[Pair, _Found]], paired: bool) -> _Pooled | None:
-    """Of three configurations or more, all pairs of which were compared over the same mixes, equally often."""
-    known = [(pair, each, contrast) for pair, (each, contrast) in found if contrast is not None]
-    configurations = len({place for pair, _, _ in known for place in pair})
-    alike = {(each.mixes, each.repetitions) for _, each, _ in known}
-    if configurations < 3 or len(known) != configurations * (configurations - 1) // 2 or len(alike) > 1:
-        return None
-    of_each = known[0][1].repetitions - 1
-    return _Pooled(
-        float(np.mean([contrast.variance for _, _, contrast in known])),
-        of_each * (configurations - 1 if paired else configurations),
-        configurations,
+def pair_without_odd(
+    sides: Sequence[Runs], pair: Pair, figure: Metric, everyone: Noise | None, *, paired: bool
+) -> tuple[tuple[Runs, Runs], Odd | None]:
+    """Return the two sides of a pair without an odd run, and that run.
+
+    `everyone`: the noise of all sides together, among which the odd run is sought; None: between these two alone.
+    """
+    base, other = (sides[place] for place in pair)
+    if everyone is None:
+        return without_odd((base, other), scatter_of((base, other), figure, paired=paired))
+    if everyone.scatter.odd is None or everyone.scatter.odd[0] not in pair:
+        return (base, other), None
+    side, run = everyone.scatter.odd
+    return without_odd(
+        (base, other), replace(everyone, scatter=replace(everyone.scatter, odd=(pair.index(side), run)))
     )
 
 
-def _with_pooled(found: _Found, pooled: _Pooled | None) -> _Found:
-    improvement, contrast = found
-    if contrast is None:
-        return found
-    if pooled is not None:
-        variance = max(contrast.variance, pooled.variance)
-        contrast = Contrast(contrast.estimate, variance, pooled.degrees_of_freedom)
-    return judged(improvement, contrast), contrast
+def _with_pooled(found: Contrast, pooled: Scatter, repetitions: int) -> Contrast:
+    """Return the same with the pooled variance of a run, if that is larger than the pair's own."""
+    variance = max(found.variance - found.added, 2 * pooled.variance / repetitions)
+    return replace(found, variance=variance + found.added, degrees_of_freedom=pooled.degrees_of_freedom)
 
 
-def _corrected(found: Sequence[_Found], held: Sequence[bool], level: float, count: int) -> list[Improvement]:
-    """`level`: of a single claim where all others of its figure are still open."""
-    of_claims = iter(held)
+def _corrected(found: Sequence[_Found], held: Sequence[tuple[bool, bool]], count: int) -> list[Improvement]:
+    """`held`: of each that has a contrast, whether the claims of a difference and of equivalence hold among all."""
+    of_claims, level = iter(held), LEVEL / max(1, len(held))
     return [
-        each if contrast is None else _final(each, contrast, next(of_claims), level, count)
+        each
+        if contrast is None
+        else replace(_planned(each, contrast, level), verdict=_verdict(each, *next(of_claims)), among=count)
         for each, contrast in found
     ]
 
 
-def _final(found: Improvement, contrast: Contrast, holds: bool, level: float, count: int) -> Improvement:
-    margin, floor = margin_of(found.minimum_percent), margin_of(found.floor_percent)
-    runs, degrees, error = found.repetitions, contrast.degrees_of_freedom, contrast.standard_error
+def _verdict(found: Improvement, differ: bool, equal: bool) -> Verdict:
+    if differ and found.verdict.proven:
+        return found.verdict
+    return Verdict.EQUIVALENT if equal else Verdict.NO_DIFFERENCE_SHOWN
+
+
+def _planned(found: Improvement, contrast: Contrast, level: float) -> Improvement:
+    """Return the same with what could have been found. `level`: of a claim while all others of its figure are open."""
+    margin, runs, error = margin_of(found.minimum_percent), found.repetitions, contrast.standard_error
+    freedom = round(contrast.degrees_of_freedom, 1)  # few enough values to remember what they find
+    each = freedom / degrees(2, runs, paired=found.paired)
     return replace(
         found,
-        verdict=found.verdict if holds else Verdict.NO_DIFFERENCE_SHOWN,
-        among=count,
-        found_percent=found_percent(error, degrees, level, margin, floor),
+        found_percent=found_percent(error, freedom, level, margin),
         repetitions_needed=repetitions_needed(
             lambda more: error * float(np.sqrt(runs / more)),
-            lambda more: degrees * (more - 1) / (runs - 1),
+            lambda more: round(each * degrees(2, more, paired=found.paired), 1),
             level,
             margin,
-            floor,
         ),
     )

@@ -2,9 +2,9 @@
 
 The figure of each run is taken as a logarithm, so that effects are ratios. A main effect is the mean over all cells
 with a factor's level, less the mean over all cells with its first level; the interaction of two factors of two levels
-is half the difference of one factor's effect between the levels of the other. The noise is what an additive model
-leaves: cells, and repetitions where they ran in rounds (G. E. P. Box, J. S. Hunter and W. G. Hunter, Statistics for
-Experimenters, 2nd edition, Wiley 2005, chapters 4 and 5). The claims are corrected together (`holm`).
+is half the difference of one factor's effect between the levels of the other (G. E. P. Box, J. S. Hunter and W. G.
+Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 5). The noise is that of `contrast.scatter`. The
+claims are corrected together (`holm`).
 
 An effect is claimed only where its cells may be compared (`comparability`): each pair of cells that differ in nothing
 but one factor is asked, with the interval of the effect. What disturbs one pair of several shifts their mean by less
@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
-from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast
+from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.durability import differs
-from serverdyno.analysis.holm import Family, holds
-from serverdyno.analysis.improvement import Runs, Verdict
+from serverdyno.analysis.holm import holds
+from serverdyno.analysis.improvement import Metric, Runs, Verdict, scatter_of
 from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.analysis.threshold import margin_of
 
@@ -36,8 +36,8 @@ Cell = tuple[str, ...]
 class Effect:
     """What a level of a factor does against the first level, in %; of an interaction, `other` names the second factor.
 
-    `low_percent`, `high_percent`: the 95 % interval. `verdict`: faster or slower by more than `minimum_percent`, and by
-    `floor_percent` or more, among all effects; never equivalent. `obstacles`: why it is not comparable, of each kind
+    `low_percent`, `high_percent`: the 95 % interval. `verdict`: faster or slower by more than `minimum_percent` among
+    all effects; never equivalent. `obstacles`: why it is not comparable, of each kind
     the largest. `at_least`: the faster cells alone were held back, so that the true effect may be larger.
     """
 
@@ -50,7 +50,6 @@ class Effect:
     other: str = ""
     verdict: Verdict = Verdict.NO_DIFFERENCE_SHOWN
     minimum_percent: float = 0.0
-    floor_percent: float = 0.0
     obstacles: tuple[Obstacle, ...] = ()
     at_least: bool = False
 
@@ -66,29 +65,29 @@ def effects(
     *,
     paired: bool,
     minimum_percent: float = 0.0,
-    floor_percent: float = 0.0,
 ) -> tuple[Effect, ...]:
     """Return main effects, then interactions of factors of two levels.
 
-    `cells`: every combination as a side. `floor_percent`: the noise floor; no smaller effect is claimed. Nothing where
-    a cell has fewer than two whole runs, or runs of different repetitions or without throughput.
+    `cells`: every combination as a side. The repetition of an odd run is left out. Nothing where a cell has fewer than
+    two whole runs, or runs of different repetitions or without throughput.
     """
-    logs = _logs([side.runs for side in cells.values()])
-    if logs is None:
+    noise = scatter_of([side.runs for side in cells.values()], Metric.OVERALL_AVERAGE, paired=paired)
+    if noise is None or noise.scatter.degrees_of_freedom < 1:
         return ()
-    variance, degrees = _noise(logs, paired)
-    if degrees < 1:
-        return ()
+    logs = np.log([_averages(side.runs, noise.repetitions) for side in cells.values()])
+    if noise.scatter.odd is not None:
+        logs = np.delete(logs, noise.scatter.odd[1], axis=1)
+    variance, degrees = noise.scatter.variance, noise.scatter.degrees_of_freedom
     found = []
     for factor, level, base, other, weights in _contrasts(factors, list(cells)):
         estimate = float(weights @ logs.mean(axis=1))
         contrast = Contrast(estimate, variance * float(weights @ weights) / logs.shape[1], degrees)
         low, high = (_percent(end) for end in contrast.interval())
         effect = Effect(factor, level, base, _percent(estimate), low, high, other)
-        effect = replace(effect, minimum_percent=minimum_percent, floor_percent=floor_percent)
+        effect = replace(effect, minimum_percent=minimum_percent)
         found.append((effect, contrast, _alike_but_for_one(cells, weights)))
     margin = margin_of(minimum_percent)
-    held, _ = holds(Family([contrast.p_value_beyond(margin) for _, contrast, _ in found]), Family([]))
+    held, _ = holds([contrast.p_value_beyond(margin) for _, contrast, _ in found])
     return tuple(
         _comparable_alone(_judged(effect, contrast, claimed=claimed), pairs)
         for (effect, contrast, pairs), claimed in zip(found, held, strict=True)
@@ -96,7 +95,7 @@ def effects(
 
 
 def _judged(effect: Effect, contrast: Contrast, *, claimed: bool) -> Effect:
-    if not claimed or abs(contrast.estimate) < margin_of(effect.floor_percent):
+    if not claimed:
         return effect
     return replace(effect, verdict=Verdict.FASTER if contrast.estimate > 0 else Verdict.SLOWER)
 
@@ -135,25 +134,10 @@ def _percent(log: float) -> float:
     return float(np.expm1(log) * 100)
 
 
-def _logs(cells: Sequence[Runs]) -> NDArray[np.float64] | None:
-    """Cells x repetitions: the logarithm of each run's average over the load levels."""
-    repetitions = {runs.repetitions for runs in cells}
-    averages = [runs.throughput.mean(axis=1) for runs in cells]
-    if len(repetitions) != 1 or len(next(iter(repetitions))) < FEWEST_REPETITIONS:
-        return None
-    matrix = np.array(averages)
-    return np.log(matrix) if bool(np.all(matrix > 0)) else None
-
-
-def _noise(logs: NDArray[np.float64], paired: bool) -> tuple[float, int]:
-    """The variance of one run that cells (and rounds) don't explain, and its degrees of freedom."""
-    cells, runs = logs.shape
-    rest = logs - logs.mean(axis=1, keepdims=True)
-    degrees = cells * (runs - 1)
-    if paired:
-        rest = rest - rest.mean(axis=0, keepdims=True)
-        degrees = (cells - 1) * (runs - 1)
-    return float((rest**2).sum() / degrees) if degrees else 0.0, degrees
+def _averages(runs: Runs, repetitions: Sequence[int]) -> NDArray[np.float64]:
+    """Return the average over the load levels of each of those repetitions."""
+    rows = [runs.repetitions.index(number) for number in repetitions]
+    return np.asarray(runs.throughput[rows].mean(axis=1))
 
 
 def _contrasts(

@@ -3,31 +3,28 @@
 The estimate is the percent improvement, other / base - 1, of the overall average or of the peak (VeriTest 2003,
 figures 2 and 14). The overall average is the primary figure: none of its mixes was chosen. The highest of several
 noisy means is biased upward, and the more so the noisier it is: of two equal servers, the one whose runs scatter would
-win. So peaks are compared by leave-one-out: see `peak`, also for the sources.
+win. So peaks are compared by cross-validation: see `peak`, also for the sources.
 
-The interval is the t interval of `contrast`, from two repetitions on; a peak's has a bootstrap variance.
+The interval is the t interval of `contrast`, from two repetitions on. **An odd repetition** is left out of it, and
+reported: one run in twelve with 70 % of its speed would hide every slowdown of 5 %.
 
 A **minimum effect** may be stated: the least difference that would matter, as the percentage by which the
 quicker is faster than the slower. Faster and slower then mean: by more than that, the whole interval being
 beyond it (K. R. Murphy, B. Myors, Testing the Hypothesis That Treatments Have Negligible Effects:
 Minimum-Effect Tests in the General Linear Model, Journal of Applied Psychology 84(2), 1999,
-doi:10.1037/0021-9010.84.2.234). Equivalent means: the whole interval is within it, on both sides (two
-one-sided tests: D. J. Schuirmann, A Comparison of the Two One-Sided Tests Procedure and the Power Approach,
-Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987, doi:10.1007/BF01068419). The usual test at 5 %
-takes the 90 % interval; here it is the 95 % interval that the reader sees, so that "equivalent" is wrong in 2.5 %
-at most. The bounds are alike on the scale of ratios: within 25 % is from -20 % to +25 %.
+doi:10.1037/0021-9010.84.2.234).
 
-A **noise floor** is the least difference that is claimed at all: below it, two equal servers may differ in every run
-alike, by the place of their pages or of their threads, and no interval sees that. Faster and slower need an estimate
-of at least the floor. It costs little power, since most estimates of a larger difference reach it. Where no minimum
-effect is stated, equivalence is about the floor. The same idea is `noise_threshold` of the benchmark library criterion.
+**Equivalent** means: the whole interval lies within the plan's margin, on both sides (two one-sided tests: D. J.
+Schuirmann, A Comparison of the Two One-Sided Tests Procedure and the Power Approach, Journal of Pharmacokinetics and
+Biopharmaceutics 15(6), 1987, doi:10.1007/BF01068419). The usual test at 5 % takes the 90 % interval; here it is the
+95 % interval that the reader sees, so that "equivalent" is wrong in 2.5 % at most. The bounds are alike on the scale of
+ratios: within 25 % is from -20 % to +25 %. No self-test changes a margin: a noisy machine has wide intervals.
 
 This module judges one comparison of one figure by itself. What holds for all of an experiment is in `comparisons`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -36,15 +33,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serverdyno.analysis import peak
-from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, Contrast, of_two
+from serverdyno.analysis.contrast import (
+    CONFIDENCE,
+    FEWEST_REPETITIONS,
+    Contrast,
+    Scatter,
+    of_two,
+    scatter,
+)
 from serverdyno.analysis.curve import Throughput
 from serverdyno.analysis.threshold import margin_of
 
 __all__ = [
     "CONFIDENCE",
     "FEWEST_REPETITIONS",
+    "NO_MARGINS",
     "Improvement",
+    "Margins",
     "Metric",
+    "Odd",
     "Runs",
     "Verdict",
     "improvement",
@@ -53,6 +60,10 @@ __all__ = [
     "unjudged",
     "verdict_of_interval",
 ]
+
+
+FEWEST_WITH_ODD = 3
+"""Repetitions of which one may be left out."""
 
 
 class Verdict(StrEnum):
@@ -80,8 +91,17 @@ class Metric(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Odd:
+    """A repetition of one configuration that a comparison leaves out. `percent`: its distance from the others."""
+
+    of_base: bool
+    repetition: int
+    percent: float
+
+
+@dataclass(frozen=True, slots=True)
 class Improvement:
-    """`base`, `other`: the figures compared; a peak's is by leave-one-out, and may lie below the highest mean.
+    """`base`, `other`: the figures compared; a peak's is by cross-validation, and may lie below the highest mean.
 
     `percent`: other / base - 1, in %. None: can't be computed (a side without operations).
 
@@ -90,9 +110,10 @@ class Improvement:
     the mix that the other runs chose. `repetitions`: of the side with fewer. `mixes`: indices of the mixes that both
     sides finished and that were compared; `base_read_at`, `other_read_at`: those at which the figure of a side was
     read, none where no whole run was there to be read. `minimum_percent`: the minimum effect that the verdict is about;
-    `floor_percent`: the least difference that is claimed.
-    `p_value`: of the strongest claim, that there is a difference beyond the minimum effect or none beyond it; below 5 %
-    exactly where the verdict of this comparison by itself claims something. None where there is no interval.
+    `equivalence_percent`: the margin of equivalence, 0: never equivalent. `odd`: what none of these figures contains.
+    `p_value`: of the claim that there is a difference beyond the minimum effect; below 5 % exactly where this
+    comparison by itself claims one. `equivalence_p_value`: of the claim that there is none beyond the margin. None
+    where there is no interval.
     `among`: of how many claims of the experiment its verdict is one, and corrected for.
     `found_percent`: the least improvement that the design finds in four of five experiments, through noise like this;
     `repetitions_needed`: how many would find one of 5 % as often. None: no interval, or not in reach.
@@ -111,8 +132,10 @@ class Improvement:
     mixes: tuple[int, ...]
     verdict: Verdict
     minimum_percent: float = 0.0
-    floor_percent: float = 0.0
+    equivalence_percent: float = 0.0
+    odd: Odd | None = None
     p_value: float | None = None
+    equivalence_p_value: float | None = None
     among: int | None = None
     found_percent: float | None = None
     repetitions_needed: int | None = None
@@ -121,16 +144,24 @@ class Improvement:
 
     @property
     def proven_alone(self) -> bool:
-        """Whether it would claim something if it were the only comparison of its experiment."""
+        """Whether it would claim a difference if it were the only comparison of its experiment."""
         return self.p_value is not None and self.p_value < 1 - CONFIDENCE
 
-    @property
-    def below_floor(self) -> bool:
-        """Whether its interval leaves out 0 % and its difference is too small to be claimed."""
-        if self.percent is None or self.low_percent is None or self.high_percent is None:
-            return False
-        leaves_out_zero = self.low_percent > 0 or self.high_percent < 0
-        return leaves_out_zero and abs(math.log1p(self.percent / 100)) < math.log1p(self.floor_percent / 100)
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """What verdicts are about: the minimum effect and the margin of equivalence; 0: none. Raises ValueError below 0."""
+
+    minimum_percent: float = 0.0
+    equivalence_percent: float = 0.0
+
+    def __post_init__(self) -> None:
+        for percent in (self.minimum_percent, self.equivalence_percent):
+            if not percent >= 0:
+                raise ValueError(f"a minimum effect or a margin of {percent} %")
+
+
+NO_MARGINS = Margins()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +178,57 @@ def percent_improvement(base: float, other: float) -> float:
 
 
 def improvement(
-    base: Runs, other: Runs, figure: Metric, *, paired: bool, minimum_percent: float = 0.0
+    base: Runs, other: Runs, figure: Metric, *, paired: bool, margins: Margins = NO_MARGINS
 ) -> Improvement:
-    """Compares `other` with `base` over the mixes and repetitions that both finished, as the only comparison.
-
-    `minimum_percent`: the least difference that would matter, 0 or more. Raises ValueError below 0.
-    """
-    found, contrast = unjudged(base, other, figure, paired=paired, minimum_percent=minimum_percent)
+    """Compare `other` with `base` over the mixes and repetitions that both finished, as the only comparison."""
+    noise = scatter_of([base, other], figure, paired=paired)
+    (base, other), odd = without_odd((base, other), noise)
+    found, contrast = unjudged(base, other, figure, paired=paired, margins=margins)
+    found = replace(found, odd=odd)
     return found if contrast is None else judged(found, contrast)
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What single runs of several sides say of the noise. `repetitions`: those that all of them have."""
+
+    scatter: Scatter
+    repetitions: tuple[int, ...]
+
+
+def scatter_of(sides: Sequence[Runs], figure: Metric, *, paired: bool) -> Noise | None:
+    """Return the noise of a run; None unless all sides have the same whole runs, two or more, with throughput."""
+    mixes = np.logical_and.reduce([_finished(side.throughput) for side in sides])
+    kept = [_whole_runs(side, mixes) for side in sides]
+    repetitions = kept[0].repetitions
+    if any(side.repetitions != repetitions for side in kept) or not mixes.any():
+        return None
+    values = [_of_runs(side.throughput, figure) for side in kept if len(repetitions) >= FEWEST_REPETITIONS]
+    if not values or any(each.min() <= 0 for each in values):
+        return None
+    return Noise(scatter([np.log(each) for each in values], repetitions if paired else None), repetitions)
+
+
+def without_odd(pair: tuple[Runs, Runs], noise: Noise | None) -> tuple[tuple[Runs, Runs], Odd | None]:
+    """Return two sides without the odd run of either. `noise`: that of these two."""
+    if noise is None or noise.scatter.odd is None or len(noise.repetitions) < FEWEST_WITH_ODD:
+        return pair, None
+    side, place = noise.scatter.odd
+    odd = Odd(side == 0, noise.repetitions[place], float(np.expm1(noise.scatter.odd_by)) * 100)
+    base, other = (
+        _without(runs, odd.repetition) if which == side else runs for which, runs in enumerate(pair)
+    )
+    return (base, other), odd
+
+
+def _without(runs: Runs, repetition: int) -> Runs:
+    return _only(runs, [number for number in runs.repetitions if number != repetition])
+
+
 def unjudged(
-    base: Runs, other: Runs, figure: Metric, *, paired: bool, minimum_percent: float = 0.0
+    base: Runs, other: Runs, figure: Metric, *, paired: bool, margins: Margins
 ) -> tuple[Improvement, Contrast | None]:
     """What was seen, and the contrast that it is to be judged by: None of one repetition, or not comparable."""
-    if not minimum_percent >= 0:
-        raise ValueError(f"a minimum effect of {minimum_percent} %")
     mixes = _finished(base.throughput) & _finished(other.throughput)
     kept = (_whole_runs(base, mixes), _whole_runs(other, mixes))
     if paired:
@@ -181,7 +247,8 @@ def unjudged(
         paired=paired,
         mixes=tuple(np.flatnonzero(mixes).tolist()),
         verdict=Verdict.NOT_COMPARABLE,
-        minimum_percent=minimum_percent,
+        minimum_percent=margins.minimum_percent,
+        equivalence_percent=margins.equivalence_percent,
     )
     if not nothing.mixes or nothing.repetitions == 0:
         return nothing, None
@@ -189,7 +256,7 @@ def unjudged(
         tuple(nothing.mixes[mix] for mix in _read_at(side.throughput, figure)) for side in kept
     )
     placed = replace(nothing, base_read_at=base_at, other_read_at=other_at)
-    return _estimate(placed, kept[0].throughput, kept[1].throughput)
+    return _estimate(placed, *kept)
 
 
 def _finished(throughput: Throughput) -> NDArray[np.bool_]:
@@ -220,24 +287,20 @@ def _read_at(runs: Throughput, figure: Metric) -> list[int]:
     return sorted({int(mix) for mix in peak.chosen(runs)})
 
 
-def _estimate(
-    nothing: Improvement, base: Throughput, other: Throughput
-) -> tuple[Improvement, Contrast | None]:
-    base_runs, other_runs = (_of_runs(runs, nothing.figure) for runs in (base, other))
+def _estimate(nothing: Improvement, base: Runs, other: Runs) -> tuple[Improvement, Contrast | None]:
+    base_runs, other_runs = (_of_runs(runs.throughput, nothing.figure) for runs in (base, other))
     base_figure, other_figure = float(base_runs.mean()), float(other_runs.mean())
     seen = replace(nothing, base=base_figure, other=other_figure)
     if min(base_runs.min(), other_runs.min()) <= 0:
         return seen, None
     contrast = None
     if nothing.repetitions >= FEWEST_REPETITIONS:
+        rounds = base.repetitions if nothing.paired else None
         contrast = (
-            peak.contrast(base, other, paired=nothing.paired)
+            peak.contrast(base.throughput, other.throughput, rounds)
             if nothing.figure is Metric.PEAK
-            else of_two(np.log(base_runs), np.log(other_runs), paired=nothing.paired)
+            else of_two(np.log(base_runs), np.log(other_runs), rounds)
         )
-        if np.isnan(contrast.variance):
-            # Runs without operations where other runs have their peak.
-            return seen, None
     observed = _observed_percent(base_runs, other_runs, nothing.paired)
     found = replace(
         seen,
@@ -259,25 +322,22 @@ def _observed_percent(
 def judged(found: Improvement, contrast: Contrast) -> Improvement:
     """With the interval of a contrast, and what that interval by itself says."""
     low, high = contrast.interval()
-    margin, floor = margin_of(found.minimum_percent), margin_of(found.floor_percent)
-    p_value = contrast.p_value_within(margin or floor)
-    if abs(contrast.estimate) >= floor:
-        p_value = min(p_value, contrast.p_value_beyond(margin))
+    margin, within = margin_of(found.minimum_percent), margin_of(found.equivalence_percent)
     return replace(
         found,
         low_percent=float(np.expm1(low) * 100),
         high_percent=float(np.expm1(high) * 100),
-        p_value=p_value,
-        verdict=verdict_of_interval(low, high, margin, floor),
+        p_value=contrast.p_value_beyond(margin),
+        equivalence_p_value=contrast.p_value_within(within),
+        verdict=verdict_of_interval(low, high, margin, within),
     )
 
 
-def verdict_of_interval(low: float, high: float, margin: float, floor: float) -> Verdict:
-    """What an interval of log ratios says about a minimum effect and a noise floor, also as log ratios."""
-    estimate, within = (low + high) / 2, margin or floor
-    if low > margin and estimate >= floor:
+def verdict_of_interval(low: float, high: float, margin: float, within: float) -> Verdict:
+    """What an interval of log ratios says about a minimum effect and a margin of equivalence, also as log ratios."""
+    if low > margin:
         return Verdict.FASTER
-    if high < -margin and estimate <= -floor:
+    if high < -margin:
         return Verdict.SLOWER
     if -within < low and high < within:
         return Verdict.EQUIVALENT

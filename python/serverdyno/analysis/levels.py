@@ -16,10 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
-from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast, of_two
+from serverdyno.analysis.comparisons import pair_without_odd
+from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast, of_two, widened
 from serverdyno.analysis.durability import differs
-from serverdyno.analysis.holm import Family, holds
-from serverdyno.analysis.improvement import Runs, Verdict, percent_improvement
+from serverdyno.analysis.holm import holds
+from serverdyno.analysis.improvement import (
+    Metric,
+    Runs,
+    Verdict,
+    percent_improvement,
+    scatter_of,
+)
 from serverdyno.analysis.pairs import Pair
 from serverdyno.analysis.threshold import margin_of
 
@@ -29,8 +36,8 @@ class AtLevel:
     """`other` against `base` in one mix, by its index.
 
     `percent`: other / base - 1, of the means, in %. `low_percent`, `high_percent`: the 95 % interval, None of one
-    repetition. `verdict`: faster or slower by more than `minimum_percent`, and by `floor_percent` or more, among all
-    levels of all pairs; never equivalent. `obstacles`: why it is not comparable. `at_least`: the faster side alone was
+    repetition. `verdict`: faster or slower by more than `minimum_percent`, among all levels of all pairs; never
+    equivalent. `obstacles`: why it is not comparable. `at_least`: the faster side alone was
     held back, so that the true gap may be larger.
     """
 
@@ -42,7 +49,6 @@ class AtLevel:
     high_percent: float | None = None
     verdict: Verdict = Verdict.TOO_FEW_REPETITIONS
     minimum_percent: float = 0.0
-    floor_percent: float = 0.0
     obstacles: tuple[Obstacle, ...] = ()
     at_least: bool = False
 
@@ -56,23 +62,30 @@ _Found = tuple[AtLevel, Contrast | None]
 
 
 def at_levels(
-    pairs: Sequence[Pair],
-    *,
-    paired: bool,
-    minimum_percent: float = 0.0,
-    floor_percent: float = 0.0,
+    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float = 0.0, between: Contrast | None = None
 ) -> list[tuple[AtLevel, ...]]:
     """Return one tuple for each pair (base, other): the levels that both finished with some throughput.
 
-    `floor_percent`: the noise floor; no smaller difference is proven.
+    A run that is odd in the overall average is in none of them. `between`: as of `comparisons.compare`.
     """
-    found = [
-        [
-            (replace(level, minimum_percent=minimum_percent, floor_percent=floor_percent), contrast)
-            for level, contrast in _pooled(_of_pair(base.runs, other.runs, paired))
-        ]
-        for base, other in pairs
-    ]
+    runs = {side.name: side.runs for pair in pairs for side in pair}
+    sides, places = list(runs.values()), {name: place for place, name in enumerate(runs)}
+    average = Metric.OVERALL_AVERAGE
+    everyone = scatter_of(sides, average, paired=paired) if sides else None
+    found = []
+    for base, other in pairs:
+        both = (places[base.name], places[other.name])
+        kept, _ = pair_without_odd(sides, both, average, everyone, paired=paired)
+        levels = _pooled(_of_pair(*kept, paired))
+        found.append(
+            [
+                (
+                    replace(level, minimum_percent=minimum_percent),
+                    widened(contrast, between) if contrast and between else contrast,
+                )
+                for level, contrast in levels
+            ]
+        )
     margin = margin_of(minimum_percent)
     p_values = [
         contrast.p_value_beyond(margin)
@@ -80,7 +93,7 @@ def at_levels(
         for _, contrast in of_pair
         if contrast is not None
     ]
-    held, _ = holds(Family(p_values), Family([]))
+    held, _ = holds(p_values)
     verdicts = iter(held)
     return [
         tuple(
@@ -111,12 +124,13 @@ def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:
             both = sorted(sides[0].keys() & sides[1].keys())
             sides = [{number: side[number] for number in both} for side in sides]
         values = [np.array(list(side.values())) for side in sides]
+        rounds = list(sides[0]) if paired else None
         if any(len(of_side) == 0 or of_side.min() <= 0 for of_side in values):
             continue
         low, high = (float(of_side.mean()) for of_side in values)
         contrast = None
         if min(len(of_side) for of_side in values) >= FEWEST_REPETITIONS:
-            contrast = of_two(np.log(values[0]), np.log(values[1]), paired=paired)
+            contrast = of_two(np.log(values[0]), np.log(values[1]), rounds)
         found.append((AtLevel(mix, low, high, percent_improvement(low, high)), contrast))
     return found
 
@@ -147,7 +161,7 @@ def _pooled(found: Sequence[_Found]) -> list[_Found]:
 def _judged(level: AtLevel, contrast: Contrast, *, claimed: bool) -> AtLevel:
     low, high = contrast.interval()
     verdict = Verdict.NO_DIFFERENCE_SHOWN
-    if claimed and abs(float(np.log1p(level.percent / 100))) >= margin_of(level.floor_percent):
+    if claimed:
         verdict = Verdict.FASTER if contrast.estimate > 0 else Verdict.SLOWER
     return replace(
         level,

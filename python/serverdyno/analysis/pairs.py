@@ -13,8 +13,9 @@ from itertools import combinations
 
 from serverdyno.analysis.comparability import Conditions, Obstacle, is_at_least, obstacles
 from serverdyno.analysis.comparisons import compare
+from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.durability import Outcome, differs
-from serverdyno.analysis.improvement import Improvement, Metric, Runs, Verdict
+from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins, Metric, Runs, Verdict
 from serverdyno.analysis.trust import Mark
 
 MOST_PAIRWISE = 8
@@ -66,6 +67,12 @@ class Comparison:
         """The primary figure."""
         return next(found for found in self.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
+    def left_out(self, found: Improvement) -> str:
+        """Return `repetition 4 of nginx`, the odd one that a figure is without; nothing where there is none."""
+        if found.odd is None:
+            return ""
+        return f"repetition {found.odd.repetition} of {self.base if found.odd.of_base else self.other}"
+
     @property
     def faster(self) -> str:
         """The name of the side that is proven faster in the overall average; nothing where none is."""
@@ -87,17 +94,20 @@ def pairs(sides: Sequence[Side]) -> list[Pair]:
 
 
 def compared(
-    found: Sequence[Pair], *, paired: bool, minimum_percent: float = 0.0, floor_percent: float = 0.0
+    found: Sequence[Pair], *, paired: bool, margins: Margins = NO_MARGINS, between: Contrast | None = None
 ) -> tuple[Comparison, ...]:
-    """Compare overall average and peak of the second of each pair with the first, with verdicts for all together."""
+    """Compare overall average and peak of the second of each pair with the first, with verdicts for all together.
+
+    `margins`, `between`: as of `comparisons.compare`.
+    """
     runs = {side.name: side.runs for pair in found for side in pair}
     places = {name: place for place, name in enumerate(runs)}
     improvements = compare(
         list(runs.values()),
         [(places[base.name], places[other.name]) for base, other in found],
         paired=paired,
-        minimum_percent=minimum_percent,
-        floor_percent=floor_percent,
+        margins=margins,
+        between=between,
     )
     return tuple(
         _comparable_alone(_comparison(pair, of_it), pair)

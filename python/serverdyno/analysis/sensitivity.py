@@ -13,13 +13,12 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from serverdyno.analysis.root import root
-from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE, margin_of
+from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE, degrees, margin_of
 
 POWER = 0.8
 EFFECT_PERCENT = 5.0
 """The effect of which is said how many repetitions it takes."""
 MOST_REPETITIONS = 1000
-_NORMAL_QUANTILE = 0.8416212335729143  # of POWER
 _NEGLIGIBLE = 16.0
 """The natural logarithm of the share of a tail that is left out."""
 _STEPS = 2.0
@@ -31,24 +30,18 @@ _MOST = 700.0
 
 
 def found_percent(
-    standard_error: float, degrees_of_freedom: float, level: float, margin: float, floor: float = 0.0
+    standard_error: float, degrees_of_freedom: float, level: float, margin: float = 0.0
 ) -> float:
-    """Return the improvement, in %, that is claimed with a power of 80 %. `margin`, `floor`: log ratios."""
-    found = _found(standard_error, degrees_of_freedom, level, margin, floor)
+    """Return the improvement, in %, that is claimed beyond `margin`, a log ratio, with a power of 80 %."""
+    found = margin + distance(degrees_of_freedom, level) * standard_error
     return math.inf if found > _MOST else math.expm1(found) * 100
-
-
-def _found(error: float, degrees: float, level: float, margin: float, floor: float) -> float:
-    """The interval must clear the margin, and the estimate the floor; the harder of the two decides."""
-    return max(margin + distance(degrees, level) * error, floor + _NORMAL_QUANTILE * error)
 
 
 def repetitions_needed(
     standard_error_of: Callable[[int], float],
     degrees_of: Callable[[int], float],
     level: float,
-    margin: float,
-    floor: float = 0.0,
+    margin: float = 0.0,
 ) -> int | None:
     """The fewest repetitions with which 5 % are claimed with a power of 80 %; None above a thousand.
 
@@ -57,10 +50,10 @@ def repetitions_needed(
     effect = margin_of(EFFECT_PERCENT)
 
     def enough(repetitions: int) -> bool:
-        error, degrees = standard_error_of(repetitions), degrees_of(repetitions)
-        return _found(error, degrees, level, margin, floor) <= effect
+        error, freedom = standard_error_of(repetitions), degrees_of(repetitions)
+        return margin + distance(freedom, level) * error <= effect
 
-    if max(margin, floor) >= effect or not enough(MOST_REPETITIONS):
+    if margin >= effect or not enough(MOST_REPETITIONS):
         return None
     too_few, many = 1, MOST_REPETITIONS
     while many - too_few > 1:
@@ -70,20 +63,19 @@ def repetitions_needed(
 
 
 def design_finds_percent(
-    configurations: int, repetitions: int, deviation: float, floor: float = 0.0
+    configurations: int, repetitions: int, deviation: float, margin: float = 0.0
 ) -> float | None:
-    """Return the least difference of overall averages, in %, that a design finds in four of five cases.
+    """Return the least difference of overall averages, in %, that an interleaved design finds in four of five cases.
 
-    `deviation`: the relative standard deviation of equal runs; `floor`: the noise floor, as a log ratio. Of three
+    `deviation`: the relative standard deviation of equal runs; `margin`: the minimum effect, as a log ratio. Of three
     configurations or more the noise is pooled, and each pair is one of many. None: nothing is compared, or once only.
     """
     if configurations < 2 or repetitions < 2:
         return None
     pairs = configurations * (configurations - 1) // 2
-    level = PRIMARY_SHARE * LEVEL / pairs
-    degrees = (repetitions - 1) * (configurations - 1)
     error = deviation * math.sqrt(2 / repetitions)
-    return found_percent(error, degrees, level, 0.0, floor)
+    freedom = degrees(configurations, repetitions, paired=True)
+    return found_percent(error, freedom, PRIMARY_SHARE * LEVEL / pairs, margin)
 
 
 @lru_cache(maxsize=4096)

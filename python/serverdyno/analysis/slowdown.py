@@ -27,7 +27,7 @@ class Slowdown(StrEnum):
 def slowdown(improvements: Sequence[Judged], tolerated_percent: float = TOLERATED_PERCENT) -> Slowdown:
     """Whether any figure is slower; can't tell where one is not comparable, or a slowdown is not ruled out.
 
-    Ruled out is one of more than the minimum effect or the noise floor, and of `tolerated_percent` at least.
+    Ruled out is one of more than the minimum effect, and of `tolerated_percent` at least.
     """
     if any(each.verdict is Verdict.SLOWER for each in improvements):
         return Slowdown.SLOWER
@@ -38,5 +38,5 @@ def slowdown(improvements: Sequence[Judged], tolerated_percent: float = TOLERATE
 def _ruled_out(found: Judged, tolerated_percent: float) -> bool:
     if found.verdict in UNTOLD or found.low_percent is None:
         return False
-    tolerated = max(found.minimum_percent, found.floor_percent, tolerated_percent)
+    tolerated = max(found.minimum_percent, tolerated_percent)
     return log1p(found.low_percent / 100) > -log1p(tolerated / 100)

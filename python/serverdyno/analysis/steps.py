@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.holm import Family, holds
-from serverdyno.analysis.improvement import Improvement, Runs, Verdict
+from serverdyno.analysis.holm import holds
+from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins, Runs, Verdict
 
 Times = Mapping[int, float]
 """Seconds by repetition."""
@@ -46,16 +46,15 @@ def gaps(
     steps: Sequence[Mapping[str, Times]],
     *,
     paired: bool,
-    minimum_percent: float = 0.0,
-    floor_percent: float = 0.0,
+    margins: Margins = NO_MARGINS,
 ) -> list[tuple[Gap, ...]]:
     """Return all pairs of each step's configurations, the first of a pair the earlier one.
 
-    `steps`: seconds of each step by configuration. `minimum_percent`, `floor_percent`: as of `comparisons.compare`.
+    `steps`: seconds of each step by configuration. `margins`: as of `comparisons.compare`.
     """
-    found = [_of_step(step, paired, minimum_percent, floor_percent) for step in steps]
+    found = [_of_step(step, paired, margins) for step in steps]
     p_values = [gap.improvement.p_value for step in found for gap in step]
-    held, _ = holds(Family([value for value in p_values if value is not None]), Family([]))
+    held, _ = holds([value for value in p_values if value is not None])
     of_claims = iter(held)
     count = len(held)
     return [
@@ -93,7 +92,7 @@ def beaten(step: Sequence[Gap]) -> set[str]:
     }
 
 
-def _of_step(step: Mapping[str, Times], paired: bool, minimum: float, floor: float) -> list[Gap]:
+def _of_step(step: Mapping[str, Times], paired: bool, margins: Margins) -> list[Gap]:
     known = {name: times for name, times in step.items() if times}
     sides = [
         Runs(tuple(sorted(times)), np.array([[1 / max(times[run], 1e-9)] for run in sorted(times)]))
@@ -101,7 +100,7 @@ def _of_step(step: Mapping[str, Times], paired: bool, minimum: float, floor: flo
     ]
     pairs = list(combinations(range(len(sides)), 2))
     names = list(known)
-    compared = compare(sides, pairs, paired=paired, minimum_percent=minimum, floor_percent=floor)
+    compared = compare(sides, pairs, paired=paired, margins=margins)
     # The first figure is the overall average; of one level the peak is the same.
     return [
         Gap(names[base], names[other], figures[0])

@@ -59,7 +59,7 @@ def check(
     )
     say_load(console, loaded.suite, levels)
     if not extras.missing():
-        say(console, _can_tell(len(levels), checked.repetitions))
+        say(console, _can_tell(len(levels), checked.repetitions, checked.minimum_effect_percent))
     for run in runs:
         say(console, f"  {run.folder}")
     for remark in remarks(levels):
@@ -70,10 +70,10 @@ def check(
     say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
 
 
-def _can_tell(configurations: int, repetitions: int) -> str:
+def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> str:
     """Say which differences a plan can show, by the scatter that equal runs have on this machine."""
     from serverdyno.analysis.sensitivity import design_finds_percent  # noqa: PLC0415
-    from serverdyno.analysis.threshold import DEFAULT_FLOOR_PERCENT, margin_of  # noqa: PLC0415
+    from serverdyno.analysis.threshold import margin_of  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415
 
     known = noise_floor.load()
@@ -83,8 +83,7 @@ def _can_tell(configurations: int, repetitions: int) -> str:
         if known is None
         else "as in the last selftest"
     )
-    floor = DEFAULT_FLOOR_PERCENT if known is None else known.percent
-    found = design_finds_percent(configurations, repetitions, scatter / 100, margin_of(floor))
+    found = design_finds_percent(configurations, repetitions, scatter / 100, margin_of(minimum_percent))
     words = wording.plural(repetitions, "repetition")
     if configurations < 2:
         return f"{words}: only one configuration, so nothing is compared"

@@ -39,7 +39,7 @@ def selftest(
     """Measure a server against itself: the smallest difference that this machine can show.
 
     Runs two equal configurations of one server, interleaved, for about four minutes. Later experiments on this machine
-    claim no difference below the noise floor that it finds. Exits with 1 if the machine is not fit.
+    show the noise floor that it finds. Exits with 1 and keeps nothing if the machine is not fit.
     """
     from serverdyno import report  # noqa: PLC0415
     from serverdyno.cli import carry_out  # noqa: PLC0415
@@ -62,23 +62,20 @@ def selftest(
         out,
         f"noise floor: {judged.floor_percent:.2g} %; equal runs scatter by {judged.scatter_percent:.2g} %",
     )
-    kept = noise_floor.Selftest(
-        made=noise_floor.now(),
-        load=f"{suite.name} x {plan.scale:g} on {server}",
-        percent=judged.floor_percent,
-        scatter_percent=judged.scatter_percent,
-        operations_s=judged.operations_s,
-    )
-    say(out, f"kept in {noise_floor.keep(kept)}")
+    if not judged.unfit:
+        kept = noise_floor.Selftest(
+            made=noise_floor.now(),
+            load=f"{suite.name} x {plan.scale:g} on {server}",
+            percent=judged.floor_percent,
+            scatter_percent=judged.scatter_percent,
+            operations_s=judged.operations_s,
+        )
+        say(out, f"kept in {noise_floor.keep(kept)}")
     for remark in judged.remarks:
         say(out, f"note: {remark}")
     for reason in judged.unfit:
         say(out, f"not fit: {reason}")
-    say(
-        out,
-        "this machine is not fit to compare servers"
-        if judged.unfit
-        else "this machine is fit to compare servers",
-    )
     if judged.unfit:
+        say(out, "this machine is not fit to compare servers; nothing was kept")
         raise typer.Exit(UNFIT)
+    say(out, "this machine is fit to compare servers")

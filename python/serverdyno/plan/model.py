@@ -51,6 +51,7 @@ Law = Literal["poisson", "uniform"]
 MAX_CLIENTS = 100_000
 MAX_RATE_PER_S = 10_000_000
 FEWEST_UNTIL = 6
+EQUIVALENCE_PERCENT = 5.0
 """Repetitions before precision is looked at for the first time; see `analysis.precision`."""
 MAX_LENGTH_S = 24 * 3600
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
@@ -432,6 +433,13 @@ class Plan(Model):
         le=1000,
         description="The least difference that would matter; verdicts are about it.",
     )
+    equivalence_margin_percent: float | None = Field(
+        default=None,
+        gt=0,
+        le=1000,
+        description="Two configurations are equivalent if their difference is shown to be smaller than this. Default: "
+        "the minimum effect, or 5 % without one.",
+    )
     generator: GeneratorPlan = Field(default_factory=GeneratorPlan, description="Where the load is made.")
     testbed: Testbed | None = Field(
         default=None,
@@ -451,6 +459,11 @@ class Plan(Model):
         if percent is not None and info.data.get("order") == "sequential":
             raise ValueError('needs the order "interleaved" or "random"')
         return percent
+
+    @property
+    def equivalence_percent(self) -> float:
+        """The margin of equivalence."""
+        return self.equivalence_margin_percent or self.minimum_effect_percent or EQUIVALENCE_PERCENT
 
     @property
     def begins_with(self) -> int:

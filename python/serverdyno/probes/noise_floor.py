@@ -1,14 +1,17 @@
 """The noise floor of this machine: what `dyno selftest` found, kept for whoever experiments here later.
 
 One small file below the user's state directory, with the latest selftests of each machine that shares it. A file that
-can't be read is as good as none: it only makes verdicts more careful, or plans better. Not for making a selftest.
+can't be read is as good as none: it only makes sentences more careful, or plans better. Not for making a selftest, and
+never for one that found the machine unfit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +25,7 @@ MOST_KEPT = 30
 LATEST = 3
 """Selftests of which the largest floor counts: one quiet minute is no quiet machine."""
 FEWEST_TIMES = 3
-"""Selftests an hour apart, from which on it is said how far experiments of different times lie apart."""
+"""Selftests an hour apart, from which on it is said how far experiments at different times lie apart."""
 BETWEEN_TIMES = timedelta(hours=1)
 
 
@@ -48,11 +51,14 @@ class _Kept(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """What the latest selftests say. `apart_percent`: how far they lie apart over time; None: too few to say."""
+    """What the latest selftests say. `between_times_percent`: the relative standard deviation of their means over so
+    many `times`; None: too few to say.
+    """
 
     percent: float
     scatter_percent: float
-    apart_percent: float | None
+    between_times_percent: float | None
+    times: int
     selftests: int
     made: datetime
 
@@ -60,7 +66,8 @@ class NoiseFloor:
         """Return it as a fact of the machine."""
         return {
             "percent": self.percent,
-            "apart_percent": self.apart_percent,
+            "between_times_percent": self.between_times_percent,
+            "times": self.times,
             "scatter_percent": self.scatter_percent,
             "selftests": self.selftests,
             "made": self.made.isoformat(),
@@ -72,18 +79,19 @@ def load() -> NoiseFloor | None:
     found = _read().machines.get(machine(), [])
     if not found:
         return None
-    latest = found[-LATEST:]
+    latest, times = found[-LATEST:], _times(found)
     return NoiseFloor(
         percent=max(each.percent for each in latest),
         scatter_percent=max(each.scatter_percent for each in latest),
-        apart_percent=_apart_percent(found),
+        between_times_percent=_deviation_percent(times),
+        times=len(times),
         selftests=len(found),
         made=found[-1].made,
     )
 
 
 def keep(selftest: Selftest) -> Path:
-    """Add a selftest of this machine. Raises OSError where it can't be kept."""
+    """Add a selftest that found this machine fit. Raises OSError where it can't be kept."""
     kept = _read()
     of_this = [*kept.machines.get(machine(), []), selftest][-MOST_KEPT:]
     path = _path()
@@ -108,21 +116,24 @@ def _group(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _apart_percent(found: list[Selftest]) -> float | None:
-    """How much the fastest of those with the latest one's load is faster than the slowest."""
+def _times(found: list[Selftest]) -> list[Selftest]:
+    """Those with the latest one's load that are an hour apart."""
     times: list[Selftest] = []
     for each in found:
         if each.load == found[-1].load and (not times or each.made - times[-1].made >= BETWEEN_TIMES):
             times.append(each)
+    return times
+
+
+def _deviation_percent(times: list[Selftest]) -> float | None:
     if len(times) < FEWEST_TIMES:
         return None
-    rates = [each.operations_s for each in times]
-    return (max(rates) / min(rates) - 1) * 100
+    return math.expm1(statistics.stdev(math.log(each.operations_s) for each in times)) * 100
 
 
 def _path() -> Path:
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "serverdyno" / "noise-floor.json"
+    return Path(state) / "serverdyno" / "selftests.json"
 
 
 def _read() -> _Kept:

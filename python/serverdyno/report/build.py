@@ -267,8 +267,7 @@ def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
     return pairs.compared(
         pairs.pairs(sides(results)),
         paired=source.paired,
-        minimum_percent=source.head.plan.minimum_effect_percent,
-        floor_percent=source.noise_floor.percent,
+        margins=source.margins,
     )
 
 

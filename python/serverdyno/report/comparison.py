@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from serverdyno import wording
 from serverdyno.analysis import across, pairs
-from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.across import BetweenTimes
+from serverdyno.analysis.improvement import Margins, Verdict
 from serverdyno.analysis.pairs import Comparison, most_alarming, verdict_of
 from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
@@ -22,9 +23,10 @@ from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
+from serverdyno.report.words import odd_runs, verdicts
 from serverdyno.report.words import outages as outage_words
-from serverdyno.report.words import verdicts
 from serverdyno.report.words.findings import MOST_FINDINGS
+from serverdyno.store.records import MixRecord
 
 READ_BACK = "Read back from the servers after each test."
 
@@ -92,7 +94,9 @@ def _within(report: Report, tolerated_percent: float) -> Compared:
             hint="Give a second experiment, or a plan with several servers or factors.",
         )
     basis = next(table.basis for table in report.tables)
-    found = _result(report.comparisons, report.results.terms, basis, tolerated_percent)
+    source = report.source
+    rules = _Rules(None, source.margins, source.noise_floor, tolerated_percent)
+    found = _result(report.comparisons, report.results.terms, basis, rules, source.records_by_name())
     return replace(found, warnings=report.warnings)
 
 
@@ -108,9 +112,9 @@ def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
     differences = _differences(base.source, other.source)
     floors = base.source.noise_floor, other.source.noise_floor
     rules = _Rules(
-        apart_percent=None if differences else _apart_percent(floors),
-        minimum_percent=other.source.head.plan.minimum_effect_percent,
-        floor_percent=max(floor.percent for floor in floors),
+        between=None if differences else _between(floors),
+        margins=other.source.margins,
+        floor=max(floors, key=lambda floor: floor.percent),
         tolerated_percent=tolerated_percent,
     )
     judge = _throughput_across if base.source.cut is None else _outages_across
@@ -126,11 +130,11 @@ def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """By what two experiments are judged. `apart_percent`: how far equal ones of two times differ; None: not known."""
+    """By what is judged. `between`: how equal experiments at two times differ; None: not known, or there is one."""
 
-    apart_percent: float | None
-    minimum_percent: float
-    floor_percent: float
+    between: BetweenTimes | None
+    margins: Margins
+    floor: NoiseFloor
     tolerated_percent: float
 
 
@@ -143,16 +147,12 @@ def _throughput_across(base: Report, other: Report, names: Sequence[str], rules:
         )
         for name in names
     ]
-    comparisons = across.between_times(
-        pairs.compared(
-            both,
-            paired=False,
-            minimum_percent=rules.minimum_percent,
-            floor_percent=rules.floor_percent,
-        ),
-        rules.apart_percent,
-    )
-    return _result(comparisons, base.results.terms, _both_bases(base, other), rules.tolerated_percent)
+    error = None if rules.between is None else rules.between.error
+    comparisons = pairs.compared(both, paired=False, margins=rules.margins, between=error)
+    if error is None:
+        comparisons = across.not_separated(comparisons)
+    records = base.source.records_by_name("{} (first)") | other.source.records_by_name("{} (second)")
+    return _result(comparisons, base.results.terms, _both_bases(base, other), rules, records)
 
 
 def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
@@ -166,13 +166,13 @@ def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _R
     gaps = outages.compared_outages(
         both,
         paired=False,
-        minimum_percent=rules.minimum_percent,
-        floor_percent=rules.floor_percent,
+        minimum_percent=rules.margins.minimum_percent,
+        between=None if rules.between is None else rules.between.error,
     )
-    gaps = tuple(
-        replace(gap, found=tuple(across.apart(level, rules.apart_percent) for level in gap.found))
-        for gap in gaps
-    )
+    if rules.between is None:
+        gaps = tuple(
+            replace(gap, found=tuple(across.without_verdict(level) for level in gap.found)) for gap in gaps
+        )
     return _outages_result(gaps, [base, other], _both_bases(base, other), rules.tolerated_percent)
 
 
@@ -184,10 +184,14 @@ def _both_bases(base: Report, other: Report) -> str:
     return f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
 
 
-def _apart_percent(floors: Sequence[NoiseFloor]) -> float | None:
-    """How far experiments of different times lie apart on this machine; None unless both experiments know it."""
-    apart = [floor.apart_percent for floor in floors if floor.apart_percent is not None]
-    return max(apart) if len(apart) == len(floors) else None
+def _between(floors: Sequence[NoiseFloor]) -> BetweenTimes | None:
+    """How experiments at different times differ on this machine; None unless both experiments know it."""
+    known = [floor.between for floor in floors if floor.between is not None]
+    return (
+        max(known, key=lambda each: (each.times, each.deviation_percent))
+        if len(known) == len(floors)
+        else None
+    )
 
 
 def _refuse_unlike(base: Source, other: Source) -> None:
@@ -267,19 +271,24 @@ def _result(
     comparisons: tuple[Comparison, ...],
     terms: Terms,
     basis: str,
-    tolerated_percent: float,
+    rules: _Rules,
+    records: Mapping[str, Sequence[MixRecord]],
 ) -> Compared:
     table = replace(tables.improvements(comparisons, terms, basis), number=1)
+    found = verdicts.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)
+    found += odd_runs.findings(comparisons, records, table.label)
+    if said := verdicts.below_floor(comparisons, rules.floor):
+        found.append(Finding("Machine", said, f"{table.label}."))
     return Compared(
         comparisons=comparisons,
         table=table,
-        findings=tuple(verdicts.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)),
+        findings=tuple(found),
         warnings=(),
         differences=(),
         verdict=verdict_of(_with_the_base(comparisons)),
         slowdown=slowdown(
             [each for comparison in _with_the_base(comparisons) for each in comparison.improvements],
-            tolerated_percent,
+            rules.tolerated_percent,
         ),
     )
 

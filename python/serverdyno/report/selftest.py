@@ -21,6 +21,8 @@ FIT_CPUS = 0.10
 FIT_SCATTER_PERCENT = 5.0
 """Standard deviation of equal runs, above which a machine is no place for comparisons. A rule of thumb: three
 repetitions then find differences above some 25 %."""
+FIT_FLOOR_PERCENT = 10.0
+"""How far the server may differ from itself. A rule of thumb: beyond it the self-test itself says too little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,12 @@ def judge(report: Report) -> Judged:
         floor_percent=expm1(floor) * 100,
         scatter_percent=scatter,
         operations_s=float(np.mean(averages)),
-        unfit=tuple(_unfit(report, scatter)),
+        unfit=tuple(_unfit(report, scatter, expm1(floor) * 100)),
         remarks=tuple(_remarks(report)),
     )
 
 
-def _unfit(report: Report, scatter: float) -> list[str]:
+def _unfit(report: Report, scatter: float, floor_percent: float) -> list[str]:
     costs = [mix.cost for mix in report.results.mixes]
     why = []
     for taken, who in (
@@ -80,6 +82,11 @@ def _unfit(report: Report, scatter: float) -> list[str]:
         why.append(
             f"equal runs scatter by {wording.significant(scatter)} % (standard deviation); up to "
             f"{FIT_SCATTER_PERCENT:g} % can be borne"
+        )
+    if floor_percent > FIT_FLOOR_PERCENT:
+        why.append(
+            f"the server may differ from itself by {wording.significant(floor_percent)} %; up to "
+            f"{FIT_FLOOR_PERCENT:g} % can be borne (more repetitions narrow it)"
         )
     return why
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from serverdyno.analysis.improvement import Margins
 from serverdyno.plan.model import Configuration
 from serverdyno.protocols.work import Cut
 from serverdyno.report.noise_floor import NoiseFloor
@@ -88,8 +89,21 @@ class Source:
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """The noise floor of the machine when the experiment began; the default where no selftest was run."""
+        """What self-tests said of the machine when the experiment began; the usual where none was run."""
         return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
+
+    def records_by_name(self, written: str = "{}") -> dict[str, list[MixRecord]]:
+        """Return the records of each configuration. `written`: how its name is written."""
+        found: dict[str, list[MixRecord]] = {}
+        for record in self.records:
+            found.setdefault(written.format(record.configuration), []).append(record)
+        return found
+
+    @property
+    def margins(self) -> Margins:
+        """What the verdicts of a comparison are about."""
+        plan = self.head.plan
+        return Margins(plan.minimum_effect_percent, plan.equivalence_percent)
 
     @property
     def memory_bytes(self) -> int | None:

@@ -133,7 +133,6 @@ def compared(source: Source, results: Results, found: Capacities) -> Capacities:
         of_pairs,
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
-        floor_percent=source.noise_floor.percent,
     )
     named = [
         (base.name, other.name, level)

@@ -30,7 +30,6 @@ def at_equal_rate(source: Source, results: Results) -> tuple[TimesCompared, ...]
         list(combinations(by_side, 2)),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
-        floor_percent=source.noise_floor.percent,
     )
 
 

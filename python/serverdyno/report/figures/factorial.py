@@ -52,7 +52,6 @@ def crossed(source: Source, results: Results) -> Crossed | None:
         dict(zip(keys, sides(results), strict=True)),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
-        floor_percent=source.noise_floor.percent,
     )
     return Crossed(tuple(factors), found)
 

@@ -27,6 +27,5 @@ def levels(source: Source, results: Results, comparisons: Sequence[Comparison]) 
         [(by_name[comparison.base], by_name[comparison.other]) for comparison in comparisons],
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
-        floor_percent=source.noise_floor.percent,
     )
     return tuple(Levels(comparison, of_pair) for comparison, of_pair in zip(comparisons, found, strict=True))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from serverdyno.analysis.comparability import Conditions
+from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Pair, Side
@@ -160,7 +161,6 @@ def at_equal_load(source: Source, results: Results) -> tuple[TimesCompared, ...]
         list(combinations(found, 2)),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
-        floor_percent=source.noise_floor.percent,
     )
 
 
@@ -179,10 +179,10 @@ def outage_side(result: ConfigurationResult, results: Results, name: str = "") -
 
 
 def compared_outages(
-    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, floor_percent: float
+    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, between: Contrast | None = None
 ) -> tuple[TimesCompared, ...]:
     """Compare the second of each pair with the first; what is below the resolution of the times is not claimed."""
-    found = compared(pairs, paired=paired, minimum_percent=minimum_percent, floor_percent=floor_percent)
+    found = compared(pairs, paired=paired, minimum_percent=minimum_percent, between=between)
     return tuple(replace(pair, found=tuple(map(_resolved, pair.found))) for pair in found)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from serverdyno.analysis.comparability import Conditions
+from serverdyno.analysis.comparability import Conditions, explained_share
 from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.pairs import Side
 from serverdyno.analysis.trust import Mark, generator_marks, limits
@@ -54,7 +54,6 @@ def limits_of_average(result: ConfigurationResult) -> tuple[Mark, ...]:
 
 def _conditions(name: str, result: ConfigurationResult, places: Collection[int]) -> Conditions:
     mixes = [mix for place in places if (mix := result.mixes[place]) is not None]
-    others = [mix.others_cpus for mix in mixes if mix.others_cpus is not None]
     operations: Counter[str] = Counter()
     for mix in mixes:
         operations.update(mix.operations)
@@ -62,8 +61,7 @@ def _conditions(name: str, result: ConfigurationResult, places: Collection[int])
         name=name,
         left_share=max((mix.clients_left / (mix.clients * mix.repetitions) for mix in mixes), default=0.0),
         failed_share=max((_failed_share(mix) for mix in mixes), default=0.0),
-        others_cpus=sum(others) / len(others) if others else None,
-        cpus=min((min(mix.server_cpus or 1, mix.cost.generator_threads) for mix in mixes), default=1),
+        slowed=_of_mean([(_slowed(mix), mix) for mix in mixes]),
         operations=operations,
         hidden_speed=_hidden_speed(mixes),
         rate_bound=any(Mark.RATE_BOUND in mix.marks for mix in mixes),
@@ -72,11 +70,25 @@ def _conditions(name: str, result: ConfigurationResult, places: Collection[int])
 
 def _hidden_speed(mixes: Sequence[MixFigures]) -> float | None:
     """Of the mean over the mixes, by their throughput; None where it was not measured in all of them."""
-    known = [(mix.hidden_speed, mix.throughput.mean) for mix in mixes if mix.hidden_speed is not None]
+    return _of_mean([(mix.hidden_speed, mix) for mix in mixes])
+
+
+def _of_mean(shares: Sequence[tuple[float | None, MixFigures]]) -> float | None:
+    """Weigh what may be missing from each mix by its throughput; None where it is not known of all."""
+    known = [(share, mix.throughput.mean) for share, mix in shares if share is not None]
     total = sum(weight for _, weight in known)
-    if len(known) < len(mixes) or not total:
+    if len(known) < len(shares) or not total:
         return None
-    return sum(hidden * weight for hidden, weight in known) / total
+    return sum(share * weight for share, weight in known) / total
+
+
+def _slowed(mix: MixFigures) -> float | None:
+    """Return by how much others can have slowed a mix, at most; None: not known."""
+    if mix.others_cpus is None:
+        return None
+    cpus = min(mix.server_cpus or 1, mix.cost.generator_threads)
+    busy = 1.0 if mix.server_share is None else max(mix.server_share, mix.cost.generator_cpu_share)
+    return explained_share(mix.others_cpus, cpus, busy + mix.others_cpus / cpus)
 
 
 def _failed_share(mix: MixFigures) -> float:

@@ -9,9 +9,9 @@ from typing import Any
 
 from serverdyno.analysis import bonnie_rows, steps
 from serverdyno.analysis.bonnie_rows import Rate
+from serverdyno.analysis.improvement import Margins
 from serverdyno.analysis.steps import Gap, Lead
 from serverdyno.plan.model import RunKey
-from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.tasks.bonnie import BONNIE
 from serverdyno.tasks.experiment import Failure, StepRecord, TaskHead, TaskRecord
 
@@ -37,11 +37,6 @@ class TaskSource:
     def names(self) -> list[str]:
         """The configurations, in the order of the plan."""
         return [configuration.name for configuration in self.head.configurations]
-
-    @property
-    def floor(self) -> NoiseFloor:
-        """The noise floor of the machine."""
-        return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
 
     def records_of(self, configuration: str) -> list[TaskRecord]:
         """Return the records of one configuration, of all tasks and repetitions."""
@@ -105,8 +100,7 @@ def compared(source: TaskSource) -> list[Step]:
     of_steps = steps.gaps(
         elapsed,
         paired=head.plan.order != "sequential",
-        minimum_percent=head.plan.minimum_effect_percent,
-        floor_percent=source.floor.percent,
+        margins=Margins(head.plan.minimum_effect_percent),
     )
     return [
         Step(each.task, each.name, each.state, each.figure, each.times, gaps, steps.lead(gaps))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Pair, Side
@@ -42,10 +43,10 @@ def side_of_times(
 
 
 def compared(
-    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, floor_percent: float
+    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, between: Contrast | None = None
 ) -> tuple[TimesCompared, ...]:
     """Compare the second of each pair with the first; verdicts hold for all levels of all pairs together."""
-    found = at_levels(pairs, paired=paired, minimum_percent=minimum_percent, floor_percent=floor_percent)
+    found = at_levels(pairs, paired=paired, minimum_percent=minimum_percent, between=between)
     return tuple(
         TimesCompared(base.name, other.name, levels)
         for (base, other), levels in zip(pairs, found, strict=True)

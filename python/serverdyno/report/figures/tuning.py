@@ -95,6 +95,5 @@ def effects(source: Source, results: Results, found: Design) -> tuple[Effect, ..
     return ablation(
         tunings,
         paired=source.paired,
-        minimum_percent=source.head.plan.minimum_effect_percent,
-        floor_percent=source.noise_floor.percent,
+        margins=source.margins,
     )

@@ -19,7 +19,7 @@ def table(results: Results, basis: str) -> Table:
     columns = (
         Column("Configuration", numeric=False),
         Column("Highest mean", unit),
-        Column("Peak", f"{unit}, by leave-one-out"),
+        Column("Peak", f"{unit}, by cross-validation"),
         Column("Peak's 95 % interval", unit),
         Column("At clients"),
         Column("The peak may be at", "clients"),
@@ -30,8 +30,8 @@ def table(results: Results, basis: str) -> Table:
         Column("n", "whole runs"),
     )
     notes = (
-        "Leave-one-out: each run is read at the mix that the other runs chose, since the highest of noisy means is "
-        "lifted by noise. Intervals: t intervals on logarithms, from two runs on.",
+        "Cross-validation: each half of the runs is read where the other half peaks, since noise lifts the highest "
+        "of several means. Intervals: t intervals on logarithms, from two runs on.",
         "The peak may be at: the true peak is at one of these load levels in 95 of 100 experiments (subset "
         "selection, Gupta "
         "1965).",

@@ -215,8 +215,8 @@ def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) ->
         "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. Finds: "
         "the least difference that such an experiment claims in 4 of 5 cases; and the repetitions that 5 % would take.",
         *_verdict_notes(comparisons),
-        "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure "
-        "may lie below the highest mean, which noise lifts.",
+        "A peak is compared by cross-validation: each half of the runs is read where the other half peaks. So the "
+        "figure may lie below the highest mean, which noise lifts.",
     )
     notes += mark_notes(
         frozenset().union(
@@ -238,7 +238,7 @@ def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
     if least := comparisons[0].improvements[0].minimum_percent:
         notes.append(
             f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
-            "whole interval; equivalent: the whole interval lies within it, on both sides."
+            "whole interval."
         )
     correction = verdicts.correction(
         [found for comparison in comparisons for found in comparison.improvements]

@@ -3,7 +3,8 @@
 Each claim names the text as it is printed, and how it should follow from the records of the mixes: `published.audit`
 recomputes it from them, apart from the code that made the report. Only what that language can say is here: highest
 means, where they are, what is kept of them, and improvements of complete experiments. An improvement in peak is left
-out where leave-one-out read some run at another mix than that of the highest mean: it is then not a ratio of means.
+out where cross-validation read some run at another mix than that of the highest mean: it is then not a ratio of means.
+Neither is an improvement without an odd repetition.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ def _of_comparison(
 
 def _of_means(found: Improvement, sides: Sequence[ConfigurationResult]) -> bool:
     """Whether the figures compared are those of the mean curves."""
-    if found.figure is not Metric.PEAK:
-        return True
+    if found.odd is not None or found.figure is not Metric.PEAK:
+        return found.odd is None
     peaks = [side.shape.peak for side in sides]
     return all(
         peak is not None and (peak.value is None or math.isclose(peak.value, peak.highest_mean, rel_tol=1e-9))

@@ -94,14 +94,14 @@ class PointFigures:
 
 @dataclass(frozen=True, slots=True)
 class PeakFigures:
-    """`highest_mean` is lifted by noise; `leave_one_out` is not, and `low` and `high` are its 95 % interval.
+    """`highest_mean` is lifted by noise; `cross_validated` is not, and `low` and `high` are its 95 % interval.
 
     `not_told_apart_clients`: the mixes among which the true peak may be.
     """
 
     clients: int
     highest_mean: float
-    leave_one_out: float | None
+    cross_validated: float | None
     low: float | None
     high: float | None
     not_told_apart_clients: tuple[int, ...] | None
@@ -173,6 +173,7 @@ class ComparisonFigures:
     """One figure of `other` against `base`. `corrected_for`: the comparisons that the verdict is one of, and
     corrected for; null where there is no interval, and so nothing to correct. `found_percent`: the least difference
     that such an experiment finds in four of five cases; `repetitions_needed`: how many would find 5 % as often.
+    `left_out`: the odd repetition that is in none of these figures.
     `part_of_a_pass`: clients of either side
     made, in the mean, less than one pass of the workload in a window, so the two were asked for different operations.
     `not_comparable_because`: why the verdict is that, although both were measured.
@@ -188,9 +189,10 @@ class ComparisonFigures:
     low_percent: float | None
     high_percent: float | None
     repetitions: int
+    left_out: str | None
     paired: bool
     minimum_percent: float
-    floor_percent: float
+    equivalence_percent: float
     verdict: Verdict
     not_comparable_because: tuple[str, ...]
     corrected_for: int | None
@@ -317,7 +319,7 @@ def _peak(result: ConfigurationResult) -> PeakFigures | None:
     return PeakFigures(
         clients=result.peak.clients,
         highest_mean=summary.peak.mean,
-        leave_one_out=found.value if found else None,
+        cross_validated=found.value if found else None,
         low=found.low if found else None,
         high=found.high if found else None,
         not_told_apart_clients=None
@@ -378,9 +380,10 @@ def comparison_figures(comparison: Comparison) -> list[ComparisonFigures]:
             low_percent=found.low_percent,
             high_percent=found.high_percent,
             repetitions=found.repetitions,
+            left_out=comparison.left_out(found) or None,
             paired=found.paired,
             minimum_percent=found.minimum_percent,
-            floor_percent=found.floor_percent,
+            equivalence_percent=found.equivalence_percent,
             verdict=found.verdict,
             not_comparable_because=tuple(
                 verdicts.reason(each) for each in comparison.obstacles.get(found.figure, ())

@@ -22,7 +22,7 @@ from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.levels import Levels
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.source import Source
-from serverdyno.report.words import durability, factorial
+from serverdyno.report.words import durability, factorial, verdicts
 from serverdyno.report.words.ranking import by_cpu
 
 MOST_LISTED = 4
@@ -155,7 +155,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
         )
         return f"No winner: {because}. Measured: {gap}."
     if all(average.verdict is Verdict.EQUIVALENT for _, average in measured):
-        return f"A draw: all are equal within {largest.minimum_percent or largest.floor_percent:g} %."
+        return f"A draw: all are equal within {largest.equivalence_percent:g} %."
     return f"No winner: the largest gap is within run-to-run variation. Measured: {gap}."
 
 
@@ -210,6 +210,11 @@ def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) ->
     among = max((found.among or 0 for found in known), default=0)
     if among > 1:
         said += f" The risk that any of {among:,} comparisons claims a difference by chance is 5 % at most."
+    odd = dict.fromkeys(comparison.left_out(comparison.average) for comparison in comparisons)
+    if named := [each for each in odd if each]:
+        said += f" Odd and left out: {wording.listing(named)}."
+    if below := verdicts.below_floor(comparisons, source.noise_floor):
+        said += f" {below}"
     finds = [found.found_percent for found in known if found.found_percent is not None]
     if finds and not all(found.verdict.proven for found in known):
         said += f" Of gaps of {wording.change(max(finds)).removeprefix('+')}, such tests find 4 in 5."

@@ -23,6 +23,7 @@ from serverdyno.report.words import (
     curves,
     durability,
     factorial,
+    odd_runs,
     power_cuts,
     scaling,
     tuning,
@@ -107,6 +108,8 @@ def findings(
     found = [_peak_finding(source, result, results.terms, tables) for result in named]
     found += curves.unsaturated(results, tables)
     found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
+    if comparisons:
+        found += odd_runs.findings(comparisons, source.records_by_name(), tables["improvements"])
     found += _of_designs(results, designs, tables)
     found += curves.falls(results, tables)
     found += of_durability(source, results, tables)

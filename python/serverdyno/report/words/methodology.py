@@ -21,26 +21,25 @@ FIGURES = (
     "of the means. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, "
 )
 INTERVAL = (
-    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio, of {pairs}. A peak is read "
-    "by leave-one-out, and its variance is that of resampled runs (Efron and Tibshirani, 1993). Of three "
-    "configurations or more, a pair takes the larger of the variance pooled over all pairs and its own. Each interval "
-    "stands alone: they are not widened for the number of comparisons."
+    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. Its noise is the scatter of "
+    "{runs}. One odd run is left out and named. A peak is read by cross-validation: each half of the runs is read "
+    "where the other half peaks. Three configurations or more share one pooled variance; a pair takes its own if "
+    "that is larger. Each interval stands alone: they are not widened for the number of comparisons."
 )
 VERDICT = (
-    "Faster or slower: the interval leaves out 0 %, and the difference is {floor:g} % or more ({why}). "
-    "Equivalent: the whole interval lies within {floor:g} %, on both sides. No difference shown: all else, which does "
-    "not mean that the two are equal."
+    "Faster or slower: the interval leaves out 0 %. Equivalent: the whole interval lies within {within:g} %, on both "
+    "sides. No difference shown: all else, which does not mean that the two are equal."
 )
 VERDICT_BEYOND = (
     "Faster or slower: by more than the minimum effect of {least:g} % that the plan states, with the whole interval. "
-    "Equivalent: the whole interval lies within it, on both sides. No difference shown: all else."
+    "Equivalent: the whole interval lies within {within:g} %, on both sides. No difference shown: all else."
 )
 CORRECTED = (
     " Corrected for {correction}, so that any false claim among them is made in 5 % of experiments at most (Holm, "
-    "1979; Tukey's range): of these, averages have 4.9 % and peaks 0.1 % until all of one are claimed."
+    "1979): of these, averages have 4.9 % and peaks 0.1 % until all of one are claimed."
 )
 CURVES = (
-    "The peak with its uncertainty and the load levels where it may be: leave-one-out, and subset selection (Gupta, "
+    "The peak with its uncertainty and the load levels where it may be: cross-validation, and subset selection (Gupta, "
     "1965). Dips, drops and collapses: against 20,000 simulated flat curves with "
     "normal noise, of which 5 % have any; below three repetitions they are not judged."
 )
@@ -82,7 +81,7 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
         Fact("Noise", NOISE),
         Fact("Consent", _consent(source)),
         Fact("Figures", FIGURES + results.terms.throughput_meaning),
-        Fact("Intervals", INTERVAL.format(pairs=_pairs(source))),
+        Fact("Intervals", INTERVAL.format(runs=_runs(source))),
         Fact("Verdicts", _verdicts(source, comparisons)),
         Fact("Curves", CURVES),
         Fact("Names", NAMES_STATEMENT),
@@ -91,21 +90,19 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
 
 
 def _verdicts(source: Source, comparisons: Sequence[Comparison]) -> str:
-    least = source.head.plan.minimum_effect_percent
-    floor = source.noise_floor
-    why = "the noise floor that dyno selftest found here" if floor.measured else "the default noise floor"
-    said = VERDICT_BEYOND.format(least=least) if least else VERDICT.format(floor=floor.percent, why=why)
+    least, within = source.margins.minimum_percent, source.margins.equivalence_percent
+    said = VERDICT_BEYOND.format(least=least, within=within) if least else VERDICT.format(within=within)
     correction = verdicts.correction(
         [found for comparison in comparisons for found in comparison.improvements]
     )
     return said + (CORRECTED.format(correction=correction) if correction else "")
 
 
-def _pairs(source: Source) -> str:
+def _runs(source: Source) -> str:
     return (
-        "the differences between equal repetitions, which ran close in time (from two on)"
+        "runs within two rounds, there and back, which ran close in time"
         if source.paired
-        else "the runs of both, each with a variance of its own (Welch, 1947; from two on)"
+        else "the runs of both, each with a variance of its own (Welch, 1947)"
     )
 
 

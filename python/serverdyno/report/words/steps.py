@@ -64,8 +64,7 @@ def sure(source: TaskSource, steps: Sequence[Step]) -> str:
     plan, claims = source.head.plan, sum(len(step.gaps) for step in steps)
     return (
         f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. In brackets 95 % intervals of single "
-        f"comparisons. The chance that any of {claims} comparisons claims a false lead is at most 5 %. Nothing below "
-        f"{source.floor.percent:g} % is claimed."
+        f"comparisons. The chance that any of {claims} comparisons claims a false lead is at most 5 %."
     )
 
 

@@ -16,6 +16,7 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS
 from serverdyno.protocols.work import Terms
 from serverdyno.report.model import Finding
+from serverdyno.report.noise_floor import NoiseFloor
 
 
 def findings(
@@ -120,14 +121,14 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
     names = wording.listing([improvement.figure.value for improvement in found])
     repetitions = wording.plural(found[0].repetitions, "repetition")
     by = f"by more than {found[0].minimum_percent:g}{wording.NO_BREAK}% " if found[0].minimum_percent else ""
-    least = f"{found[0].minimum_percent or found[0].floor_percent:g}{wording.NO_BREAK}%"
-    beyond = f" beyond {least}" if found[0].minimum_percent else ""
+    beyond = f" beyond {found[0].minimum_percent:g}{wording.NO_BREAK}%" if found[0].minimum_percent else ""
+    within = f"{found[0].equivalence_percent:g}{wording.NO_BREAK}%"
     chance = _chance(found)
     return {
         Verdict.FASTER: f"{other} is faster than {base} {by}{changes}.",
         Verdict.SLOWER: f"{other} is slower than {base} {by}{changes}.",
         Verdict.NO_DIFFERENCE_SHOWN: f"No difference{beyond} shown between {other} and {base} {changes}.{chance}",
-        Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {least} {changes}.",
+        Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {within} {changes}.",
         Verdict.TOO_FEW_REPETITIONS: f"Measured: {other} against {base} {changes}. {repetitions} can't show "
         "whether that repeats.",
         Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
@@ -158,23 +159,40 @@ def reason(why: Obstacle) -> str:
         ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left mixes of {why.name}",
         ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed in a mix",
         ObstacleKind.OTHER_WORK: f"{share} of the operations were of other kinds",
-        ObstacleKind.NOISE: f"others took {wording.cpus(why.amount)} CPUs more in the mixes of {why.name}",
+        ObstacleKind.NOISE: _slowed(why.name, why.amount),
         ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator let it show",
         ObstacleKind.RATE_BOUND: f"the rate of its plan held {why.name}",
         ObstacleKind.DURABILITY: "a flush does different things in the two",
     }[why.kind]
 
 
+def _slowed(name: str, share: float) -> str:
+    if math.isinf(share):
+        return f"other programs took all CPUs that {name} needed"
+    return f"other programs may have slowed {name} by up to {wording.share(share)}"
+
+
 def _chance(found: Sequence[Improvement]) -> str:
     """Why no difference is shown where an interval alone would show one."""
     among = [improvement.among or 1 for improvement in found if improvement.proven_alone]
-    below = [improvement.floor_percent for improvement in found if improvement.below_floor]
-    said = (
+    return (
         f" By itself it would be proven; among {max(among):,} comparisons it may be chance." if among else ""
     )
-    if below:
-        said += f" A difference below the noise floor of {max(below):g}{wording.NO_BREAK}% is not claimed."
-    return said
+
+
+def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
+    """Say that proven gaps may be the machine's: those of which all are below what equal servers may differ by."""
+    proven = [
+        found for comparison in comparisons for found in comparison.improvements if found.verdict.proven
+    ]
+    if not any(
+        abs(math.log1p((found.percent or 0) / 100)) < math.log1p(floor.percent / 100) for found in proven
+    ):
+        return ""
+    percent = f"{wording.significant(floor.percent)}{wording.NO_BREAK}%"
+    if floor.measured:
+        return f"The self-test on this machine can't exclude gaps of up to {percent} between equal servers."
+    return f"Equal servers can differ by up to {percent} for good; dyno selftest measures this machine."
 
 
 def _range(improvement: Improvement) -> str:
