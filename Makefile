@@ -30,7 +30,7 @@ $(VENV)/.installed: requirements.lock
 # Of the dynamic page: servers that we start run it by CGI and FastCGI.
 PAGE_PROGRAM := python/serverdyno/servers/dynamic/dyno-page
 
-RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
+RUST := Cargo.toml Cargo.lock $(shell find crates -path '*/tests' -prune -o \( -name '*.rs' -o -name '*.toml' \) -print)
 
 # Static, so that a web server may start it anywhere, and small, as each request starts it.
 # With --jobs=2 it is made, and all crates are fetched, while pip fetches. A build says which crates can't be had.
@@ -93,7 +93,7 @@ test-python: setup servers-for-tests
 	# Most of a test is waiting; tests/conftest.py says which tests may run side by side.
 	$(BIN)/pytest --numprocesses 4 -m "not long"
 
-lint: lint-rust lint-python ## Check format, lints and types; a warning is an error.
+lint: lint-python lint-rust ## Check format, lints and types; a warning is an error.
 
 lint-rust: setup
 	cargo fmt --all --check

@@ -62,6 +62,7 @@ case $target in
 servers-for-tests) part=packages ;;
 test-rust) part=rust-tests && printf '{RUST.strip()}\\n' ;;
 test-python) part=python-tests && echo '9 passed in 9.00s' ;;
+lint-rust) part=lint ;;
 *) part=$target ;;
 esac
 echo $part >>{tmp_path}/run
