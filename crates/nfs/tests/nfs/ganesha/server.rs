@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 const NOBODY: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(5);
 /// Ganesha's verifier is the second of its start: another one needs another second.
 const VERIFIER_AGE: Duration = Duration::from_millis(1100);
 
@@ -88,11 +89,17 @@ impl Ganesha {
         path
     }
 
-    /// Kills it with SIGKILL, and starts another one in its place.
+    /// Kills it with SIGKILL, and starts another one in its place. Returns once the first has ended.
     pub fn kill_and_start_again(&mut self) {
         std::thread::sleep(VERIFIER_AGE.saturating_sub(self.started.elapsed()));
+        let kills = || fs::metadata(self.directory.join("killed")).map_or(0, |file| file.len());
+        let (before, asked) = (kills(), Instant::now());
         let input = self.process.stdin.as_mut().expect("a pipe");
         writeln!(input, "again").expect("the shell reads");
+        while kills() == before {
+            assert!(asked.elapsed() < START_TIMEOUT, "Ganesha does not end");
+            std::thread::sleep(LOOK);
+        }
     }
 }
 
@@ -143,7 +150,7 @@ fn script(directory: &Path) -> String {
         "ip link set lo up && mount -t tmpfs none /run && rpcbind || exit 1
 start() {{ ganesha.nfsd -F -f {at}/ganesha.conf -p {at}/pid -L STDERR & server=$!; }}
 start
-while read -r word; do kill -9 $server; wait $server; start; done
+while read -r word; do kill -9 $server; wait $server; echo >>{at}/killed; start; done
 "
     )
 }
