@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf, log
 
 import numpy as np
 
 from serverdyno import units
 from serverdyno._native import Histogram
 from serverdyno.analysis import capacity, trust
+from serverdyno.analysis.contrast import CONFIDENCE, Contrast, t_quantile
 from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Side, pairs
@@ -121,7 +123,10 @@ def by_rate(source: Source) -> Source:
 
 
 def compared(source: Source, results: Results, found: Capacities) -> Capacities:
-    """Return the capacities with each pair compared. `source` and `results`: by rate."""
+    """Return the capacities with each pair compared. `source` and `results`: by rate.
+
+    Searches try the same rates, so that their estimates scatter by less than their error: it is added.
+    """
     by_name = {each.name: each for each in found.searched}
     known = [
         _as_side(side, by_name[side.name], results)
@@ -133,6 +138,7 @@ def compared(source: Source, results: Results, found: Capacities) -> Capacities:
         of_pairs,
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
+        between=_own_error([each for each in found.searched if each.rate_per_s is not None]),
     )
     named = [
         (base.name, other.name, level)
@@ -140,6 +146,20 @@ def compared(source: Source, results: Results, found: Capacities) -> Capacities:
         for level in of_pair
     ]
     return replace(found, compared=tuple(named))
+
+
+def _own_error(found: Sequence[Searched]) -> Contrast:
+    """The error of the ratio of two capacities that their searches state, in the mean of all searches."""
+    fewest = min((len(searched.estimates) for searched in found), default=1)
+    reach = 2 * t_quantile((1 + CONFIDENCE) / 2, inf)
+    deviations = [
+        log(estimate.high_per_s / estimate.low_per_s) / reach
+        for searched in found
+        for estimate in searched.estimates.values()
+        if estimate.low_per_s is not None and estimate.high_per_s is not None
+    ]
+    variance = float(np.mean(np.square(deviations))) if deviations else 0.0
+    return Contrast(0.0, 2 * variance / max(1, fewest), inf)
 
 
 def _as_side(side: Side, searched: Searched, results: Results) -> Side:

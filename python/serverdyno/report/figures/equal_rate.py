@@ -17,6 +17,8 @@ from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
 
 QUANTILE = histograms.QUANTILES.index(0.99)
+RESOLUTION_PERCENT = 0.2
+"""Two buckets of a histogram of three digits: equal servers may be in neighbouring ones in every run."""
 
 
 def at_equal_rate(source: Source, results: Results) -> tuple[TimesCompared, ...]:
@@ -29,7 +31,7 @@ def at_equal_rate(source: Source, results: Results) -> tuple[TimesCompared, ...]
     return compared(
         list(combinations(by_side, 2)),
         paired=source.paired,
-        minimum_percent=source.head.plan.minimum_effect_percent,
+        minimum_percent=max(source.head.plan.minimum_effect_percent, RESOLUTION_PERCENT),
     )
 
 
