@@ -191,6 +191,16 @@ def test_all_crates_are_tested_with_the_same_checks() -> None:
     assert profile == {"package": {f"dyno-{crate}": checked for crate in CRATE_ARROWS}}
 
 
+def test_documentation_is_compiled_in_the_crates_that_show_code_in_it() -> None:
+    """In no other: to look for code takes as long as a check of the crate."""
+    for crate in CRATES.iterdir():
+        library = tomllib.loads((crate / "Cargo.toml").read_text(encoding="utf-8")).get("lib", {})
+        compiled = library.get("doctest", "crate-type" not in library)
+        assert compiled == any(
+            "```" in path.read_text(encoding="utf-8") for path in crate.rglob("src/**/*.rs")
+        ), crate
+
+
 def test_every_source_file_says_what_it_is_for() -> None:
     for path in tracked("*.py"):
         text = path.read_text(encoding="utf-8")
