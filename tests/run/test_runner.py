@@ -71,7 +71,8 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
     home.assert_nothing_is_left(ports)
     finished = files(killed)
-    assert 2 <= len(finished) < 6
+    # A mix that completed nothing is spoken of before it is kept.
+    assert 1 <= len(finished) < 6
 
     done = home.here("resume", killed)
     assert done.returncode == 0, done.stderr
@@ -117,7 +118,7 @@ def test_a_signal_ends_a_run_with_its_number_and_advice_and_leaves_nothing(
     home.assert_nothing_is_left(ports)
     assert f"dyno resume '{folder}'" in told
     assert "Traceback" not in told
-    assert {(1, 1), (1, 2)} <= Experiment.open(folder).finished()
+    assert (1, 1) in Experiment.open(folder).finished()
 
 
 @contextmanager
