@@ -251,7 +251,7 @@ def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case
     if not case.installed:
         pytest.skip(f"{case.server} is not installed here")
     # Handshakes of all connections come first.
-    seconds = 1.0 if case.settings.get("tls") else 0.3
+    seconds = 1.0 if case.settings.get("tls") else 0.5
     runs = case.carry_out(cpus(), replace(TINY, rounds=1, seconds=seconds))
     assert {run.tool for run in runs} == {tool.name for tool in case.tools if tool.installed}
     assert [run.errors for run in runs] == [0] * len(runs)
