@@ -37,7 +37,7 @@ SUITE = Suite(name="tiny", title="Tiny", source="a test", workload="diskmix", cl
 
 def test_clients_are_dealt_out_to_the_volumes() -> None:
     with samba({"volumes": 4}) as server:
-        assert whole(mixed(server, clients=5))
+        assert whole(mixed(server, clients=5, length_s=1.5))
         found = [
             {path.name for path in clients_directory(directory).iterdir()}
             for directory in server.data_directories()
@@ -194,7 +194,7 @@ def test_two_hundred_clients_on_one_thread_log_on_no_faster_than_the_servers_que
     load_file = load_files.office(tmp_path / "office.load")
     files = {"workload": "loadfile", "load_file": _native.LoadFile.read(str(load_file))}
     with samba() as server:
-        result = mixed(server, clients=200, length_s=2.0, files=files, think_time_s=1.0)
+        result = mixed(server, clients=200, length_s=4.0, files=files, think_time_s=1.0)
         overflows = listen_overflows(server)
     assert (result["clients_participating"], result["errors"], overflows) == (200, [], 0)
     assert whole(result)

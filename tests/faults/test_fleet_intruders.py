@@ -186,7 +186,7 @@ def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: d
     access = dataclasses.asdict(Access("http://10.0.0.2:4000", secure_url="https://10.0.0.2:4001"))
     description = dataclasses.asdict(Description("nginx", "1", [], {}))
     told = {"number": 1, "access": access, "description": description}
-    there: Node = SimpleNamespace(name="node b")
+    there: Node = SimpleNamespace(name="node b", on_this_machine=False)
     assert NodeServer(there, told, {"address": "10.0.0.2"}).url == access["url"]
     with pytest.raises(DynoError, match="it was to be at 10\\.0\\.0\\.2 and nowhere else"):
         NodeServer(there, told | {"access": access | harm}, {"address": "10.0.0.2"})
