@@ -241,3 +241,34 @@ def test_passes_are_counted_by_operations_and_not_by_whole_passes() -> None:
     assert passes_a_client([replace(record, passes=0, pass_operations=int(2 * mean))]) == pytest.approx(
         0.5, rel=0.01
     )
+
+
+def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> None:
+    """Half of each round trip is the generator's, and a round trip takes 2 % of a client's time."""
+    source = experiment({"apache": Shape(2000)})
+    records = [
+        replace(
+            record,
+            outstanding_s=0.02 * record.clients * record.window_s,
+            ready_work_s=0.01 * record.clients * record.window_s,
+        )
+        for record in source.records
+    ]
+    report = build_from(replace(source, records=records))
+    [result] = report.results.configurations
+    for mix in result.finished:
+        assert mix.hidden_speed == pytest.approx(1 / 0.99 - 1)
+        assert result.limits_of(mix) == (Limit.THINKING,)
+    assert "apache: the think time or pace of the clients." in report.answer.limit
+
+
+def test_a_bound_that_run_delay_loosens_is_not_stated() -> None:
+    source = experiment({"apache": Shape(2000)})
+    records = [replace(record, run_delay_s=0.4 * record.window_s) for record in source.records]
+    report = build_from(replace(source, records=records))
+    [claim] = [finding.claim for finding in report.findings if finding.topic == "Generator"]
+    assert claim.startswith("In 5 of 5 points, marked G, the generator waited for a CPU for up to 40")
+    assert "faster than shown" not in claim
+    [result] = report.results.configurations
+    assert {mix.stated_hidden_speed for mix in result.finished} == {None}
+    assert all(Mark.GENERATOR_LIMITED in mix.marks for mix in result.finished)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from serverdyno.report.build import build_from
+from serverdyno.report.figures.cost import cost
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.model import Report, Table
 from support import synthetic_files
@@ -141,3 +142,16 @@ def test_flushes_are_the_same_in_durability_and_in_the_classes_of_operation(repo
         row.count for record in report.results.used for row in record.by_operation if row.operation == "flush"
     )
     assert sum(column(table(report, "durability"), "Flushes", "answered")) == flushed
+
+
+def test_cpu_time_per_operation_is_all_time_over_all_operations() -> None:
+    """A repetition with a tenth of the operations counts a tenth."""
+    [first, second, *_] = [
+        record for record in experiment({"apache": Shape(2000)}).records if record.mix == 1
+    ]
+    few = replace(first, operations=100, server_cpu_s=0.02)
+    many = replace(second, operations=1000, server_cpu_s=0.08)
+    found = cost([few, many], fewest_cpus=1).server_cpu_us
+    assert found is not None
+    assert found.mean == pytest.approx(0.1e6 / 1100)
+    assert (found.minimum, found.maximum) == pytest.approx((80.0, 200.0))
