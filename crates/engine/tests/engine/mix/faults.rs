@@ -23,7 +23,8 @@ fn check_mix(server: &Server, mix: MixSpec, fault: Fault, side: Side) {
     assert_eq!(faults(&tally), [(fault, CLIENTS as u64)]);
     assert_eq!(fault.side(), side);
     assert_eq!(left(&tally), CLIENTS);
-    assert_eq!(tally.generator.connections, server.connections());
+    let made = tally.generator.connections;
+    assert_eq!(made, server.connections_once(made));
 }
 
 fn check(fault: Fault, serve: impl Fn(Connection) + Send + Sync + 'static) {

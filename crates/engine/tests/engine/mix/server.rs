@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+const PATIENCE: Duration = Duration::from_secs(60);
 pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 /// One connection, as the server sees it.
@@ -91,5 +93,15 @@ impl Server {
 
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Returns the connections once there are `count`: the kernel takes one before this server does. After a minute,
+    /// those so far.
+    pub fn connections_once(&self, count: u64) -> u64 {
+        let begun = Instant::now();
+        while self.connections() < count && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.connections()
     }
 }
