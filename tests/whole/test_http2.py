@@ -100,7 +100,7 @@ def test_the_servers_own_counts_of_requests_and_connections_are_ours(
         access = server.access()
         target = http_target(access.url, trust=access.trust)
         before = server.requests_served()
-        result = result_of(target)
+        result = result_of(target, length_s=1.5 if "keep_alive_requests" in settings else 0.3)
         after = server.requests_served()
         assert not result["errors"], result["errors"]
         assert before is not None and after is not None

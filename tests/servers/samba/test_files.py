@@ -86,7 +86,7 @@ def test_a_workspace_that_is_not_kept_leaves_what_was_there_before() -> None:
 def test_the_server_counts_what_we_count(server: Samba, cache: str, redirector: str) -> None:
     before = served(server)
     # Each client comes to a flush after some 250 operations: also on a machine that is busy with something else.
-    result = mixed(server, length_s=1.5, files={"cache": cache, "redirector": redirector})
+    result = mixed(server, length_s=4.0, files={"cache": cache, "redirector": redirector})
     after = served(server)
     counted = {name: after[name] - before[name] for name in after}
     assert whole(result)
@@ -103,7 +103,7 @@ def test_the_server_counts_what_we_count(server: Samba, cache: str, redirector: 
 def test_a_flush_waits_for_the_disk_only_under_strict_sync(strict_sync: bool) -> None:
     settings = {"strict_sync": strict_sync, "fsync_delay_ms": DELAY_MS}
     with samba(settings) as server, FsyncCounter(server.pids()) as counter:
-        result = mixed(server, length_s=1.5)
+        result = mixed(server, length_s=3.0)
         syncs = counter.counts()
     assert whole(result)
     assert syncs is not None
