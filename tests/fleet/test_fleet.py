@@ -100,8 +100,9 @@ def test_clients_are_dealt_out_by_stated_weights(
 
 
 def test_a_node_has_one_controller_at_a_time(
-    home: Home, fleet: RunningFleet, server: _native.ReferenceServer
+    home: Home, fleet: RunningFleet, server: _native.ReferenceServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("serverdyno.fleet.membership.LEASE_S", 0.1)  # the first one does not go away
     target = target_of(server)
     with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS):
         with (
