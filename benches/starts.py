@@ -31,8 +31,8 @@ from serverdyno.servers.running import started
 from serverdyno.servers.web import ACCESS_LOG
 from serverdyno.testbed.standing import standing
 
-OFFSETS_S = (0.0, 7200.05, 36000.1, -3599.85)
-"""Hours, and 50 ms and more apart."""
+OFFSETS_S = (0.0, 7200.05, 36000.1, -59.85)
+"""Hours, and 50 ms and more apart. No clock can be behind by more than the time since the machine was started."""
 MIXES, LENGTH_S, THINK_S = 100, 0.4, 10.0
 LINE = re.compile(r"^(\S+) .* (\d+)$")
 

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces ar
 RATE_MBIT_S = 4.0
 FRAME_BYTES = 66  # heads of Ethernet (14), IPv4 (20) and TCP (20, and 12 of time stamps) around each segment
 SEGMENT_BYTES = 1448
-OFFSETS_S = [7200.05, -180.0]
+OFFSETS_S = [7200.05, -60.0]
 """The second is behind, by less than the time since the machine was started."""
 TESTBED = Testbed(
     subnets=[
