@@ -162,7 +162,7 @@ def test_a_run_with_a_wrong_password_ends_with_one_sentence_and_a_hint(
 ) -> None:
     plan = tmp_path / "refused.toml"
     plan.write_text(PLAN.format(url=server.url, user=USER))
-    done = home.dyno("run", plan, "--into", tmp_path / "e", DYNO_SMB_PASSWORD="wrong-one")
+    done = home.here("run", plan, "--into", tmp_path / "e", DYNO_SMB_PASSWORD="wrong-one")
     words = " ".join(done.stderr.split())
     assert done.returncode == 1, words
     assert "the log-on was refused: STATUS_LOGON_FAILURE (0xc000006d)" in words

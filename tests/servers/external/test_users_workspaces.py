@@ -162,7 +162,7 @@ def test_a_mix_whose_server_is_gone_is_no_measurement(
 ) -> None:
     server = started(tmp_path_factory.mktemp("dies"))
     try:
-        folder = created(tmp_path / "e", server.url, [1, 2, 3], 1.0, "data")
+        folder = created(tmp_path / "e", server.url, [1, 2, 3], 0.5, "data")
         killer = Killer(server, 2)
         assert not carried_out(folder, killer)
         assert "nothing accepted the connection" in killer.failures[0]
