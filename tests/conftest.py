@@ -17,7 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from serverdyno.plan import check_suite, quick
 from support.consenting import namespace
-from support.dyno_process import Home, new_home
+from support.dyno_process import PATIENCE_S, Home, new_home
 from support.places import ROOT
 
 if TYPE_CHECKING:
@@ -160,10 +160,15 @@ def home() -> Iterator[Home]:
 
 
 @pytest.fixture
-def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunningFleet:
-    """Three nodes and their scheduler, all there whatever an earlier test did to them."""
+def fleet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> RunningFleet:
+    """Three nodes and their scheduler, all there whatever an earlier test did to them. They are waited for as all else
+    that tests start is.
+    """
     from support.fleet_nodes import running_fleet  # noqa: PLC0415 (takes half a second of CPU time)
 
+    monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
     stash = request.config.stash
     if FLEET not in stash:
         stack = ExitStack()

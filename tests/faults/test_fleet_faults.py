@@ -109,7 +109,6 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
     assert Experiment.open(folder).finished() == {(1, kept) for kept in range(1, mix)}
     assert not [child for child in psutil.Process().children() if "keeper" in " ".join(child.cmdline())]
     comes_back(fleet)
-    monkeypatch.setattr(membership, "PATIENCE_S", PATIENCE_S)
     last = Listener()
     assert carried_out(folder, last), last.failures
     assert len(Experiment.open(folder).finished()) == 2 * mix
