@@ -23,6 +23,7 @@ from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.note import RunNote
 from support.dyno_process import PATIENCE_S
 from support.experiments import Listener, carried_out
 from support.file_server import needs_root
@@ -44,13 +45,19 @@ SERVERS = [
         if DRIVERS[name].installed()
     ),
 ]
-ELSEWHERE = {
-    "samba": ServerPlan(server="samba", settings={"volumes": 2}),
-    "ganesha": ServerPlan(server="ganesha", settings={"volumes": 2}),
-    "reference-smb": ServerPlan(server="reference-smb", settings={"volumes": 2}),
-    "reference-nfs": ServerPlan(server="reference-nfs", settings={"volumes": 2}),
-    "ganesha-4.1": ServerPlan(server="ganesha", settings={"volumes": 2, "nfs_version": "4.1"}),
-}
+ELSEWHERE = [
+    ServerPlan(server="reference-smb", settings={"volumes": 2}),
+    ServerPlan(server="reference-nfs", settings={"volumes": 2}),
+    *(
+        ServerPlan(server=server, name=name, settings={"volumes": 2, **settings})
+        for server, name, settings in (
+            ("samba", "samba", {}),
+            ("ganesha", "ganesha", {}),
+            ("ganesha", "ganesha-4.1", {"nfs_version": "4.1"}),
+        )
+        if DRIVERS[server].installed()
+    ),
+]
 """On an address that hosts of a testbed reach."""
 
 
@@ -60,36 +67,42 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
         yield running
 
 
-SEEN_S = 4.0
+SEEN = {"length_s": 4.0, "think_time_s": 0.02}
 """Of a mix that a controller sees in progress: its nodes tell it of each 1.2 s, and at the end."""
 
 
-def suite(clients: list[int], length_s: float = 1.0) -> Suite:
+def suite(clients: list[int], length_s: float = 0.6, think_time_s: float = 0.0) -> Suite:
     """Mixes shorter than a plan may have."""
     sections = {"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)}
     shape: dict[str, Any] = {"workload": "diskmix", "length_s": length_s, "sections": sections}
-    return Suite(name="tiny", source="a test", clients=clients, **shape)
+    return Suite(name="tiny", source="a test", clients=clients, think_time_s=think_time_s, **shape)
 
 
-def planned(folder: Path, fleet: Path, server: ServerPlan, clients: list[int], length_s: float = 1.0) -> Path:
+def planned(folder: Path, fleet: Path, servers: list[ServerPlan], clients: list[int], **shape: float) -> Path:
     """An experiment that was not begun."""
     plan = Plan(
         name="tiny",
         suite="tiny",
         repetitions=1,
-        servers=[server],
+        servers=servers,
         generator=GeneratorPlan(fleet=str(fleet)),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite(clients, length_s)):
+    with create_experiment(folder, "# made by a test\n", plan, suite(clients, **shape)):
         pass
     return folder
 
 
-@pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.server)
+def counted_alike(note: RunNote, server: str) -> bool:
+    """Whether the server has counted the requests that its clients made, if it tells its count."""
+    if server not in COUNTING:
+        return note.requests_by_server_count is None
+    return note.requests_by_server_count == note.requests_answered is not None
+
+
 def test_each_node_keeps_the_ledger_of_its_clients_and_the_server_counts_what_all_have_asked(
-    fleet: RunningFleet, tmp_path: Path, server: ServerPlan
+    fleet: RunningFleet, tmp_path: Path
 ) -> None:
-    folder, listener = planned(tmp_path / "e", fleet.path, server, [3, 5]), Listener()
+    folder, listener = planned(tmp_path / "e", fleet.path, SERVERS, [3, 5]), Listener()
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)
     for record in experiment.mixes():
@@ -101,44 +114,42 @@ def test_each_node_keeps_the_ledger_of_its_clients_and_the_server_counts_what_al
         assert sum(row.clients for row in record.nodes) == record.clients
         assert sum(row.operations_total for row in record.nodes) == record.operations_total
         assert min(row.operations for row in record.nodes) > 0
-    [note] = experiment.run_notes().values()
-    if server.server in COUNTING:
-        assert note.requests_by_server_count is not None
-        assert note.requests_by_server_count == note.requests_answered
+    notes = experiment.run_notes()
+    assert {run.configuration for run in experiment.head.order} == {server.server for server in SERVERS}
+    for run in experiment.head.order:
+        assert counted_alike(notes[run.number], run.configuration), run
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_clients_on_hosts_of_a_testbed_reach_a_file_server_on_the_servers_host(
-    tmp_path: Path, name: str
-) -> None:
-    server = ELSEWHERE[name]
-    if not DRIVERS[server.server].installed():
-        pytest.skip(f"{server.server} is not installed")
+def test_clients_on_hosts_of_a_testbed_reach_file_servers_on_the_servers_host(tmp_path: Path) -> None:
     folder, listener = tmp_path / "e", Listener()
     plan = Plan(
         name="tiny",
         suite="tiny",
         repetitions=1,
-        servers=[server],
+        servers=ELSEWHERE,
         testbed=of_option("namespaces:2"),
     )
     with create_experiment(folder, "# made by a test\n", plan, suite([4])):
         pass
     assert carried_out(folder, listener), listener.failures
-    [record] = Experiment.open(folder).mixes()
-    assert record.errors == []
-    assert record.bytes_checked is not None and record.bytes_checked > 0
-    assert {row.node for row in record.nodes} == {"node lan-1", "node lan-2"}
-    [note] = Experiment.open(folder).run_notes().values()
-    if server.server in COUNTING:
-        assert note.requests_by_server_count == note.requests_answered
-    if server.server.startswith("reference"):
-        return  # its files are in memory
-    # As on this machine alone, it is known what the files lie on and which syncs were made.
-    assert note.media
-    assert note.syncs_by_kernel is not None
-    if server.server == "samba":
-        assert note.syncs_by_kernel == note.syncs_by_server
+    experiment = Experiment.open(folder)
+    for record in experiment.mixes():
+        assert record.errors == []
+        assert record.bytes_checked is not None and record.bytes_checked > 0
+        assert {row.node for row in record.nodes} == {"node lan-1", "node lan-2"}
+    notes = experiment.run_notes()
+    assert len(experiment.mixes()) == len(notes) == len(ELSEWHERE)
+    for run in experiment.head.order:
+        note = notes[run.number]
+        if run.configuration in COUNTING:
+            assert counted_alike(note, run.configuration), run
+        if run.configuration.startswith("reference"):
+            continue  # its files are in memory
+        # As on this machine alone, it is known what the files lie on and which syncs were made.
+        assert note.media
+        assert note.syncs_by_kernel is not None
+        if run.configuration == "samba":
+            assert note.syncs_by_kernel == note.syncs_by_server
 
 
 def test_nodes_replay_a_load_file_that_they_can_not_read_themselves(tmp_path: Path) -> None:
@@ -221,7 +232,7 @@ def test_a_disk_that_fills_up_under_a_server_node_is_told_and_everything_is_take
     fleet: RunningFleet, tmp_path: Path, small_disk: Path
 ) -> None:
     filler = Filler(small_disk)
-    folder = planned(tmp_path / "e", fleet.path, on_disk(small_disk), [SMALL_CLIENTS], SEEN_S)
+    folder = planned(tmp_path / "e", fleet.path, [on_disk(small_disk)], [SMALL_CLIENTS], **SEEN)
     carried_out(folder, filler)
     assert filler.full
     told = [error.example for record in Experiment.open(folder).mixes() for error in record.errors]
@@ -239,7 +250,7 @@ def test_a_server_nodes_disk_without_room_is_told_before_the_load(
 ) -> None:
     filled(small_disk)
     listener = Listener()
-    assert not carried_out(planned(tmp_path / "e", fleet.path, on_disk(small_disk), [2]), listener)
+    assert not carried_out(planned(tmp_path / "e", fleet.path, [on_disk(small_disk)], [2]), listener)
     assert "room" in listener.failures[0] or "No space left" in listener.failures[0], listener.failures
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
@@ -270,7 +281,7 @@ def test_a_lost_node_leaves_nothing_of_its_clients_on_a_server_of_the_users(
         users = ServerPlan(
             server="external-smb", url=server.url, settings={"shares": ["data", "more"], "user": USER}
         )
-        folder = planned(tmp_path / "e", fleet.path, users, [6], SEEN_S)
+        folder = planned(tmp_path / "e", fleet.path, [users], [6], **SEEN)
         assert not carried_out(folder, killer)
         assert "node b is lost: it has ended" in killer.failures[0]
         assert killer.notices == []
