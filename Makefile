@@ -142,7 +142,7 @@ wheel: $(VENV)/.built ## Build a wheel (abi3, manylinux) and try it in an empty 
 
 lock: ## Write requirements.lock anew from pyproject.toml (needs uv).
 	uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
-		--extra report --extra fleet --extra live \
+		--extra report --extra pdf --extra fleet --extra live \
 		--group dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove everything that was built; experiments stay.

@@ -20,7 +20,7 @@ from serverdyno.cli import extras
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {extras.OF_REPORTS + extras.OF_FLEETS + extras.OF_PAGES!r}:
+        if name.partition(".")[0] in {sum((modules for _, modules in extras.EXTRAS.values()), ())!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Blocker())
@@ -53,7 +53,7 @@ def test_load_is_made_and_kept_and_the_report_is_left_for_later(
 ) -> None:
     folder, done = measured
     assert done.returncode == 0, done.stderr
-    assert "no report: jinja2, numpy, scipy, typst, vl_convert not installed" in done.stderr
+    assert "no report: jinja2, numpy, scipy not installed" in done.stderr
     assert f"dyno report {folder}" in done.stderr
     assert len(list(folder.glob("runs/*/mix-*.parquet"))) == 1
 
@@ -91,14 +91,17 @@ def test_a_fleet_says_which_extra_it_needs() -> None:
     assert "hint: pip install 'serverdyno[fleet]'" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("extra", "modules"),
-    [("report", extras.OF_REPORTS), ("fleet", extras.OF_FLEETS), ("live", extras.OF_PAGES)],
-)
-def test_the_modules_are_those_of_the_extra(extra: str, modules: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("extra", extras.EXTRAS)
+def test_the_modules_are_those_of_the_extra(extra: str) -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
-    names = {
-        requirement.partition(">")[0].removesuffix("-python").replace("-", "_") for requirement in listed
-    }
+    names = {requirement.partition(">")[0] for requirement in listed}
     # Dask comes with its distributed part.
-    assert names == set(modules) - {"dask"}
+    assert names == set(extras.EXTRAS[extra][1]) - {"dask"}
+
+
+def test_a_pdf_needs_an_extra_of_its_own(measured: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, _ = measured
+    done = dyno("report", str(folder), "--pdf")
+    assert done.returncode == 2
+    assert "error: a PDF needs the Python module typst" in done.stderr
+    assert "hint: pip install 'serverdyno[pdf]'" in done.stderr

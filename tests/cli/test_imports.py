@@ -20,7 +20,7 @@ from support.places import ROOT
 IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 ALWAYS_TOO_MUCH = {
     *("numpy", "scipy", "pyarrow", "dask", "distributed", "cryptography", "jinja2", "jsonschema"),
-    *("typst", "vl_convert", "starlette", "uvicorn", "ssl", "asyncio"),
+    *("typst", "starlette", "uvicorn", "ssl", "asyncio"),
     *("serverdyno.analysis.improvement", "serverdyno.published", "serverdyno.report", "serverdyno.tasks"),
 }
 OF_RUNS = {"serverdyno.store", "serverdyno.fleet.fleet", "serverdyno.runner.run", "serverdyno.scenarios"}

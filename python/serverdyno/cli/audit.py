@@ -19,7 +19,6 @@ ALL = "all"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("audit", epilog=EXAMPLE)(audit)
 
 

@@ -29,7 +29,6 @@ EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("bonnie", epilog=EXAMPLE)(bonnie)
 
 

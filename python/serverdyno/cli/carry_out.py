@@ -93,7 +93,7 @@ def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bo
     if lacking := extras.missing():
         say(
             console,
-            f"no report: {', '.join(lacking)} not installed ({extras.HINT}). {_report_later(experiment)}",
+            f"no report: {', '.join(lacking)} not installed ({extras.hint()}). {_report_later(experiment)}",
         )
         return False
     return show_and_write(experiment, page=page, as_json=as_json) and page
@@ -137,7 +137,7 @@ def _search(experiment: Experiment) -> NextRate | None:
 def _need_extras(what: str) -> None:
     """Raises UserError where the modules of the reports are not here."""
     if lacking := extras.missing():
-        raise UserError(f"{what} without {', '.join(lacking)}", hint=extras.HINT)
+        raise UserError(f"{what} without {', '.join(lacking)}", hint=extras.hint())
 
 
 def _report_later(experiment: Experiment) -> str:

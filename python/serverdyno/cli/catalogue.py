@@ -19,7 +19,6 @@ DEEPEST = 4
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
     app.command("list", epilog="Example: dyno list experiments")(list_experiments)
     app.command("show", epilog="Example: dyno show experiments/quick-web-20261122-101500")(show)
 

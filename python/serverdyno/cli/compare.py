@@ -16,7 +16,6 @@ TOLERATED_PERCENT = 2.0  # as in analysis/slowdown.py, which takes most of a sec
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("compare", epilog=EXAMPLE)(compare)
 
 

@@ -1,5 +1,4 @@
-"""What an installation without the extras `report`, `fleet` and `live` lacks, in words. Load of one machine needs none
-of it."""
+"""What to say where a module of an extra is not installed. Load of one machine needs no extra."""
 
 from __future__ import annotations
 
@@ -7,32 +6,40 @@ from importlib.util import find_spec
 
 from serverdyno.errors import UserError
 
-OF_REPORTS = ("jinja2", "numpy", "scipy", "typst", "vl_convert")
-"""The modules of the extra, as pyproject.toml lists their distributions."""
-OF_PAGES = ("starlette", "uvicorn")
-"""The same of the extra `live`."""
-HINT = "pip install 'serverdyno[report]'"
-OF_FLEETS = ("cryptography", "dask", "distributed")
-"""The modules of the extra `fleet`."""
-FLEET_HINT = "pip install 'serverdyno[fleet]'"
+EXTRAS = {
+    "report": ("reports need", ("jinja2", "numpy", "scipy")),
+    "pdf": ("a PDF needs", ("typst",)),
+    "fleet": ("a fleet needs", ("cryptography", "dask", "distributed")),
+    "live": ("local pages need", ("starlette", "uvicorn")),
+}
+"""For each extra of pyproject.toml: the beginning of a message, and the modules of its distributions."""
 
 
-def missing() -> list[str]:
-    """Return the modules of the extra that are not installed."""
-    return [name for name in OF_REPORTS if not _is_installed(name)]
+def hint(extra: str = "report") -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'serverdyno[{extra}]'"
+
+
+def missing(extra: str = "report") -> list[str]:
+    """Return the modules of an extra that are not installed."""
+    return [name for name in EXTRAS[extra][1] if not _is_installed(name)]
 
 
 def refusal(error: ModuleNotFoundError) -> UserError | None:
     """Return what to tell the user of a module of an extra that is missing; None: it is another module."""
     name = (error.name or "").partition(".")[0]
-    for modules, what, hint in (
-        (OF_REPORTS, "reports need", HINT),
-        (OF_FLEETS, "a fleet needs", FLEET_HINT),
-        (OF_PAGES, "local pages need", "pip install 'serverdyno[live]'"),
-    ):
+    for extra, (need, modules) in EXTRAS.items():
         if name in modules:
-            return UserError(f"{what} the Python module {name}, which is not installed", hint=hint)
+            return UserError(f"{need} the Python module {name}, which is not installed", hint=hint(extra))
     return None
+
+
+def require(extra: str) -> None:
+    """Raise UserError if a module of an extra is not installed."""
+    for name in missing(extra):
+        error = refusal(ModuleNotFoundError(name=name))
+        assert error is not None
+        raise error
 
 
 def _is_installed(name: str) -> bool:

@@ -13,7 +13,6 @@ MIB, MS_PER_S = 1 << 20, 1000
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
     fleet = typer.Typer(
         no_args_is_help=True, help="Several machines that make load together.", epilog=EXAMPLE
     )

@@ -20,7 +20,6 @@ Live = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("open", epilog="Example: dyno open experiments")(open_experiments)
 
 

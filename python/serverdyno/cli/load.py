@@ -18,7 +18,6 @@ EXAMPLE = "Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("load", cls=LoadCommand, epilog=EXAMPLE)(load)
 
 

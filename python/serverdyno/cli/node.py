@@ -12,7 +12,6 @@ EXAMPLE = "Example: dyno node lab/nodes/a"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("node", epilog=EXAMPLE)(node)
 
 

@@ -17,7 +17,6 @@ USUAL_SCATTER_PERCENT = 2.0
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
     plans = typer.Typer(help="Check a plan without running it.", epilog=EXAMPLE, no_args_is_help=True)
     plans.command("check", epilog=EXAMPLE)(check)
     app.add_typer(plans, name="plan")

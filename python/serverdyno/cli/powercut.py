@@ -11,7 +11,6 @@ EXAMPLE = "Example: dyno powercut experiments/demo-samba-strict-sync-20261122-10
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("powercut", epilog=EXAMPLE)(powercut)
 
 

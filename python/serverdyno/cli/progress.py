@@ -54,22 +54,19 @@ class PlainLines:
             self._console.print(Text(clean.text(text), style), soft_wrap=True)
 
     def stage(self, text: str) -> None:
-        """A line."""
         self.say(text)
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
         """Nothing yet; its end is said."""
         self._left_s = left_s - mix.length_s
 
-    def mix_tick(self, snapshot: Snapshot) -> None:
-        """Nothing."""
+    def mix_tick(self, snapshot: Snapshot) -> None: ...
 
     def mix_finished(self, record: MixRecord) -> None:
         """Clients, throughput, errors, time left."""
         self.say(f"{_finished(record)}, {format_duration_s(self._left_s)} left")
 
     def notice(self, text: str, hint: str | None = None) -> None:
-        """Lines that stay."""
         self.say(text, "bold")
         if hint:
             self.say(f"hint: {hint}")

@@ -23,7 +23,6 @@ BAR_CELLS = 40
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
     group = typer.Typer(
         help="List the published reports that come with Serverdyno, or show one.",
         epilog="Example: dyno published",

@@ -38,7 +38,6 @@ Bind = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
     references = typer.Typer(
         help="Start a server that comes with Serverdyno, for a first test.",
         epilog=EXAMPLE,

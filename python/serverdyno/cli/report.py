@@ -12,7 +12,6 @@ EXAMPLE = "Example: dyno report experiments/quick-static-20261120-101500 --pdf"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("report", epilog=EXAMPLE)(report)
 
 
@@ -38,10 +37,12 @@ def report(
 
     The HTML page is always written. Other formats are removed unless asked for.
     """
-    from serverdyno.cli import carry_out, tasks  # noqa: PLC0415
+    from serverdyno.cli import carry_out, extras, tasks  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment, is_of_tasks  # noqa: PLC0415
 
+    if pdf:
+        extras.require("pdf")
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
     if is_of_tasks(experiment):

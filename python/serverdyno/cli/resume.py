@@ -13,7 +13,6 @@ EXAMPLE = "Example: dyno resume experiments/quick-static-20261120-101500"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("resume", epilog=EXAMPLE)(resume)
 
 

@@ -16,7 +16,6 @@ EXAMPLE = "Example: dyno run plans/quick-static.toml --scale 0.5"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("run", epilog=EXAMPLE)(run)
 
 

@@ -42,7 +42,6 @@ _HEAD = (
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("scenario", epilog=EXAMPLE)(scenario)
 
 

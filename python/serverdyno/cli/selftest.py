@@ -26,7 +26,6 @@ server = "{server}"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("selftest", epilog=EXAMPLE)(selftest)
 
 

@@ -11,7 +11,6 @@ OF_EXTERNALS = ("url", "bounds")
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("servers", epilog="Example: dyno servers")(servers)
 
 

@@ -10,7 +10,6 @@ EXAMPLE = "Example: dyno suite show webbench-2.0-static"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verbs."""
     app.command("suites", epilog="Example: dyno suites")(list_suites)
     one = typer.Typer(help="Show a suite.", epilog=EXAMPLE, no_args_is_help=True)
     one.command("show", epilog=EXAMPLE)(show)

@@ -135,7 +135,7 @@ def _carry_out(experiment: TaskExperiment) -> None:
         say(console, f"interrupted; finished tasks are kept. To continue: {again}")
         raise
     if lacking := extras.missing():
-        say(console, f"no report: {', '.join(lacking)} not installed ({extras.HINT})")
+        say(console, f"no report: {', '.join(lacking)} not installed ({extras.hint()})")
     else:
         show_and_write(experiment)
     if not whole:

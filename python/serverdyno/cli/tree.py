@@ -9,7 +9,6 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     app.command("tree", epilog="Example: dyno tree /srv/www")(tree)
 
 

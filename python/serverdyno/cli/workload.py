@@ -10,7 +10,6 @@ EXAMPLE = "Example: dyno workload show diskmix"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the verb."""
     one = typer.Typer(help="Show a workload.", epilog=EXAMPLE, no_args_is_help=True)
     one.callback()(_group)
     one.command("show", epilog=EXAMPLE)(show)

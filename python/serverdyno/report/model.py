@@ -196,7 +196,6 @@ class Caveat:
 
     @property
     def text(self) -> str:
-        """All of it."""
         return f"{self.claim} {self.more}".rstrip()
 
 

@@ -31,7 +31,6 @@ class Designs:
 
 
 def designs(source: Source, results: Results) -> Designs:
-    """Of this experiment."""
     design = tuning.design(source)
     return Designs(
         scaling=tuple(scaling.groups(source, results)),

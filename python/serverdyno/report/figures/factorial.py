@@ -22,7 +22,6 @@ class Crossed:
 
     @property
     def main(self) -> tuple[Effect, ...]:
-        """The main effects."""
         return tuple(effect for effect in self.effects if not effect.other)
 
     @property

@@ -53,7 +53,6 @@ class Lines:
 
 
 def lines(source: Source, results: Results) -> Lines:
-    """Of this experiment."""
     return Lines(
         mean=basis(source, results),
         mean_alone=basis(source, results, Over.MEAN_ALONE),

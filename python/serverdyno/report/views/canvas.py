@@ -33,7 +33,6 @@ class Canvas:
         return self.root
 
     def line(self, start: Place, end: Place, colour: str, width: float = 1, dash: Sequence[int] = ()) -> None:
-        """A straight line."""
         ends = {"x1": _short(start[0]), "y1": _short(start[1]), "x2": _short(end[0]), "y2": _short(end[1])}
         SubElement(
             self.root, "line", {**ends, "stroke": colour, "stroke-width": f"{width:g}", **_dashes(dash)}

@@ -1,7 +1,7 @@
 """The report on paper: the JSON document and the drawings, laid out by Typst after `templates/report.typ`.
 
-The drawings go in as PDF, not as SVG: the fonts that Typst carries have no sans serif, and it would set their letters
-in another, wider one. Nothing of the system is read: no fonts, no network.
+Liberation Sans (SIL Open Font License) comes with this package: Typst has no sans serif of the width that the drawings
+are made for. Nothing of the system is read: no fonts, no network.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from importlib import resources
 from pathlib import Path
 
 import typst
-import vl_convert
 
 from serverdyno.report.model import Report, TaskReport
 from serverdyno.report.views import alt
@@ -32,18 +31,22 @@ def _shared(report: Report | TaskReport) -> str:
 def pages(report: Report | TaskReport, document: bytes, drawings: Mapping[str, str]) -> bytes:
     """The PDF. `document`: the report as JSON; `drawings`: the SVG of each figure by its key."""
     template = resources.files("serverdyno.report.views").joinpath("templates", TEMPLATE)
-    with tempfile.TemporaryDirectory(prefix="serverdyno-report-") as name:
+    with (
+        resources.as_file(resources.files("serverdyno.report.views").joinpath("fonts")) as fonts,
+        tempfile.TemporaryDirectory(prefix="serverdyno-report-") as name,
+    ):
         folder = Path(name)
         (folder / TEMPLATE).write_bytes(template.read_bytes())
         (folder / "report.json").write_bytes(document)
         (folder / "shared.json").write_text(_shared(report), encoding="utf-8")
         (folder / "figures").mkdir()
         for key, drawing in drawings.items():
-            (folder / "figures" / f"{key}.pdf").write_bytes(vl_convert.svg_to_pdf(drawing))
+            (folder / "figures" / f"{key}.svg").write_text(drawing, encoding="utf-8")
         made = typst.compile(
             str(folder / TEMPLATE),
             root=str(folder),
             format="pdf",
+            font_paths=[str(fonts)],
             ignore_system_fonts=True,
             timestamp=report.source.head.created.replace(microsecond=0),
         )

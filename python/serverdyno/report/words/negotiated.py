@@ -57,7 +57,6 @@ class SessionKind:
 
     @property
     def words(self) -> str:
-        """All of it."""
         most_read, most_write = size(self.max_read_bytes), size(self.max_write_bytes)
         sizes = (
             f"reads and writes of up to {most_read}"

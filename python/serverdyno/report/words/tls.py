@@ -26,7 +26,6 @@ class Terms:
 
     @property
     def words(self) -> str:
-        """All of it."""
         return f"{self.version}, {self.cipher}, certificate with {self.key}"
 
 
