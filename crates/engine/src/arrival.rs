@@ -13,7 +13,6 @@ pub enum Law {
     /// By chance, independent of each other: as many users come who know nothing of each other.
     #[default]
     Poisson,
-    /// At even intervals.
     Uniform,
 }
 

@@ -21,7 +21,6 @@ pub struct BonnieSpec {
     pub seeks: u32,
     /// Of one Bonnie, at the same time.
     pub seekers: u32,
-    /// Of their places.
     pub seed: u64,
     /// The longest that it may all take.
     pub most_ns: u64,
@@ -47,7 +46,6 @@ pub struct BonniePhase {
     pub p50_us: f64,
     /// Its 99th percentile.
     pub p99_us: f64,
-    /// The longest.
     pub max_us: f64,
     /// Requests to the server by the protocol's own names.
     pub requests: BTreeMap<&'static str, u64>,

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// Breaks, from start to end of the mix.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BreakTally {
-    /// Those that came.
     pub came: u64,
     /// Of them, those for whose answer the server waits, and another client with it.
     pub to_answer: u64,

@@ -9,7 +9,6 @@ const WORD_BYTES: usize = 8;
 /// In the place of a moment that never came.
 const NEVER: u64 = u64::MAX;
 
-/// One client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ClientTally {
     /// Its number in the mix.

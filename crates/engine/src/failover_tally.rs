@@ -20,7 +20,6 @@ pub struct OutageTally {
     pub session_lost: bool,
 }
 
-/// All of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailoverTally {
     /// By client and time, from start to end of the mix.

@@ -7,7 +7,6 @@ use serde::Serialize;
 /// What is to be done.
 #[derive(Debug, Clone)]
 pub enum FileJob {
-    /// Bonnie's phases.
     Bonnie(BonnieSpec),
     /// One step of a scenario.
     Step(StepSpec),
@@ -19,6 +18,5 @@ pub enum FileJob {
 pub enum FileJobOutcome {
     /// In the order in which they ran.
     Bonnie(Vec<BonniePhase>),
-    /// In their order.
     Step(Vec<StepPass>),
 }

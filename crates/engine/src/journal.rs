@@ -21,7 +21,6 @@ const UNFLUSHED_EACH: u32 = 4;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalSpec {
-    /// Decides the contents.
     pub seed: u64,
     /// The directory of this journal, which is not there yet.
     pub directory: String,
@@ -34,7 +33,6 @@ pub struct JournalSpec {
 /// A file, and what the server acknowledged of it. Bytes count from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Whose.
     pub client: u32,
     /// Which of that client's, from 0.
     pub file: u32,
@@ -47,9 +45,7 @@ pub struct Entry {
 /// What is left of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOfFile {
-    /// Whose.
     pub client: u32,
-    /// Which.
     pub file: u32,
     /// Bytes from its beginning that are as they were written.
     pub intact_bytes: u64,

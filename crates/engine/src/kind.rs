@@ -4,6 +4,8 @@
 //! its clients on the engine's threads. One kind, one file in `kinds/` and one line in its table. Operations are not
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
+#![warn(missing_docs)]
+
 use crate::engine_thread::EngineThread;
 use crate::job::{FileJob, FileJobOutcome};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
@@ -61,7 +63,6 @@ pub struct Material {
 /// The sections of a document that a target's kind reads itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Sections<'a> {
-    /// What clients do.
     pub workload: &'a Value,
     /// How they use the protocol.
     pub client: &'a Value,
@@ -70,7 +71,6 @@ pub struct Sections<'a> {
 /// One share, export or other part of a server as it is before its load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Look {
-    /// Its name.
     pub share: String,
     /// Room for us, where the server says so in a way that can be believed.
     pub free_bytes: Option<u64>,
@@ -85,7 +85,6 @@ pub struct Look {
 /// What came of one plain question for a document, outside of load.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
     /// What the server calls itself.
     pub server: Option<String>,

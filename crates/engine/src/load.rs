@@ -30,7 +30,6 @@ pub enum LoadError {
     Files {
         /// Connections of the mix.
         needed: u64,
-        /// The hard limit.
         limit: u64,
     },
     /// A system call of the set-up failed.
@@ -57,7 +56,6 @@ pub struct Snapshot {
     pub bytes_in: u64,
     /// Application bytes that they read and wrote.
     pub bytes_moved: u64,
-    /// Failures so far.
     pub errors: u64,
     /// Clients that have not left.
     pub clients_active: u64,
@@ -137,7 +135,6 @@ impl Load {
         self.start.go(start_ns);
     }
 
-    /// Where it stands.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let sum = |figure: fn(&Live) -> &std::sync::atomic::AtomicU64| -> u64 {

@@ -1,5 +1,7 @@
 //! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
 
+#![warn(missing_docs)]
+
 use dyno_http::Handshake;
 use dyno_measure::Failure;
 use dyno_reactor::Executor;

@@ -12,9 +12,7 @@ use std::time::Duration;
 /// A workspace that still stands.
 #[derive(Debug, Clone, Serialize)]
 pub struct LeftOver {
-    /// Whose.
     pub client: usize,
-    /// Where.
     pub share: String,
     /// From the root of the share.
     pub directory: String,
@@ -102,7 +100,6 @@ impl Removal {
         self.is_over
     }
 
-    /// What stands now.
     #[must_use]
     pub fn left(&self) -> Vec<LeftOver> {
         let failures = self.progress.failures.lock();

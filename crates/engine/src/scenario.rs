@@ -11,9 +11,7 @@ use std::path::PathBuf;
 pub struct FilesSpec {
     /// What their names begin with; a number from 1 on follows.
     pub name: String,
-    /// How many.
     pub count: u32,
-    /// Of each.
     pub bytes: u64,
 }
 
@@ -27,7 +25,6 @@ pub struct TreeSpec {
     pub directories: u32,
     /// Of directories below the topmost.
     pub levels: u32,
-    /// In each directory.
     pub files: Vec<FilesSpec>,
     /// A build has left an object beside each file.
     #[serde(default)]
@@ -43,9 +40,7 @@ pub struct MetadataSpec {
     pub name: String,
     /// At once, each with a session and a thread of its own.
     pub clients: u32,
-    /// Of each client.
     pub files: u32,
-    /// Of each file.
     pub bytes: u64,
     /// All in one directory; else each client in its own.
     pub shared: bool,
@@ -57,7 +52,6 @@ pub struct MetadataSpec {
 pub struct StreamsSpec {
     /// What the names of the files begin with.
     pub name: String,
-    /// Clients that write.
     pub writers: u32,
     /// Clients that read what they wrote before the clock ran.
     pub readers: u32,
@@ -71,7 +65,6 @@ pub struct StreamsSpec {
     pub random: bool,
 }
 
-/// What is done.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StepAction {
@@ -81,14 +74,12 @@ pub enum StepAction {
     RemoveBase,
     /// `tar xf`: directories and files with their contents; `times`: each file's times are set.
     MakeTree {
-        /// What is made.
         tree: TreeSpec,
         /// As an archive has them.
         times: bool,
     },
     /// `ls`: names of the topmost directory that match; with `long` their attributes.
     List {
-        /// What is there.
         tree: TreeSpec,
         /// With `*` and `?`, which the shell expands.
         pattern: String,
@@ -96,46 +87,28 @@ pub enum StepAction {
         long: bool,
     },
     /// `find -type f`: every directory is listed with attributes.
-    Find {
-        /// What is there.
-        tree: TreeSpec,
-    },
+    Find { tree: TreeSpec },
     /// Attributes of each file, by path.
-    Stat {
-        /// What is there.
-        tree: TreeSpec,
-    },
+    Stat { tree: TreeSpec },
     /// Each file is read as a whole and compared with what was written.
-    Read {
-        /// What is there.
-        tree: TreeSpec,
-    },
+    Read { tree: TreeSpec },
     /// A build: for each file headers are looked for in vain, it is read, and an object is written.
     Build {
-        /// The sources.
         tree: TreeSpec,
         /// Names that are not there, asked for each file.
         searches: u32,
-        /// Of each object.
         object_bytes: u64,
     },
     /// `rm -r`. `lenient`: what is not there is none the worse.
     RemoveTree {
-        /// What is there.
         tree: TreeSpec,
         /// After a scenario that ended early.
         lenient: bool,
     },
     /// `mkfile`: zeros, the last one first.
-    MakeFile {
-        /// Its name.
-        file: String,
-        /// Its size.
-        bytes: u64,
-    },
+    MakeFile { file: String, bytes: u64 },
     /// `cp` of a local file.
     CopyTo {
-        /// On this machine.
         local: PathBuf,
         /// Its name on the server.
         file: String,
@@ -144,7 +117,6 @@ pub enum StepAction {
     CopyFrom {
         /// Its name on the server.
         file: String,
-        /// On this machine.
         local: PathBuf,
     },
     /// mdtest's phases, by several clients at once.
@@ -153,18 +125,15 @@ pub enum StepAction {
     Streams(StreamsSpec),
     /// `rm`.
     RemoveFile {
-        /// Its name.
         file: String,
         /// As of a tree.
         lenient: bool,
     },
 }
 
-/// One step.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
-    /// What is done.
     pub action: StepAction,
     /// The scenario's own directory, below the target's root.
     pub base: String,
@@ -172,7 +141,6 @@ pub struct StepSpec {
     pub passes: u32,
     /// What programs read and write at once, where the file is no smaller: st_blksize.
     pub block_bytes: u32,
-    /// Of contents.
     pub seed: u32,
     /// The longest that it may take.
     pub most_ns: u64,

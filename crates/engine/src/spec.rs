@@ -9,7 +9,6 @@ use dyno_measure::NS_PER_S;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Of the document.
 pub const VERSION: u32 = 1;
 const MAX_STREAMS: usize = 1_000_000;
 const MAX_ENGINE_THREADS: usize = 256;
@@ -53,7 +52,6 @@ pub struct PartSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// How many.
     #[serde(default = "one")]
     pub threads: usize,
     /// The CPUs that they are pinned to, in turn; none: not pinned.
@@ -85,7 +83,6 @@ pub enum StartRule {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MixSpec {
-    /// Of this document.
     pub version: u32,
     /// The kind of work: a line of the table in `kinds/`.
     pub protocol: String,

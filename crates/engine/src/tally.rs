@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Of the document.
 pub const VERSION: u32 = 2;
 
 /// One operation class in the window.
@@ -22,13 +21,11 @@ pub const VERSION: u32 = 2;
 pub struct OperationTally {
     /// The name of the class.
     pub operation: String,
-    /// Successes.
     pub count: u64,
     /// Application bytes that came with them.
     pub bytes_read: u64,
     /// Application bytes that they wrote.
     pub bytes_written: u64,
-    /// Failures.
     pub errors: u64,
     /// Response times of the successes, ns.
     #[serde(rename = "response_time_hdr")]
@@ -38,13 +35,10 @@ pub struct OperationTally {
 /// One second since the start of the mix.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondTally {
-    /// Its number.
     pub second: u64,
-    /// Successes.
     pub operations: u64,
     /// Their bytes, heads included.
     pub bytes_in: u64,
-    /// Failures.
     pub errors: u64,
 }
 
@@ -57,7 +51,6 @@ pub struct ErrorTally {
     pub fault: String,
     /// From start to end.
     pub count: u64,
-    /// In the window.
     pub in_window: u64,
     /// The first one, in words.
     pub example: String,
@@ -71,13 +64,11 @@ pub struct ErrorTally {
 /// Calls of one kind below the client cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTally {
-    /// The kind.
     pub call: String,
     /// Successes that found or did something.
     pub done: u64,
     /// Successes that say that nothing is there.
     pub not_there: u64,
-    /// Failures.
     pub failed: u64,
     /// Data read or written.
     pub bytes: u64,
@@ -88,14 +79,12 @@ pub struct CallTally {
 pub struct RequestTally {
     /// As the protocol names it.
     pub request: String,
-    /// How many.
     pub count: u64,
 }
 
 /// What sessions of one kind agreed on with the server, in the protocol's own terms.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionTally {
-    /// What was agreed.
     #[serde(flatten)]
     pub agreed: BTreeMap<String, Value>,
     /// Clients that had such a session: one that agreed anew on something else counts in both.
@@ -127,15 +116,12 @@ pub struct GeneratorTally {
     /// CPU time of the engine threads in the window, in user space.
     #[serde(rename = "cpu_user_s", with = "seconds")]
     pub cpu_user_ns: u64,
-    /// In the kernel.
     #[serde(rename = "cpu_system_s", with = "seconds")]
     pub cpu_system_ns: u64,
     /// Of the thread that used most.
     #[serde(rename = "busiest_cpu_s", with = "seconds")]
     pub busiest_cpu_ns: u64,
-    /// Engine threads.
     pub threads: u64,
-    /// Generator processes.
     pub processes: u64,
     /// From the kernel's report of readiness to the end of its batch, in the window, ns.
     #[serde(rename = "loop_lag_hdr")]
@@ -155,14 +141,12 @@ pub struct GeneratorTally {
     pub connections: u64,
     /// Idle connections that the server had closed; of work on files, sessions set up after one that was lost.
     pub reconnects: u64,
-    /// Local addresses used.
     pub source_addresses: u64,
 }
 
 /// A mix, or the part of it that one thread or process carried.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MixTally {
-    /// Of this document.
     pub version: u32,
     /// It was stopped before its end.
     pub stopped: bool,
@@ -171,7 +155,6 @@ pub struct MixTally {
     /// How late the engine thread that was latest began its first operation; None where none began.
     #[serde(rename = "start_late_s", with = "seconds_or_none", default)]
     pub start_late_ns: Option<u64>,
-    /// The measured time.
     #[serde(rename = "window_s", with = "seconds")]
     pub window_ns: u64,
     /// Clients that were to take part.
@@ -236,7 +219,6 @@ pub struct MixTally {
     pub sessions: Vec<SessionTally>,
     /// What each client kept, as the kind of work tells it.
     pub client_cache: Option<Value>,
-    /// The generator itself.
     pub generator: GeneratorTally,
 }
 

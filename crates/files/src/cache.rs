@@ -115,7 +115,6 @@ impl<C> Cache<C> {
         }
     }
 
-    /// The client below.
     pub fn client(&self) -> &C {
         &self.client
     }

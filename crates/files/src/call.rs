@@ -10,13 +10,9 @@ pub struct Handle(pub u32);
 pub enum Access {
     /// Attributes alone; sharing modes don't matter.
     Attributes,
-    /// Read.
     Read,
-    /// Read and write.
     ReadWrite,
-    /// Write alone.
     Write,
-    /// Delete or rename.
     Delete,
 }
 
@@ -31,7 +27,6 @@ pub enum Disposition {
     OpenIf,
     /// It must be there, and is emptied.
     Overwrite,
-    /// Made, or emptied.
     OverwriteIf,
 }
 
@@ -48,28 +43,23 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// Nothing.
     pub const NONE: Self = Self {
         read: false,
         write: false,
         handle: false,
     };
-    /// R: level II.
     pub const READ: Self = Self {
         read: true,
         ..Self::NONE
     };
-    /// RH.
     pub const READ_HANDLE: Self = Self {
         handle: true,
         ..Self::READ
     };
-    /// RW: exclusive.
     pub const READ_WRITE: Self = Self {
         write: true,
         ..Self::READ
     };
-    /// RWH: batch.
     pub const ALL: Self = Self {
         read: true,
         write: true,
@@ -84,7 +74,6 @@ pub struct LeaseKey(pub u128);
 /// What caching an open asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// None.
     Nothing,
     /// An oplock: `READ`, `READ_WRITE` or `ALL`.
     Oplock(Caching),
@@ -92,12 +81,10 @@ pub enum Ask {
     Lease(LeaseKey, Caching),
 }
 
-/// An open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open<'a> {
     /// From the share's root, parts separated by `/`, without a leading one.
     pub path: &'a str,
-    /// For what.
     pub access: Access,
     /// Depending on whether it is there.
     pub disposition: Disposition,
@@ -123,15 +110,19 @@ pub enum Stability {
 }
 
 /// One call. Offsets and lengths are in bytes; paths are as in `Open::path`.
-#[allow(missing_docs)] // Fields: what their names and the line above say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call<'a> {
     /// Open, and make where the disposition says so.
     Open(Open<'a>),
-    /// Close.
-    Close { handle: Handle },
+    Close {
+        handle: Handle,
+    },
     /// Read `bytes` from `offset`; fewer come at the end of the file, none past it.
-    Read { handle: Handle, offset: u64, bytes: u32 },
+    Read {
+        handle: Handle,
+        offset: u64,
+        bytes: u32,
+    },
     /// Write, at least as durably as `stability` says.
     Write {
         handle: Handle,
@@ -140,33 +131,65 @@ pub enum Call<'a> {
         stability: Stability,
     },
     /// Make what was written durable: FLUSH, COMMIT, fsync.
-    Flush { handle: Handle },
+    Flush {
+        handle: Handle,
+    },
     /// Lock a range, failing at once where somebody else has it.
-    Lock { handle: Handle, offset: u64, bytes: u64 },
-    /// Give it back.
-    Unlock { handle: Handle, offset: u64, bytes: u64 },
+    Lock {
+        handle: Handle,
+        offset: u64,
+        bytes: u64,
+    },
+    Unlock {
+        handle: Handle,
+        offset: u64,
+        bytes: u64,
+    },
     /// Size and attributes of an open file.
-    QueryHandle { handle: Handle },
+    QueryHandle {
+        handle: Handle,
+    },
     /// Times of an open file. The answer is `Info`, as to `QueryHandle`: what is known of times is not kept.
-    QueryTimes { handle: Handle },
+    QueryTimes {
+        handle: Handle,
+    },
     /// Set the end of an open file.
-    SetEnd { handle: Handle, bytes: u64 },
+    SetEnd {
+        handle: Handle,
+        bytes: u64,
+    },
     /// Set times (and attributes) of an open file.
-    SetTimes { handle: Handle },
+    SetTimes {
+        handle: Handle,
+    },
     /// Size and attributes by path.
-    QueryPath { path: &'a str },
+    QueryPath {
+        path: &'a str,
+    },
     /// Space on the volume that a directory is on.
-    QuerySpace { directory: &'a str },
+    QuerySpace {
+        directory: &'a str,
+    },
     /// List `directory`, names that match `pattern` (`*` and `?`).
-    Find { directory: &'a str, pattern: &'a str },
+    Find {
+        directory: &'a str,
+        pattern: &'a str,
+    },
     /// Rename a file; the new name must not be there.
-    Rename { from: &'a str, to: &'a str },
-    /// Delete a file.
-    Delete { path: &'a str },
-    /// Make a directory.
-    MakeDirectory { path: &'a str },
+    Rename {
+        from: &'a str,
+        to: &'a str,
+    },
+    Delete {
+        path: &'a str,
+    },
+    MakeDirectory {
+        path: &'a str,
+    },
     /// Remove an empty directory.
-    RemoveDirectory { path: &'a str },
+    RemoveDirectory {
+        path: &'a str,
+    },
 }
 
 /// Size and attributes of a file.
@@ -177,7 +200,6 @@ pub struct Info {
     /// Differs whenever the file's data do: a change attribute, or made of its size and the time of the last write. 0
     /// where the protocol brings none.
     pub change: u64,
-    /// Its end.
     pub bytes: u64,
     /// Room that the server keeps for it.
     pub allocated_bytes: u64,
@@ -190,7 +212,6 @@ pub struct Info {
 /// Space on a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceInfo {
-    /// In all.
     pub total_bytes: u64,
     /// Of it free for us.
     pub free_bytes: u64,
@@ -200,12 +221,10 @@ pub struct SpaceInfo {
 ///
 /// That a path is not there is a reply, not a failure, for `Open` with `Disposition::Open` or `Overwrite`, `QueryPath`
 /// and `Find`: applications ask to find out. Whether it should have been there is judged above.
-#[allow(missing_docs)] // As for `Call`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// To `Open`.
     Opened {
-        /// Its number.
         handle: Handle,
         /// Caching that was granted.
         granted: Caching,

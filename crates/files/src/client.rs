@@ -1,5 +1,7 @@
 //! The contract of a file protocol's client, and of what an application uses above it.
 
+#![warn(missing_docs)]
+
 use crate::call::{Caching, Call, Handle, Info, LeaseKey, Reply, Stability};
 use crate::page_run::PageRun;
 use dyno_measure::Failure;
@@ -21,7 +23,6 @@ pub enum Grant {
 /// The server takes caching back, because somebody else wants the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Break {
-    /// From what.
     pub grant: Grant,
     /// What is left of it.
     pub to: Caching,
@@ -66,11 +67,9 @@ pub struct Piggyback {
 pub enum Event<'a> {
     /// A call ended. `data` is that of a read, else empty; it is valid until the client is used again.
     Ended {
-        /// The call.
         id: CallId,
         /// What it came to. A failure of this kind is the call's alone: the session goes on.
         result: Result<Reply, Failure>,
-        /// What was read.
         data: &'a [u8],
         /// What came along with it.
         piggyback: Piggyback,
@@ -90,9 +89,7 @@ pub struct Traffic {
     pub requests: u64,
     /// Requests among them that the server answered without carrying them out, as parts of a compound that had failed.
     pub refused: u64,
-    /// Breaks that came.
     pub breaks: u64,
-    /// Connections made.
     pub connections: u64,
 }
 
@@ -218,7 +215,6 @@ pub trait FileClient {
     /// Ends the session in order, as far as it still stands. Never fails: what can't be ended is dropped.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
-    /// Figures so far.
     fn traffic(&self) -> Traffic;
 
     /// Handles that the server was asked to keep, so far; none where the protocol keeps none.

@@ -68,14 +68,12 @@ pub struct KindCount {
     pub done: u64,
     /// Successes that say that nothing is there: `Reply::NotThere`, and finds without a match.
     pub not_there: u64,
-    /// Failures.
     pub failed: u64,
     /// Data read or written.
     pub bytes: u64,
 }
 
 impl KindCount {
-    /// Adds another's.
     pub fn add(&mut self, other: &Self) {
         self.done += other.done;
         self.not_there += other.not_there;
@@ -101,7 +99,6 @@ pub type Calls = [KindCount; CallKind::ALL.len()];
 /// Breaks so far, of all sessions of a client.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Breaks {
-    /// Those that came.
     pub came: u64,
     /// Of them, those for whose answer the server waits.
     pub to_answer: u64,
@@ -155,12 +152,10 @@ impl<C> Counted<C> {
         &self.calls
     }
 
-    /// Breaks so far.
     pub fn breaks(&self) -> &Breaks {
         &self.breaks
     }
 
-    /// The client itself.
     pub fn inner(&self) -> &C {
         &self.client
     }

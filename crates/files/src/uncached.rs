@@ -33,7 +33,6 @@ impl<C> Uncached<C> {
         }
     }
 
-    /// The client itself.
     pub fn client(&self) -> &C {
         &self.client
     }

@@ -29,13 +29,11 @@ pub struct Connecting {
 pub struct Exchange {
     /// Heads, framing and body.
     pub received_bytes: u64,
-    /// Decoded body.
     pub body_bytes: u64,
     /// Requests, those sent again included.
     pub sent_bytes: u64,
     /// How long the last connection took to make; None where none was made.
     pub connect_ns: Option<u64>,
-    /// Connections made.
     pub connections: u32,
     /// HTTP/2's streams.
     pub streams: u32,
@@ -45,7 +43,6 @@ pub struct Exchange {
     pub reconnected: bool,
 }
 
-/// One client thread.
 #[derive(Debug)]
 pub struct Connection<T: Transport = PlainTcp> {
     executor: Executor,

@@ -19,7 +19,6 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// What a server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The status code.
     pub status: u16,
     /// The `Server` header, where there is one that is text.
     pub server: Option<String>,

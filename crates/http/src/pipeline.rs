@@ -8,7 +8,6 @@ use crate::response::{Body, Limits, Progress, ResponseReader};
 use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;
 
-/// One connection.
 #[derive(Debug)]
 pub struct Pipeline<B> {
     reader: ResponseReader,

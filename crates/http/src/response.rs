@@ -14,7 +14,6 @@ const MAX_INTERIM_RESPONSES: u32 = 8;
 /// Bounds of one response.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Of one head.
     pub head_bytes: usize,
     /// Of the decoded body.
     pub body_bytes: u64,
@@ -54,7 +53,6 @@ enum Framing {
 /// What the client needs of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The status code.
     pub status: u16,
     keep_alive: bool,
     framing: Framing,

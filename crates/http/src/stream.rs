@@ -33,7 +33,6 @@ pub enum Received {
 pub struct Handshake {
     /// From the moment at which the TCP connection stood until a request could be sent.
     pub ns: u64,
-    /// What was agreed.
     pub agreed: Agreed,
 }
 
@@ -104,7 +103,6 @@ pub trait Stream: Debug {
 
 /// Makes the connections of one client thread.
 pub trait Transport: Debug {
-    /// What it makes.
     type Stream: Stream;
 
     /// Makes a connection, with whatever belongs to that, and sends `first` on it.

@@ -24,7 +24,6 @@ pub fn unix_s() -> f64 {
 /// CPU time of the calling thread so far, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ThreadCpu {
-    /// In user space.
     pub user_s: f64,
     /// In the kernel on the thread's behalf; on loopback this includes much of the peer's TCP work.
     pub system_s: f64,

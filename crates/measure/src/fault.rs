@@ -139,7 +139,6 @@ impl Fault {
 /// What is known of a failure beside its kind; turned into words only for the first of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Nothing more.
     None,
     /// The system call's error number.
     Errno(i32),
@@ -156,7 +155,6 @@ pub enum Detail {
     Length {
         /// What it should have been.
         expected: u64,
-        /// What came.
         got: u64,
     },
     /// Which value of a session.
@@ -171,7 +169,6 @@ pub struct ValueName {
 }
 
 impl ValueName {
-    /// The longest.
     pub const MOST_BYTES: usize = 30;
 
     /// None unless it has 1 to 30 letters, digits and underscores, and does not begin with a digit.
@@ -200,10 +197,8 @@ impl fmt::Debug for ValueName {
     }
 }
 
-/// One failed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// Its kind.
     pub fault: Fault,
     /// What else is known.
     pub detail: Detail,

@@ -25,7 +25,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one.
     #[must_use]
     pub fn new() -> Self {
         let Ok(inner) = hdrhistogram::Histogram::new(SIGNIFICANT_DIGITS) else {
@@ -34,7 +33,6 @@ impl Histogram {
         Self { inner }
     }
 
-    /// Records one sample.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
         let recorded = self.inner.record(value_ns);
@@ -56,7 +54,6 @@ impl Histogram {
         left
     }
 
-    /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.inner.len()

@@ -19,7 +19,6 @@ macro_rules! named_enum {
         $vis enum $Enum { $(#[doc = $words] $variant),* }
         $crate::named_enum! { @names $vis $Enum $($variant $name)* }
         impl $Enum {
-            /// In words.
             #[must_use]
             $vis const fn words(self) -> &'static str { match self { $(Self::$variant => $words),* } }
         }
@@ -60,14 +59,12 @@ macro_rules! named_enum {
 #[cfg(test)]
 mod tests {
     named_enum! {
-        /// Of a wire.
         pub enum Coded: u16 {
             Newer = 9 "newer"
             Older = 3 "older"
         }
     }
     named_enum! {
-        /// For people.
         enum Ordinal {
             One "one" "the first"
             Two "two" "the second"

@@ -8,7 +8,6 @@
 pub enum Phase {
     /// Before the window: load, but no counting.
     RampUp,
-    /// In the window.
     Measured,
     /// After the window, load still on.
     RampDown,
@@ -40,7 +39,6 @@ impl Window {
         self.length_ns.saturating_sub(self.ramp_down_ns)
     }
 
-    /// The measured time.
     #[must_use]
     pub fn measured_ns(&self) -> u64 {
         self.closes_ns().saturating_sub(self.opens_ns())

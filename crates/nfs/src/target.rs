@@ -144,7 +144,6 @@ impl NfsTarget {
         self.options.delegations && self.options.version.is_four()
     }
 
-    /// Returns the exports.
     #[must_use]
     pub fn exports(&self) -> &[String] {
         &self.exports

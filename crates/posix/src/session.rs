@@ -70,7 +70,6 @@ struct Ended {
     data: Range<usize>,
 }
 
-/// One client's files.
 #[derive(Debug)]
 pub struct Session {
     executor: Executor,

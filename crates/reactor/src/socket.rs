@@ -46,7 +46,6 @@ pub enum Idle {
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
-    /// At a port.
     Tcp(SocketAddr),
     /// At a socket in the file system of this machine.
     Unix(SocketAddrUnix),

@@ -6,7 +6,6 @@
 /// name is an example: another can be put in its place.
 macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
-        /// What goes wrong.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Kind { $(#[doc = $words] $variant),* }
 

@@ -150,7 +150,6 @@ impl Pages {
         self.end = end;
     }
 
-    /// Gives everything back.
     pub(crate) fn discard(&mut self, space: &Space) {
         space.give(held(&self.pages));
         self.pages.clear();

@@ -33,7 +33,6 @@ pub struct Offer {
     pub dialect: Dialect,
     /// It will have every message signed.
     pub signing_required: bool,
-    /// It grants leases.
     pub leases: bool,
     /// It grants leases of directories, too.
     pub directory_leases: bool,

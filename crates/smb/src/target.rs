@@ -51,7 +51,6 @@ pub struct SmbTarget {
 #[derive(Debug, PartialEq, Eq)]
 struct Url<'a> {
     host: &'a str,
-    /// May be empty.
     share: &'a str,
     path: &'a str,
 }

@@ -28,7 +28,6 @@ pub enum TargetError {
     Session {
         /// The failure, in words.
         why: String,
-        /// What to try.
         advice: &'static str,
     },
     /// The host has not shown that load is welcome; the text says how it can.

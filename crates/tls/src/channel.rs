@@ -30,7 +30,6 @@ const RECORD_BYTES: usize = 16 * 1024;
 /// Whether the taker of bytes wants more of them now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
     More,
     /// What was asked for is complete; what follows stays in the channel.
     Enough,
@@ -50,13 +49,11 @@ pub enum Arrived {
 /// How far rustls got with the bytes at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pumped {
-    /// It needs more.
     Dry,
     Enough,
     Closed,
 }
 
-/// A TLS connection.
 #[derive(Debug)]
 pub struct Channel<S: Side> {
     socket: Socket,
@@ -88,7 +85,6 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// The connection below.
     #[must_use]
     pub fn socket(&self) -> &Socket {
         &self.socket

@@ -36,7 +36,6 @@ pub enum Version {
 pub struct Versions {
     /// The oldest that is spoken.
     pub least: Version,
-    /// The newest.
     pub most: Version,
 }
 
@@ -53,13 +52,11 @@ impl Versions {
 /// What clients of one mix offer.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// Versions.
     pub versions: Versions,
     /// Cipher suites by their names in IANA's registry, the preferred first; none: all that rustls has.
     pub ciphers: Vec<String>,
     /// Protocols by ALPN, the preferred first; none: the extension is not sent.
     pub application_protocols: Vec<Vec<u8>>,
-    /// Whose certificates count.
     pub trust: Trust,
     /// The name or address that the certificate must be for, without a port.
     pub server_name: String,
@@ -178,7 +175,6 @@ pub struct Connector {
 pub struct Session {
     /// To send and receive by.
     pub channel: Channel<ClientSide>,
-    /// What was agreed.
     pub agreed: Agreed,
     /// When the TCP connection stood, in nanoseconds of the monotonic clock.
     pub stood_ns: u64,

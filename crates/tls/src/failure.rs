@@ -3,7 +3,6 @@
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 
-/// When it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     Handshake,

@@ -23,7 +23,6 @@ pub struct ServerOptions {
     pub certificates_pem: String,
     /// The key of its certificate, in PEM.
     pub key_pem: String,
-    /// Versions.
     pub versions: Versions,
     /// Whether clients may take up earlier sessions: it gives tickets.
     pub resumption: bool,

@@ -6,7 +6,6 @@ use rustls::unbuffered::UnbufferedStatus;
 use rustls::CommonState;
 use std::fmt::{self, Debug};
 
-/// One end.
 pub trait Side: Debug {
     /// What rustls keeps of a connection of this end.
     type Data;

@@ -12,9 +12,7 @@ const OVER_TLS: &str = " over TLS";
 /// The right answer to a request for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// The file exists.
     Found {
-        /// Its size.
         bytes: u64,
         /// XXH3-64 of its content, seed 0.
         digest: u64,
@@ -34,7 +32,6 @@ pub struct Entry {
     pub path: String,
     /// The class that requests for it are counted under.
     pub class: ClassId,
-    /// The right answer.
     pub expect: Expect,
     /// Over TLS, where the others are in the clear.
     pub secure: bool,

@@ -9,7 +9,6 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Extension {
-    /// A GIF image.
     Gif,
     /// An HTML page in ISO-8859-1.
     Htm,

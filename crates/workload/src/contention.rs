@@ -30,9 +30,7 @@ const TURNS_STREAM: u32 = u32::MAX - 1;
 pub struct ContentionOptions {
     /// Shared files.
     pub files: u32,
-    /// Blocks of each.
     pub blocks: u32,
-    /// Of one block.
     pub block_bytes: u32,
     /// Of a hundred turns, so many write; the others only read.
     pub writes_percent: u32,
@@ -55,7 +53,6 @@ pub struct Contention {
     options: ContentionOptions,
     catalogue: FileCatalogue,
     random: RandomStream,
-    /// Makes the files.
     first: bool,
     /// What was asked for last; `Close` before the first turn.
     last: Step,

@@ -28,7 +28,6 @@ const BLOCKS_STREAM: u32 = u32::MAX - 2;
 pub struct FailoverOptions {
     /// Of a client's file.
     pub blocks: u32,
-    /// Of one block.
     pub block_bytes: u32,
     /// After so many writes it flushes.
     pub writes_per_flush: u32,

@@ -40,16 +40,13 @@ pub enum Intent {
 /// Whether a path must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Presence {
-    /// It must.
     There,
     /// It must not; the answer that says so is a success.
     NotThere,
-    /// Either is right.
     Either,
 }
 
 /// What is asked for. Offsets and lengths in bytes.
-#[allow(missing_docs)] // Fields: what their names and the variant's line say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileAction {
     /// Open `path` under the number `slot`, which is free. Where it is right that the path is not there, `slot` stays
@@ -61,12 +58,19 @@ pub enum FileAction {
         directory: bool,
         presence: Presence,
     },
-    /// Close.
-    Close { slot: Slot },
+    Close {
+        slot: Slot,
+    },
     /// Close what may have been lost already.
-    LetGo { slot: Slot },
+    LetGo {
+        slot: Slot,
+    },
     /// Read; at the end of the file fewer bytes come, which is right.
-    Read { slot: Slot, offset: u64, bytes: u32 },
+    Read {
+        slot: Slot,
+        offset: u64,
+        bytes: u32,
+    },
     /// Write the content of `generation` (see [`crate::content_of`]).
     Write {
         slot: Slot,
@@ -95,24 +99,47 @@ pub enum FileAction {
         offset: u64,
         bytes: u32,
     },
-    /// Make durable.
-    Flush { slot: Slot },
-    /// Lock a range.
-    Lock { slot: Slot, offset: u64, bytes: u64 },
+    Flush {
+        slot: Slot,
+    },
+    Lock {
+        slot: Slot,
+        offset: u64,
+        bytes: u64,
+    },
     /// Lock a range as soon as nobody else has it.
-    LockWaiting { slot: Slot, offset: u64, bytes: u64 },
-    /// Unlock it.
-    Unlock { slot: Slot, offset: u64, bytes: u64 },
+    LockWaiting {
+        slot: Slot,
+        offset: u64,
+        bytes: u64,
+    },
+    Unlock {
+        slot: Slot,
+        offset: u64,
+        bytes: u64,
+    },
     /// Ask for size and attributes of an open file.
-    QueryFile { slot: Slot },
+    QueryFile {
+        slot: Slot,
+    },
     /// Ask for the times of an open file.
-    QueryTimes { slot: Slot },
+    QueryTimes {
+        slot: Slot,
+    },
     /// Set the end of an open file.
-    SetEnd { slot: Slot, bytes: u64 },
+    SetEnd {
+        slot: Slot,
+        bytes: u64,
+    },
     /// Set the times of an open file.
-    SetTimes { slot: Slot },
+    SetTimes {
+        slot: Slot,
+    },
     /// Ask for size and attributes by path.
-    QueryPath { path: PathId, presence: Presence },
+    QueryPath {
+        path: PathId,
+        presence: Presence,
+    },
     /// Ask for the space on the volume.
     QuerySpace,
     /// List the names in `directory` that match `pattern`, an index into [`FileCatalogue::patterns`].
@@ -121,14 +148,25 @@ pub enum FileAction {
         pattern: u16,
         presence: Presence,
     },
-    /// Rename.
-    Rename { from: PathId, to: PathId },
+    Rename {
+        from: PathId,
+        to: PathId,
+    },
     /// Delete. With `Presence::Either` it may be gone.
-    Delete { path: PathId, presence: Presence },
+    Delete {
+        path: PathId,
+        presence: Presence,
+    },
     /// Make a directory. With `Presence::Either` it may be there.
-    MakeDirectory { path: PathId, presence: Presence },
+    MakeDirectory {
+        path: PathId,
+        presence: Presence,
+    },
     /// Remove an empty directory.
-    RemoveDirectory { path: PathId, presence: Presence },
+    RemoveDirectory {
+        path: PathId,
+        presence: Presence,
+    },
     /// Make a file or empty it, write all of it at once, and close it.
     WriteFile {
         path: PathId,
@@ -136,7 +174,10 @@ pub enum FileAction {
         generation: u32,
     },
     /// Open a file, read it at once, and close it.
-    ReadFile { path: PathId, bytes: u32 },
+    ReadFile {
+        path: PathId,
+        bytes: u32,
+    },
 }
 
 impl FileAction {
@@ -195,7 +236,6 @@ pub struct FileCatalogue {
 
 /// A workload on files: it has something to do before and after the mix, which is not measured.
 pub trait FileWorkload: crate::Workload<Op = FileOp> {
-    /// The names.
     fn catalogue(&self) -> &FileCatalogue;
 
     /// What brings the workspace about, to be done before the mix. `found`: the marker of an earlier mix is there (its

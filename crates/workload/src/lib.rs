@@ -90,6 +90,7 @@ impl Outcome {
 ///
 /// An implementation is pure: what it returns depends on its seed and on the outcomes handed in, on nothing else.
 /// It is called once an operation, so it allocates nothing.
+#[warn(missing_docs)]
 pub trait Workload: Send {
     /// What it asks for. Its hash stands for it in the digest of what a client did.
     type Op: Hash + std::fmt::Debug;

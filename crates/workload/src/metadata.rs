@@ -17,7 +17,6 @@ const FIRST_FILE: u32 = 2;
 /// What every client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataOptions {
-    /// Of each client.
     pub files: u32,
     /// Of each file; it is written and read at once.
     pub bytes: u32,
@@ -97,7 +96,6 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Of a client.
     #[must_use]
     pub fn new(options: MetadataOptions, client: u32) -> Self {
         let file = |number| match options.shared {

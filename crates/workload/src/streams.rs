@@ -31,7 +31,6 @@ const ORDER_STREAM: u32 = u32::MAX;
 pub struct StreamsOptions {
     /// Of the file of each client: whole blocks.
     pub file_bytes: u64,
-    /// Of one operation.
     pub block_bytes: u32,
     /// Each pass asks for the blocks in a random order, the same each time; else from the beginning to the end.
     pub random: bool,

@@ -26,7 +26,6 @@ pub enum Known {
     Derived,
     /// Remembered, and confirmed by no source that could be read.
     Memory,
-    /// Ours.
     Choice,
 }
 
@@ -34,7 +33,6 @@ pub enum Known {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Number<T> {
-    /// The number.
     pub value: T,
     /// How well it is known.
     pub known: Known,
@@ -47,15 +45,9 @@ pub struct Number<T> {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Contents {
     /// All files have one size.
-    Fixed {
-        /// Number of files.
-        files: Number<u32>,
-        /// Size of each.
-        bytes: Number<u64>,
-    },
+    Fixed { files: Number<u32>, bytes: Number<u64> },
     /// Sizes are quantiles of a bounded Pareto distribution.
     BoundedPareto {
-        /// Number of files.
         files: Number<u32>,
         /// Shape of the tail.
         alpha: Number<f64>,
@@ -141,11 +133,9 @@ pub struct Class {
     pub name: String,
     /// Directory, and beginning of every file name.
     pub stem: String,
-    /// Kind of file.
     pub extension: Extension,
     /// Percentage of requests.
     pub weight: Number<u32>,
-    /// Files and sizes.
     pub contents: Contents,
 }
 
@@ -167,7 +157,6 @@ impl Class {
     }
 }
 
-/// The data file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassTable {

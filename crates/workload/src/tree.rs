@@ -18,7 +18,6 @@ pub struct File {
     pub path: String,
     /// The class that it belongs to.
     pub class: ClassId,
-    /// Its size.
     pub bytes: u64,
     extension: Extension,
 }

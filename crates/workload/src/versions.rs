@@ -41,7 +41,6 @@ pub enum BlockFault {
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// The file.
     pub path: PathId,
     /// Where it begins in the file.
     pub offset: u64,

@@ -64,7 +64,6 @@ class Comparison:
 
     @property
     def average(self) -> Improvement:
-        """The primary figure."""
         return next(found for found in self.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
     def left_out(self, found: Improvement) -> str:

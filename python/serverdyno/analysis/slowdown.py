@@ -17,8 +17,6 @@ UNTOLD = frozenset({Verdict.NOT_COMPARABLE, Verdict.NOT_SEPARATED, Verdict.TOO_F
 
 
 class Slowdown(StrEnum):
-    """The answer."""
-
     NONE = "nothing is slower"
     SLOWER = "slower"
     CANT_TELL = "can't tell"

@@ -89,7 +89,6 @@ class DaskNode:
 
     @property
     def exchange(self) -> Exchange:
-        """The last one."""
         assert self._exchange is not None, "a request comes first"
         return self._exchange
 

@@ -106,7 +106,6 @@ class Fleet:
 
     @property
     def nodes(self) -> list[Node]:
-        """All of them."""
         return [place.node for place in self.places]
 
     def start(self, document: dict[str, Any]) -> FleetLoad:

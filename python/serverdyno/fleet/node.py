@@ -136,7 +136,6 @@ class FleetNode(FleetServer):
         return {}
 
     async def dyno_end(self) -> dict[str, str]:
-        """End this node."""
         self._end.set()
         return {}
 

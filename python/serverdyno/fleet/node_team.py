@@ -37,20 +37,16 @@ class ServerNode:
 
 
 class NodeTeam(Members):
-    """See `servers.base.RunningServer`."""
-
     def __init__(self, settings: TeamSettings, front: NodeServer, backs: Mapping[str, NodeServer]) -> None:
         """`backs`: by what they are called in records, in order."""
         self.settings, self.front, self.backs = settings, front, dict(backs)
 
     @property
     def members(self) -> Mapping[str, RunningServer]:
-        """Front and backs."""
         return {self.settings.name_of_front: self.front, **self.backs}
 
     @property
     def places(self) -> list[tuple[Node, str, Mapping[str, Any]]]:
-        """See `NodeServer.places`."""
         named = {self.settings.name_of_front: self.front, **self.backs}
         return [(member.node, name, member.machine) for name, member in named.items()]
 
@@ -61,7 +57,6 @@ class NodeTeam(Members):
 
     @property
     def url(self) -> str:
-        """The front's."""
         return self.front.url
 
     def access(self) -> Access:

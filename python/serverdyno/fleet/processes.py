@@ -78,7 +78,6 @@ class WorkerProcess:
 
     @property
     def on_this_clock(self) -> bool:
-        """It is."""
         return True
 
     @property
@@ -89,7 +88,6 @@ class WorkerProcess:
 
     @property
     def on_this_machine(self) -> bool:
-        """It is."""
         return True
 
     def ask(self, do: str, **arguments: object) -> None:
@@ -129,7 +127,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         return self._process.pid
 
     def end(self) -> None:

@@ -108,7 +108,6 @@ class NodeServer:
 
     @property
     def url(self) -> str:
-        """Where load goes."""
         return self._access.url
 
     def access(self) -> Access:
@@ -127,20 +126,16 @@ class NodeServer:
         self._asked("check")
 
     def crashes(self) -> list[str]:
-        """See `RunningServer`."""
         return list(self._asked("crashes"))
 
     def cpu_s(self) -> float | None:
-        """On its node."""
         found = self._asked("cpu_s")
         return None if found is None else float(found)
 
     def cpu_by_member_s(self) -> dict[str, float | None]:
-        """On its node."""
         return dict(self._asked("cpu_by_member_s"))
 
     def rss_bytes(self) -> int | None:
-        """On its node."""
         found = self._asked("rss_bytes")
         return None if found is None else int(found)
 
@@ -153,12 +148,10 @@ class NodeServer:
         return []
 
     def requests_served(self) -> int | None:
-        """Its own count."""
         found = self._asked("requests_served")
         return None if found is None else int(found)
 
     def syncs_served(self) -> int | None:
-        """Its own count."""
         found = self._asked("syncs_served")
         return None if found is None else int(found)
 

@@ -97,12 +97,10 @@ class Feed:
         self._inner.mix_finished(record)
 
     def notice(self, text: str, hint: str | None = None) -> None:
-        """Stays."""
         self._keep({"kind": "notice", "text": text, "hint": hint})
         self._inner.notice(text, hint)
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
-        """Stays."""
         self._keep({"kind": "failed", "text": f"{run.folder}: {error}", "hint": error.hint})
         self._inner.run_failed(run, error)
 

@@ -104,7 +104,6 @@ class WebLook:
         return self._answer and self._answer["server"]
 
     def notes(self) -> list[str]:
-        """The status."""
         if self._answer is None:
             return []
         return [f"GET {self._path} was answered with status {self._answer['status']} before the load."]

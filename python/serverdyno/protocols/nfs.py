@@ -123,7 +123,6 @@ class Nfs(Protocol[NoSettings]):
         return f"mount -t nfs -o {options} {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
 
     def look(self, url: str) -> Look:
-        """Return one mount."""
         return ExportLook(version_of(url))
 
 

@@ -19,7 +19,6 @@ WORKS: dict[str, Work[Any]] = {work.name: work for work in (DOCUMENTS, FILES)}
 
 
 def known() -> list[Protocol[Any]]:
-    """Return every protocol."""
     return list(PROTOCOLS.values())
 
 

@@ -88,7 +88,6 @@ class FileLook:
         return f"SMB {self._offer['dialect']}" if self._offer else None
 
     def notes(self) -> list[str]:
-        """What was negotiated."""
         known = ["What FLUSH does there is unknown."]
         if (said := self._offer) is None:
             return known
@@ -145,7 +144,6 @@ class Smb(Protocol[SmbSettings]):
         return f"smbclient {unc}{port} {who} -c {removal}"
 
     def look(self, url: str) -> Look:
-        """Return one NEGOTIATE."""
         del url
         return FileLook()
 

@@ -53,7 +53,6 @@ class ClaimVerdict(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
         return self.value.replace("_", " ")
 
 

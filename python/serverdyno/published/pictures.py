@@ -40,7 +40,6 @@ class Line:
 
     @property
     def peak(self) -> tuple[float, float]:
-        """The highest point."""
         return max(self.points, key=lambda point: point[1])
 
 

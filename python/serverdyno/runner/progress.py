@@ -18,8 +18,7 @@ class Progress(Protocol):
     def stage(self, text: str) -> None:
         """What is done now, other than a mix."""
 
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        """A mix begins."""
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None: ...
 
     def mix_tick(self, snapshot: Snapshot) -> None:
         """A few times a second while it runs."""

@@ -33,7 +33,6 @@ class TimeLeft:
         return self.load_s + self.runs * self.overhead_s + REPORT_S
 
     def run_begins(self) -> None:
-        """Remember when."""
         self._began_s, self._load_of_run_s = time.monotonic(), 0.0
 
     def mix_ends(self, length_s: float) -> None:

@@ -83,7 +83,6 @@ class ApacheSettings(Http2Settings):
 
     @property
     def children(self) -> int:
-        """Child processes."""
         return self.workers // self.threads
 
     @model_validator(mode="after")
@@ -104,8 +103,6 @@ class ApacheSettings(Http2Settings):
 
 
 class Apache(WebServer[ApacheSettings]):
-    """The Apache driver."""
-
     name: ClassVar[str] = "apache"
     program_name: ClassVar[str] = "apache2"
     summary: ClassVar[str] = "Apache httpd 2.4 (prefork, worker or event)"
@@ -130,11 +127,9 @@ class Apache(WebServer[ApacheSettings]):
         return 1 + self.settings.children + more
 
     def keeps_access_log(self) -> bool:
-        """As set."""
         return self.settings.access_log
 
     def notes(self) -> list[str]:
-        """Its capacity."""
         settings = self.settings
         shape = f"{settings.children} processes x {settings.threads} threads, all started before the load"
         waiting = (

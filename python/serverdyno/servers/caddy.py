@@ -38,8 +38,6 @@ class CaddySettings(WebSettings):
 
 
 class Caddy(WebServer[CaddySettings]):
-    """The Caddy driver."""
-
     name: ClassVar[str] = "caddy"
     program_name: ClassVar[str] = "caddy"
     summary: ClassVar[str] = "Caddy 2"
@@ -52,7 +50,6 @@ class Caddy(WebServer[CaddySettings]):
         return f"Caddy {version_line(program, 'version').partition(' ')[0]}"
 
     def command(self) -> list[str]:
-        """In the foreground."""
         configuration = str(self.directory / CONFIGURATION)
         return self.beside_the_page(
             [str(self.program), "run", "--config", configuration, "--adapter", "caddyfile"]
@@ -68,7 +65,6 @@ class Caddy(WebServer[CaddySettings]):
         return 1 + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
-        """As set."""
         return self.settings.access_log
 
     def runs_as(self) -> str | None:

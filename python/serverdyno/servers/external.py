@@ -144,14 +144,11 @@ class External:
         """Raises UserError."""
         raise UserError(f"the server {self.name} can't be given the address {address}")
 
-    def prepare(self) -> None:
-        """Nothing."""
+    def prepare(self) -> None: ...
 
-    def start(self) -> None:
-        """Nothing."""
+    def start(self) -> None: ...
 
-    def stop(self) -> None:
-        """Nothing."""
+    def stop(self) -> None: ...
 
     def ready(self) -> None:
         """The password is known, or the ticket is there. Raises UserError or ServerError."""
@@ -205,7 +202,6 @@ class External:
 
     @property
     def url(self) -> str:
-        """As given."""
         return self._url
 
     def access(self) -> Access:
@@ -275,11 +271,9 @@ class External:
         return []
 
     def requests_served(self) -> int | None:
-        """Not known."""
         return None
 
     def syncs_served(self) -> int | None:
-        """Not known."""
         return None
 
 

@@ -45,7 +45,6 @@ class FileServer(LocalServer[FileServerSettingsT]):
         return network == "namespace" or (network == "auto" and may_unshare())
 
     def listen_on(self, address: str) -> None:
-        """See `base.ServerDriver`."""
         super().listen_on(address)
         if self.settings.network == "namespace" or ":" in address:
             raise UserError(
@@ -53,7 +52,6 @@ class FileServer(LocalServer[FileServerSettingsT]):
             )
 
     def network_note(self) -> str:
-        """Where it is."""
         if self.own_network:
             return "Network: a namespace of its own."
         place = f"the address {self.host}" if self.is_elsewhere else "loopback"

@@ -60,11 +60,9 @@ class H2o(WebServer[H2oSettings]):
 
     @property
     def workers(self) -> int:
-        """Threads that serve."""
         return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
-        """In the foreground."""
         return self.beside_the_page([str(self.program), "-c", str(self.directory / CONFIGURATION)])
 
     def process_count(self) -> int:
@@ -72,11 +70,9 @@ class H2o(WebServer[H2oSettings]):
         return 1 + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
-        """As set."""
         return self.settings.access_log
 
     def notes(self) -> list[str]:
-        """Its capacity."""
         return [
             f"Holds at most {self.settings.max_connections} connections; more wait. {self.workers} threads. "
             "Over TLS it also speaks HTTP/2."

@@ -26,8 +26,6 @@ class HaproxySettings(ProxySettings):
 
 
 class Haproxy(Proxy[HaproxySettings]):
-    """The HAProxy driver."""
-
     name: ClassVar[str] = "haproxy"
     program_name: ClassVar[str] = "haproxy"
     summary: ClassVar[str] = "HAProxy, in front of other servers (see team)"
@@ -58,7 +56,6 @@ class Haproxy(Proxy[HaproxySettings]):
             )
 
     def notes(self) -> list[str]:
-        """Its capacity."""
         return [
             f"Holds at most {self.settings.max_connections} connections of clients; more wait. "
             f"{self.workers} threads; connections to the servers behind it are used again (http-reuse safe)."

@@ -72,8 +72,6 @@ class LighttpdSettings(Http2Settings):
 
 
 class Lighttpd(WebServer[LighttpdSettings]):
-    """The lighttpd driver."""
-
     name: ClassVar[str] = "lighttpd"
     program_name: ClassVar[str] = "lighttpd"
     summary: ClassVar[str] = "lighttpd"
@@ -87,11 +85,9 @@ class Lighttpd(WebServer[LighttpdSettings]):
 
     @property
     def workers(self) -> int:
-        """Processes that serve."""
         return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
-        """In the foreground."""
         return self.beside_the_page([str(self.program), "-D", "-f", str(self.directory / CONFIGURATION)])
 
     def process_count(self) -> int:
@@ -99,7 +95,6 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return (1 if self.workers == 1 else 1 + self.workers) + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
-        """As set."""
         return self.settings.access_log
 
     def access_log_bytes(self, process: ServerProcess) -> int:
@@ -129,7 +124,6 @@ class Lighttpd(WebServer[LighttpdSettings]):
                 shutil.chown(log, user)
 
     def notes(self) -> list[str]:
-        """Its capacity."""
         return [f"Holds at most {self.workers} x {self.settings.max_connections} connections; more wait."]
 
     def configuration(self) -> dict[str, str]:

@@ -181,7 +181,6 @@ class LocalServer(ABC, Generic[SettingsT]):
         check_path(self.directory)
 
     def listen_on(self, address: str) -> None:
-        """See `base.ServerDriver`."""
         if not self.settings_type.listens_elsewhere:
             raise UserError(
                 f"the server {self.name} listens on loopback alone: other machines can't reach it"
@@ -228,7 +227,6 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @property
     def is_here(self) -> bool:
-        """It is."""
         return True
 
     @property
@@ -354,7 +352,6 @@ class LocalServer(ABC, Generic[SettingsT]):
             )
 
     def crashes(self) -> list[str]:
-        """See `base.ServerDriver`."""
         found: list[str] = []
         for path in (self.directory / ERROR_LOG, self.directory / LOG_NAME):
             if self.crash_words is not None and path.exists():
@@ -451,15 +448,13 @@ class LocalServer(ABC, Generic[SettingsT]):
         """After `prepare`; it may change in `ready`."""
 
     @abstractmethod
-    def requests_served(self) -> int | None:
-        """See `base.ServerDriver`."""
+    def requests_served(self) -> int | None: ...
 
     def syncs_served(self) -> int | None:
         """None: hardly any keeps such a count."""
         return None
 
     def cpu_s(self) -> float | None:
-        """See `ServerProcess.cpu_s`."""
         return self.process.cpu_s() if self.process else None
 
     def cpu_by_member_s(self) -> dict[str, float | None]:
@@ -467,7 +462,6 @@ class LocalServer(ABC, Generic[SettingsT]):
         return {}
 
     def rss_bytes(self) -> int | None:
-        """See `ServerProcess.rss_bytes`."""
         return self.process.rss_bytes() if self.process else None
 
     def pids(self) -> list[int]:

@@ -30,7 +30,6 @@ class Members(ABC):
             member.check()
 
     def crashes(self) -> list[str]:
-        """Of all members."""
         return [f"{name}: {line}" for name, member in self.members.items() for line in member.crashes()]
 
     def cpu_s(self) -> float | None:
@@ -42,12 +41,10 @@ class Members(ABC):
         return {name: member.cpu_s() for name, member in self.members.items()}
 
     def rss_bytes(self) -> int | None:
-        """Of all members."""
         found = self._sum(lambda member: member.rss_bytes())
         return None if found is None else int(found)
 
     def pids(self) -> list[int]:
-        """Of all members."""
         return [pid for member in self.members.values() for pid in member.pids()]
 
     def data_directories(self) -> list[Path]:

@@ -88,8 +88,6 @@ class NginxSettings(Http2Settings):
 
 
 class Nginx(WebServer[NginxSettings]):
-    """The nginx driver."""
-
     name: ClassVar[str] = "nginx"
     program_name: ClassVar[str] = "nginx"
     summary: ClassVar[str] = "nginx"
@@ -104,7 +102,6 @@ class Nginx(WebServer[NginxSettings]):
 
     @property
     def workers(self) -> int:
-        """Worker processes."""
         return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
@@ -123,11 +120,9 @@ class Nginx(WebServer[NginxSettings]):
         return 1 + self.workers + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
-        """As set."""
         return self.settings.access_log
 
     def notes(self) -> list[str]:
-        """Its capacity."""
         return [
             f"Holds at most {self.workers} x {self.settings.worker_connections} connections; more are closed."
         ]

@@ -43,7 +43,6 @@ class Proxy(WebServer[ProxySettingsT]):
 
     @property
     def workers(self) -> int:
-        """Threads that serve."""
         return self.settings.workers or self.processors
 
     def listen_on(self, address: str) -> None:

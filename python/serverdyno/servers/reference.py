@@ -70,7 +70,6 @@ class Reference(WebServer[ReferenceSettings]):
 
     @staticmethod
     def installed() -> Installed | None:
-        """Part of Serverdyno."""
         return Installed(f"serverdyno {serverdyno.__version__}", Path(sys.executable))
 
     @staticmethod
@@ -80,7 +79,6 @@ class Reference(WebServer[ReferenceSettings]):
 
     @property
     def threads(self) -> int:
-        """Threads that serve."""
         return self.settings.threads or self.settings.processors or 1
 
     @property

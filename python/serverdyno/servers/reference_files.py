@@ -81,7 +81,6 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
 
     @staticmethod
     def installed() -> Installed | None:
-        """Part of Serverdyno."""
         return Installed(f"serverdyno {serverdyno.__version__}", Path(sys.executable))
 
     @staticmethod

@@ -112,7 +112,6 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
         ]
 
     def environment(self) -> dict[str, str]:
-        """And the password."""
         return {**super().environment(), PASSWORD_VARIABLE: self.secret}
 
     def notes(self) -> list[str]:

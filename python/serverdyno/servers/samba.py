@@ -49,8 +49,6 @@ COUNTERS_LOOKS = 20
 
 
 class Samba(VolumeServer[SambaSettings]):
-    """The Samba driver."""
-
     name: ClassVar[str] = "samba"
     program_name: ClassVar[str] = "smbd"
     summary: ClassVar[str] = "Samba smbd: SMB 2 and 3 file server"

@@ -315,7 +315,6 @@ class Team(Members):
 
     @property
     def url(self) -> str:
-        """The front's."""
         return self.front.url
 
     def access(self) -> Access:

@@ -87,5 +87,4 @@ class Identity:
 
     @property
     def trust(self) -> dict[str, str]:
-        """Whom clients trust."""
         return authorities(self.authority_pem)

@@ -55,8 +55,6 @@ class VarnishSettings(ProxySettings):
 
 
 class Varnish(Proxy[VarnishSettings]):
-    """The Varnish driver."""
-
     name: ClassVar[str] = "varnish"
     program_name: ClassVar[str] = "varnishd"
     summary: ClassVar[str] = "Varnish, a cache in front of other servers (see team)"
@@ -95,7 +93,6 @@ class Varnish(Proxy[VarnishSettings]):
         return 2
 
     def notes(self) -> list[str]:
-        """What it keeps."""
         return [
             f"Keeps documents and 404 for an hour in {self.settings.cache_mib} MiB; hands on whatever begins with "
             f"{BEHIND}. Thread pools: {self.workers}. Its log in shared memory is always on."

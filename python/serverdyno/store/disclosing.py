@@ -32,8 +32,7 @@ class Disclosing:
 
     @property
     @abstractmethod
-    def configurations(self) -> list[Configuration]:
-        """What is measured."""
+    def configurations(self) -> list[Configuration]: ...
 
     def write_host(self, facts: Mapping[str, Any]) -> None:
         """The disclosure of the machine."""

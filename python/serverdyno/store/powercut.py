@@ -47,12 +47,10 @@ class PowerCuts(Part):
 
     @property
     def flushed_files(self) -> int:
-        """Of all cuts."""
         return sum(cut.flushed_files for cut in self.cuts)
 
     @property
     def lost_files(self) -> int:
-        """Of all cuts."""
         return sum(cut.lost_files for cut in self.cuts)
 
     @property

@@ -45,7 +45,6 @@ class Bonnie(Model):
 
     @property
     def all_seeks(self) -> int:
-        """Of all clients."""
         return self.clients * self.seeks
 
 

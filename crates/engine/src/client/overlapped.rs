@@ -17,7 +17,6 @@ struct Places {
     /// The number of an operation, and when it was due.
     taken: Vec<(u64, u64)>,
     instant_failures: u64,
-    /// Nothing begins before.
     resume_ns: u64,
     last: Outcome,
 }

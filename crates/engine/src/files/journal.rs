@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 type Failures = Rc<RefCell<Vec<Failure>>>;
 
-/// Begins to write.
 pub(crate) fn begin<S: Sessions + Clone>(sessions: &S, identity: u64, spec: JournalSpec) -> Journal {
     let sessions = sessions.clone();
     Journal::start(move |page| {

@@ -75,7 +75,6 @@ struct Names {
     directories: Vec<String>,
     /// Of all directories, in their order, with sizes.
     files: Vec<(String, u64)>,
-    /// Of one directory.
     files_in_each: usize,
     /// What a listing of the topmost directory finds.
     matching: Vec<String>,

@@ -29,7 +29,6 @@ pub(crate) enum KeptBy {
 
 /// Makes the sessions of one file protocol.
 pub(crate) trait Sessions: Debug + Send + Sync + 'static {
-    /// A session.
     type Client: FileClient + 'static;
 
     /// Whether a client waits in system calls, so that each needs a thread of its own.

@@ -16,7 +16,6 @@ const MAX_WORKSPACE_BYTES: u64 = 1 << 40;
 const MAX_BLOCKS: u64 = 1 << 24;
 /// Of one client: their names are in memory.
 const MAX_FILES: u32 = 100_000;
-/// Of one pass.
 const MAX_LOOKS: u32 = 1000;
 /// That clients share: what the first of them makes before a mix.
 const MAX_SHARED_FILES: u32 = 1024;

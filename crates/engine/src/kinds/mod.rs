@@ -8,7 +8,6 @@ mod smb;
 
 use crate::kind::Kind;
 
-/// All of them.
 const KINDS: &[&dyn Kind] = &[&http::Http, &smb::Smb, &nfs::Nfs, &posix::Posix, &null::Null];
 
 /// The kind of that name.

@@ -24,7 +24,6 @@ pub(crate) struct WebCatalogue<R> {
 pub(crate) struct Stated {
     /// One of these; none: 200 to 299.
     pub status: Vec<u16>,
-    /// Of the body.
     pub bytes: Option<u64>,
 }
 

@@ -150,7 +150,6 @@ pub(crate) struct Tls {
     pub resumption: f64,
 }
 
-/// Where requests go.
 #[derive(Debug)]
 pub(crate) struct Targets {
     pub target: Target,

@@ -20,11 +20,9 @@ const MOST_STEPS: usize = 250;
 const MOST_VALUES: usize = 64;
 /// Of a body, where a step searches it.
 pub(crate) const MOST_SEARCHED_BYTES: usize = 256 * 1024;
-/// Of a value.
 pub(crate) const MOST_VALUE_BYTES: usize = 4096;
 /// Of a compiled expression, and of what it remembers while it searches.
 const MOST_REGEX_BYTES: usize = 1 << 20;
-/// A day.
 const MOST_THINK_S: f64 = 86_400.0;
 
 /// Where a value stands in an answer.
@@ -180,7 +178,6 @@ pub(crate) struct Step {
     method: String,
     path: Template,
     authority: Template,
-    /// By name.
     fields: Vec<(String, Template)>,
     body: Option<Template>,
     takes: Vec<Take>,
@@ -189,7 +186,6 @@ pub(crate) struct Step {
     pub(crate) repeat: bool,
 }
 
-/// All steps.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) steps: Vec<Arc<Step>>,

@@ -15,7 +15,6 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct AnswerBody {
     digest: BodyDigest,
-    /// Of a page.
     page: Option<PageBody>,
 }
 
@@ -28,7 +27,6 @@ impl Body for AnswerBody {
     }
 }
 
-/// One client thread.
 pub(super) struct WebStreams<T: Transport + 'static, C: Conversation + 'static, R> {
     pub(super) catalogue: Arc<WebCatalogue<R>>,
     pub(super) client: StreamClient<T, C>,

@@ -12,7 +12,6 @@ const BUILT_IN: [(&str, Slot); 3] = [
     ("round", Slot::Round),
 ];
 
-/// Which value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// Of an answer, by its place among all values of the script.
@@ -74,9 +73,7 @@ pub(crate) struct User {
 enum Place {
     /// In the request line.
     Path,
-    /// In a header.
     Field,
-    /// In the body.
     Body,
 }
 

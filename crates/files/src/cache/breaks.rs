@@ -6,7 +6,6 @@ use super::{Cache, Trouble};
 use crate::call::Caching;
 use crate::client::{Break, FileClient};
 
-/// What both allow.
 pub(super) fn both(one: Caching, other: Caching) -> Caching {
     Caching {
         read: one.read && other.read,

@@ -38,7 +38,6 @@ pub(super) enum Wanted {
 pub(super) enum Purpose {
     /// Somebody waits for its end and takes it.
     Answer,
-    /// To fill pages.
     Fetch {
         file: FileId,
         offset: u64,

@@ -23,7 +23,6 @@ pub enum Redirector {
 pub struct CacheOptions {
     /// Who says what may be kept. Default: batch oplocks.
     pub policy: Policy,
-    /// Default: XP's.
     pub redirector: Redirector,
     /// Room for data, in bytes; at least [`CacheOptions::LEAST_BYTES`] is used. Clean pages leave it in the order of
     /// their last use; dirty ones are written out first, and never take more than half of it. A plain redirector that
@@ -109,7 +108,6 @@ impl Default for CacheOptions {
 pub struct CacheCounts {
     /// Opens answered with a handle that was open already.
     pub opens_joined: u64,
-    /// Closes put off.
     pub closes_deferred: u64,
     /// Reads answered from pages alone.
     pub reads_hit: u64,
@@ -117,13 +115,11 @@ pub struct CacheCounts {
     pub reads_missed: u64,
     /// Reads that went through, because the server lets nothing be kept of that file.
     pub reads_through: u64,
-    /// Writes kept back.
     pub writes_kept: u64,
     /// Writes that went through.
     pub writes_through: u64,
     /// Pages fetched, by reads, by what was fetched ahead of them, and to be overwritten in part.
     pub pages_fetched: u64,
-    /// Breaks obeyed.
     pub breaks: u64,
     /// Of them, those of leases of directories.
     pub directory_breaks: u64,

@@ -336,7 +336,6 @@ impl Pages {
         self.forget(file, 0..u64::MAX);
     }
 
-    /// Forgets everything.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.most as u64 * PAGE_BYTES, self.exact);
     }

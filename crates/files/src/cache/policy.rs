@@ -30,7 +30,6 @@ pub struct AttributeAges {
     pub file_most_ns: u64,
     /// That a name leads to a file, after it was last looked up.
     pub name_least_ns: u64,
-    /// The most, likewise.
     pub name_most_ns: u64,
 }
 

@@ -91,7 +91,6 @@ impl SentRuns {
         self.flushing.is_some()
     }
 
-    /// A flush begins.
     pub(super) fn begin_flush(&mut self) {
         let runs = std::mem::take(&mut self.runs).into_iter();
         let (answered, rest) = runs.partition(|run| run.unanswered == 0);

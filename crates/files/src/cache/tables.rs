@@ -19,7 +19,6 @@ const MOST_CLOSED: usize = 4096;
 /// One file as this client has it open: under one oplock or one lease.
 #[derive(Debug)]
 pub(super) struct File {
-    /// Its path, folded.
     pub(super) key: String,
     /// The server's number of it; 0 for none.
     pub(super) number: u64,
@@ -171,7 +170,6 @@ impl File {
     }
 }
 
-/// All of it.
 #[derive(Debug)]
 pub(super) struct Tables {
     pub(super) pages: Pages,

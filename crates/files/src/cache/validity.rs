@@ -5,7 +5,6 @@
 
 use super::policy::AttributeAges;
 
-/// Of one file.
 #[derive(Debug)]
 pub(super) struct Validity {
     ages: AttributeAges,

@@ -89,7 +89,6 @@ pub(super) fn declared(fault: Fault, code: u32) -> Failure {
 /// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Of the payload.
     pub(super) length: usize,
     pub(super) kind: u8,
     pub(super) flags: u8,

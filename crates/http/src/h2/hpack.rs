@@ -15,7 +15,6 @@ const ENTRY_BYTES: usize = 32;
 const LARGEST_INTEGER: usize = 1 << 24;
 const FIRST_DYNAMIC: usize = STATIC_TABLE.len() + 1;
 
-/// Appendix A.
 #[rustfmt::skip]
 pub(super) const STATIC_TABLE: [(&str, &str); 61] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
@@ -53,7 +52,6 @@ impl Entry {
 /// The decoder of one connection.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    /// The newest first.
     table: VecDeque<Entry>,
     bytes: usize,
     most_bytes: usize,

@@ -21,7 +21,6 @@ const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 pub struct Request {
     /// With the table; None: it is not used.
     pub(super) tabled: Option<Tabled>,
-    /// Without the table.
     pub(super) plain: Box<[u8]>,
     /// The body; None: there is none.
     pub(super) body: Option<Arc<[u8]>>,

@@ -16,7 +16,6 @@ const MAX_IDLE_FRAMES: u32 = 1000;
 /// Answers to the server that can't be sent because it does not read.
 const MAX_UNSENT_BYTES: usize = 256 * 1024;
 
-/// A connection.
 #[derive(Debug)]
 pub struct Session<B> {
     reader: Reader,

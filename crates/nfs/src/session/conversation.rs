@@ -26,7 +26,6 @@ const AROUND_DATA_BYTES: usize = 1024;
 /// Data of a read that has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Data {
-    /// There is none.
     None,
     /// It lies there in the buffer of records.
     Received(Range<usize>),
@@ -37,13 +36,10 @@ pub enum Data {
 /// A call that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Which.
     pub id: CallId,
     /// What it came to.
     pub result: Result<Reply, Failure>,
-    /// What was read.
     pub data: Data,
-    /// What came along.
     pub piggyback: Piggyback,
 }
 
@@ -52,7 +48,6 @@ pub struct Ended {
 pub(super) enum State {
     /// It waits for its turn.
     Queued,
-    /// It is sent.
     Sent,
     /// The server has asked to be left alone until then.
     Delayed(u64),
@@ -126,7 +121,6 @@ pub struct Conversation {
     /// The server wants all delegations back but so many.
     pub(super) all_but: Option<usize>,
     pub(super) counts: Counts,
-    /// Over UDP.
     pub(super) retransmission: Option<Retransmission>,
 }
 
@@ -200,7 +194,6 @@ impl Conversation {
         self.is_unbound = false;
     }
 
-    /// What was counted.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -528,7 +521,6 @@ impl Conversation {
         Ok(done)
     }
 
-    /// Numbers a call.
     pub(super) fn next_id(&mut self) -> CallId {
         self.next_call += 1;
         CallId(self.next_call)

@@ -59,7 +59,6 @@ const IDLE_NS: u64 = 100_000_000;
 const DISCONNECT_NS: u64 = 2_000_000_000;
 /// Between two attempts to connect again.
 const RECONNECT_NS: u64 = 100_000_000;
-/// One client's session.
 #[derive(Debug)]
 pub struct Session {
     executor: Executor,

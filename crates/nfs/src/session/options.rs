@@ -66,7 +66,6 @@ impl Version {
 /// How sessions are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// What is spoken.
     pub version: Version,
     /// What carries it, MOUNT too; UDP for NFSv3 alone.
     pub transport: Transport,

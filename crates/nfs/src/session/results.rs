@@ -112,7 +112,6 @@ fn info(attributes: Option<Attributes3>) -> Option<Info> {
 }
 
 impl Answer<'_> {
-    /// To GETATTR.
     pub(super) fn info(&self) -> Result<Info, Failure> {
         Ok(match self.is_four {
             false => wire::parse_get_attributes(self.results)?.info(),
@@ -120,7 +119,6 @@ impl Answer<'_> {
         })
     }
 
-    /// To LOOKUP.
     pub(super) fn found(&self) -> Result<(FileHandle, Option<Info>), Failure> {
         Ok(match self.is_four {
             false => {
@@ -148,7 +146,6 @@ impl Answer<'_> {
         })
     }
 
-    /// To SETATTR.
     pub(super) fn set(&self) -> Result<Changed, Failure> {
         Ok(match self.is_four {
             false => Changed::Told(wire::parse_wcc(self.results)?.attributes()),
@@ -202,7 +199,6 @@ impl Answer<'_> {
         })
     }
 
-    /// To COMMIT.
     pub(super) fn committed(&self) -> Result<(Verifier, Option<Attributes>), Failure> {
         Ok(match self.is_four {
             false => {
@@ -213,7 +209,6 @@ impl Answer<'_> {
         })
     }
 
-    /// To FSSTAT.
     pub(super) fn space(&self) -> Result<SpaceInfo, Failure> {
         Ok(match self.is_four {
             false => wire::parse_fs_stat(self.results)?,

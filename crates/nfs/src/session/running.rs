@@ -132,7 +132,6 @@ pub(super) struct Running {
     /// What is to be written by further requests.
     pub later: Option<PageRun>,
     pub stored: Option<Stored>,
-    /// Of a listing.
     pub cookie: u64,
     pub verifier: u64,
     pub entries: u32,

@@ -69,7 +69,6 @@ impl Conversation {
         self.four.is_some() && !opening.directory && !is_kept
     }
 
-    /// Queues OPEN.
     pub(super) fn open4(&mut self, call: &mut Running, place: usize, opening: &Opening) {
         let (above, name) = names::split(&opening.path);
         let name = name.as_bytes();

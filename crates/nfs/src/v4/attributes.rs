@@ -35,7 +35,6 @@ const MOST_VALUE_BYTES: usize = 8192;
 const MOST_OWNER_BYTES: usize = 1024;
 const WRITABLE: u32 = 0o222;
 
-/// Which attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bitmap([u32; WORDS]);
 

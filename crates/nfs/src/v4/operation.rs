@@ -147,7 +147,6 @@ pub(crate) enum Operation<'a> {
         offset: u64,
         bytes: u64,
     },
-    /// A delegation.
     GiveBack {
         file: FileHandle,
         stateid: Stateid,

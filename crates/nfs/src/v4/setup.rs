@@ -97,7 +97,6 @@ impl Channel {
 pub(crate) struct Asked<'a> {
     pub(crate) xid: u32,
     pub(crate) credential: &'a Credential,
-    /// The minor version.
     pub(crate) minor: u32,
 }
 

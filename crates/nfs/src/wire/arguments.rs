@@ -13,25 +13,19 @@ pub(super) const PIPE: u32 = 7;
 /// What becomes of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetTime {
-    /// It stays.
     #[default]
     Keep,
     /// The server's own time now.
     Server,
-    /// The client's.
     Client(Time),
 }
 
 /// What `sattr3` sets; the rest stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttributes {
-    /// Permissions.
     pub mode: Option<u32>,
-    /// Owner.
     pub uid: Option<u32>,
-    /// Group.
     pub gid: Option<u32>,
-    /// The end.
     pub bytes: Option<u64>,
     /// Of the last access.
     pub accessed: SetTime,
@@ -40,7 +34,6 @@ pub struct SetAttributes {
 }
 
 impl SetAttributes {
-    /// Sets permissions alone.
     #[must_use]
     pub fn mode(mode: u32) -> Self {
         Self {
@@ -138,7 +131,6 @@ impl How {
 pub struct Node {
     /// `ftype3`.
     pub kind: u32,
-    /// What is set.
     pub set: SetAttributes,
     /// Major and minor number, of a device.
     pub device: (u32, u32),

@@ -85,15 +85,11 @@ pub type Time = (u32, u32);
 pub struct Attributes3 {
     /// `ftype3`.
     pub kind: u32,
-    /// Permissions.
     pub mode: u32,
     /// Names that lead to it.
     pub links: u32,
-    /// Its owner.
     pub uid: u32,
-    /// The group.
     pub gid: u32,
-    /// Its end.
     pub bytes: u64,
     /// Room that it takes.
     pub used_bytes: u64,
@@ -101,7 +97,6 @@ pub struct Attributes3 {
     pub device: (u32, u32),
     /// The number of its file system.
     pub file_system: u64,
-    /// Its number.
     pub file_id: u64,
     /// When its data were last read.
     pub accessed: Time,
@@ -196,9 +191,7 @@ pub struct WccBefore {
 /// Attributes before and after a call (`wcc_data`), each where the server tells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wcc {
-    /// Just before.
     pub before: Option<WccBefore>,
-    /// Just after.
     pub after: Option<Attributes3>,
 }
 

@@ -2,12 +2,9 @@
 
 use super::{Attributes3, FileHandle, Malformed, Reader, Writer, MAX_NAME_BYTES};
 
-/// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The file's number.
     pub file_id: u64,
-    /// Its name.
     pub name: &'a [u8],
     /// From where a listing goes on behind it.
     pub cookie: u64,

@@ -77,7 +77,6 @@ pub fn unmount(message: &mut Message, xid: u32, export: &str, credential: &Crede
 /// The answer to `mount`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// The root.
     pub root: FileHandle,
     /// The flavours of authentication that are taken there; none: the server does not say.
     pub flavors: Vec<u32>,

@@ -10,10 +10,8 @@ const FIRST_BYTES: usize = 8192;
 /// Kept behind a large record, so that what follows it comes with the same call.
 const SLACK_BYTES: usize = 4096;
 
-/// What carries messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
-    /// A stream.
     #[default]
     Tcp,
     /// A datagram a message, of NFSv3 alone.

@@ -77,68 +77,70 @@ impl Payload<'_> {
 }
 
 /// One request. Names are of one part, in the directory `at`.
-#[allow(missing_docs)] // Fields: what their names and the variant's line say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// NULL.
     Null,
-    /// GETATTR.
-    GetAttributes { file: FileHandle },
+    GetAttributes {
+        file: FileHandle,
+    },
     /// SETATTR; only where the file last changed at the time `guard`.
     SetAttributes {
         file: FileHandle,
         set: SetAttributes,
         guard: Option<Time>,
     },
-    /// LOOKUP.
-    Lookup { at: FileHandle, name: &'a [u8] },
+    Lookup {
+        at: FileHandle,
+        name: &'a [u8],
+    },
     /// ACCESS, for the rights of a mask.
-    Access { file: FileHandle, rights: u32 },
-    /// READLINK.
-    ReadLink { link: FileHandle },
-    /// READ.
+    Access {
+        file: FileHandle,
+        rights: u32,
+    },
+    ReadLink {
+        link: FileHandle,
+    },
     Read {
         file: FileHandle,
         offset: u64,
         bytes: u32,
     },
-    /// WRITE.
     Write {
         file: FileHandle,
         offset: u64,
         data: Payload<'a>,
         stability: Stability,
     },
-    /// CREATE.
     Create {
         at: FileHandle,
         name: &'a [u8],
         how: How,
     },
-    /// MKDIR.
     MakeDirectory {
         at: FileHandle,
         name: &'a [u8],
         set: SetAttributes,
     },
-    /// SYMLINK.
     SymbolicLink {
         at: FileHandle,
         name: &'a [u8],
         set: SetAttributes,
         target: &'a [u8],
     },
-    /// MKNOD.
     MakeNode {
         at: FileHandle,
         name: &'a [u8],
         node: Node,
     },
-    /// REMOVE.
-    Remove { at: FileHandle, name: &'a [u8] },
-    /// RMDIR.
-    RemoveDirectory { at: FileHandle, name: &'a [u8] },
-    /// RENAME.
+    Remove {
+        at: FileHandle,
+        name: &'a [u8],
+    },
+    RemoveDirectory {
+        at: FileHandle,
+        name: &'a [u8],
+    },
     Rename {
         from_at: FileHandle,
         from: &'a [u8],
@@ -151,7 +153,6 @@ pub enum Request<'a> {
         at: FileHandle,
         name: &'a [u8],
     },
-    /// READDIRPLUS, or READDIR.
     List {
         directory: FileHandle,
         cookie: u64,
@@ -159,12 +160,15 @@ pub enum Request<'a> {
         bytes: u32,
         plus: bool,
     },
-    /// FSSTAT.
-    FsStat { root: FileHandle },
-    /// FSINFO.
-    FsInfo { root: FileHandle },
-    /// PATHCONF.
-    PathConf { file: FileHandle },
+    FsStat {
+        root: FileHandle,
+    },
+    FsInfo {
+        root: FileHandle,
+    },
+    PathConf {
+        file: FileHandle,
+    },
     /// COMMIT; of the whole file where `bytes` is 0.
     Commit {
         file: FileHandle,

@@ -5,10 +5,8 @@ use super::{Attributes3, FileHandle, Malformed, Reader, Wcc, Writer};
 use dyno_files::{SpaceInfo, Stability, Verifier};
 use std::ops::Range;
 
-/// To LOOKUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// The file.
     pub file: FileHandle,
     /// What it is, where the server says it.
     pub attributes: Option<Attributes3>,
@@ -26,9 +24,7 @@ impl Found {
 /// To CREATE, MKDIR, SYMLINK and MKNOD: each part where the server says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
-    /// The file.
     pub file: Option<FileHandle>,
-    /// What it is.
     pub attributes: Option<Attributes3>,
 }
 
@@ -41,7 +37,6 @@ impl Created {
     }
 }
 
-/// To READ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
     /// What the file is, where the server says it.
@@ -52,7 +47,6 @@ pub struct Read {
     pub data: Range<usize>,
 }
 
-/// To WRITE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// The file before and after.
@@ -66,7 +60,6 @@ pub struct Written {
 }
 
 impl Written {
-    /// Appends it.
     pub fn write(&self, writer: &mut Writer<'_>) {
         self.wcc.write(writer);
         writer
@@ -76,7 +69,6 @@ impl Written {
     }
 }
 
-/// To COMMIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
     /// The file before and after.
@@ -86,7 +78,6 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Appends it.
     pub fn write(&self, writer: &mut Writer<'_>) {
         self.wcc.write(writer);
         writer.u64(self.verifier.0);
@@ -94,7 +85,6 @@ impl Committed {
 }
 
 /// To FSINFO: sizes in bytes.
-#[allow(missing_docs)] // Fields: the RFC's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FsInfo {
     pub max_read_bytes: u32,
@@ -120,7 +110,6 @@ impl FsInfo {
     }
 }
 
-/// To FSSTAT.
 pub type Space = SpaceInfo;
 
 /// Appends the results of FSSTAT, with the number of further files that there is room for.

@@ -35,9 +35,7 @@ pub const MOUNT: Program = Program(100_005, 3);
 pub struct Credential {
     /// The client's machine, as it calls itself.
     pub machine: String,
-    /// User.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
 }
 

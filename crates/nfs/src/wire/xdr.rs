@@ -88,7 +88,6 @@ impl<'a> Reader<'a> {
 pub struct Writer<'a>(pub &'a mut Vec<u8>);
 
 impl Writer<'_> {
-    /// Appends a number.
     pub fn u32(&mut self, value: u32) -> &mut Self {
         self.0.extend_from_slice(&value.to_be_bytes());
         self

@@ -23,7 +23,6 @@ pub(crate) struct Application {
 /// What of a request the application looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wish<'a> {
-    /// Of a POST.
     pub(crate) body: Option<&'a [u8]>,
     /// The header `Cookie`; empty where there is none.
     pub(crate) cookie: &'a [u8],

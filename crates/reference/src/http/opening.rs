@@ -27,7 +27,6 @@ named_enum! {
 }
 
 impl Status {
-    /// Its number.
     pub(crate) fn code(self) -> u16 {
         let digits = self.name().bytes().take(3);
         digits.fold(0, |code, digit| code * 10 + u16::from(digit - b'0'))

@@ -18,7 +18,6 @@ pub(crate) const MAX_BODY_BYTES: usize = 4096;
 /// A request that can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
-    /// Without the query.
     pub(crate) path: &'a [u8],
     /// Empty where there is none.
     pub(crate) query: &'a [u8],

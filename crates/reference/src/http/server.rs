@@ -23,7 +23,6 @@ const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 pub struct Options {
     /// Where it listens; port 0 for any that is free.
     pub bind: SocketAddr,
-    /// At least one.
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
     pub cpus: Vec<usize>,
@@ -124,7 +123,6 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -207,7 +205,6 @@ impl Thread {
     }
 }
 
-/// Accepts for ever.
 async fn accept_connections(listener: Listener, worker: Rc<Worker>, secure: bool) {
     let port = listener.address().map_or(0, |address| address.port());
     let door = Door { port, secure };

@@ -56,7 +56,6 @@ impl Shared {
     }
 }
 
-/// One thread.
 pub(crate) struct Worker {
     pub(crate) executor: Executor,
     pub(crate) shared: Arc<Shared>,

@@ -37,7 +37,6 @@ impl Default for Compounds {
     }
 }
 
-/// An export.
 #[derive(Debug)]
 pub(super) struct Export {
     pub(super) path: String,
@@ -58,7 +57,6 @@ struct Phase {
     parked: usize,
 }
 
-/// All of it.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) options: Options,

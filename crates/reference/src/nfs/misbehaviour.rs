@@ -14,7 +14,6 @@ pub(super) const REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + 24;
 /// What becomes of the connection after a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// It goes on.
     GoOn,
     /// It is closed, once everything is sent.
     Close,

@@ -30,13 +30,11 @@ pub struct Options {
     pub portmapper: Option<SocketAddr>,
     /// NFSv3, MOUNT and the portmapper are answered over UDP as well, at the same ports.
     pub udp: bool,
-    /// At least one.
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
     pub cpus: Vec<usize>,
     /// Paths of the exports; each has a tree of its own, in memory, empty at first.
     pub exports: Vec<String>,
-    /// What COMMIT does.
     pub flush: Flush,
     /// The most of one READ or WRITE, which it also prefers.
     pub max_transfer_bytes: u32,

@@ -13,14 +13,12 @@ const MOST: usize = 16_384;
 /// Linux's server keeps them as long (`RC_EXPIRE`).
 const AGE_NS: u64 = 120 * NS_PER_S;
 
-/// Names a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CallName {
     xid: u32,
     digest: u64,
 }
 
-/// What is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     known: HashMap<CallName, Box<[u8]>>,

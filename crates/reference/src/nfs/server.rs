@@ -77,7 +77,6 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -131,7 +130,6 @@ impl Drop for Server {
     }
 }
 
-/// One thread.
 struct Thread {
     host: Arc<Host>,
     number: usize,
@@ -234,7 +232,6 @@ fn listen_at(
     }
 }
 
-/// Accepts for ever.
 async fn accept_connections(listener: Listener, executor: Executor, host: Arc<Host>, thread: usize) {
     let pause_ns = u64::try_from(PAUSE.as_nanos()).unwrap_or(u64::MAX);
     loop {

@@ -28,7 +28,6 @@ use waiting::Parked;
 /// The body of an answer that says that something failed (MS-SMB2 2.2.2).
 const ERROR_BODY: [u8; 9] = [9, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The conversation.
 pub(crate) struct Dialogue {
     pub(crate) id: ConnectionId,
     pub(crate) host: Arc<Host>,

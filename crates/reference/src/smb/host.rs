@@ -79,7 +79,6 @@ impl LetterBox {
     }
 }
 
-/// All of it.
 pub(crate) struct Host {
     pub(crate) options: Options,
     pub(crate) volumes: Vec<SharedVolume>,

@@ -17,7 +17,6 @@ pub enum Signing {
 /// When messages are encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encryption {
-    /// Never.
     Off,
     /// Where the client wishes it.
     #[default]
@@ -31,7 +30,6 @@ pub enum Encryption {
 pub struct Options {
     /// Where it listens; port 0 for any that is free.
     pub bind: SocketAddr,
-    /// At least one.
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
     pub cpus: Vec<usize>,
@@ -39,11 +37,9 @@ pub struct Options {
     pub shares: Vec<String>,
     /// The one user; without one, everybody is let in as a guest.
     pub user: Option<String>,
-    /// That user's password.
     pub password: String,
     /// The oldest version that is spoken.
     pub min_dialect: Dialect,
-    /// The newest.
     pub max_dialect: Dialect,
     /// When messages are signed.
     pub signing: Signing,

@@ -98,7 +98,6 @@ impl Server {
         }
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

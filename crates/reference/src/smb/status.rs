@@ -2,7 +2,6 @@
 
 use crate::pages::Full;
 
-/// An answer's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) u32);
 
@@ -70,7 +69,6 @@ impl From<Full> for Status {
 /// Why a request has no answer that says that it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It failed.
     Fail(Status),
     /// Somebody else must act first; it is to be tried again then.
     Wait,

@@ -24,7 +24,6 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// Where accepting fails (out of file descriptors or memory) it is tried again after this.
 const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
-/// One thread.
 pub(super) struct Worker {
     host: Arc<Host>,
     number: usize,

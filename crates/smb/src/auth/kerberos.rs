@@ -36,7 +36,6 @@ const GSS_FLAGS: u32 = 2 | 4 | 8 | 16 | 32;
 pub struct Fresh {
     /// Random: the key that we propose.
     pub key: [u8; 32],
-    /// Random.
     pub sequence: [u8; 4],
     /// Unix time, µs, by this machine's clock.
     pub now_us: u64,

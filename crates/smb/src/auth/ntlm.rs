@@ -61,7 +61,6 @@ pub(super) const MIC_AT: usize = 72;
 /// Length of the header of an AUTHENTICATE that has one.
 pub(super) const AUTHENTICATE_BYTES: usize = MIC_AT + 16;
 
-/// A CHALLENGE.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Challenge<'a> {
     pub(super) flags: u32,

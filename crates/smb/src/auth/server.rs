@@ -23,7 +23,6 @@ pub struct Challenged {
 /// Who a client turned out to be.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// The user, proven.
     User {
         /// What keys are made of.
         session_key: [u8; 16],

@@ -18,7 +18,6 @@ pub(super) enum Mechanism {
 }
 
 impl Mechanism {
-    /// Its object identifier.
     pub(super) fn oid(self) -> &'static [u8] {
         match self {
             Self::Ntlm => &[0x2b, 6, 1, 4, 1, 0x82, 0x37, 2, 2, 0x0a],
@@ -44,7 +43,6 @@ pub(super) struct Response<'a> {
     pub(super) mic: Option<&'a [u8]>,
 }
 
-/// A NegTokenInit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Init<'a> {
     /// The list of mechanisms as it was encoded: `mechListMIC` covers it.

@@ -58,7 +58,6 @@ pub enum Kind {
         /// That it is not there is an answer.
         may_be_absent: bool,
     },
-    /// CLOSE.
     Close(Handle),
     /// READ of so many bytes.
     Read(u32),
@@ -72,11 +71,9 @@ pub enum Kind {
     HandleInfo,
     /// The same by path.
     PathInfo,
-    /// QUERY_INFO for space.
     Space,
     /// A listing; through the handle of a leased directory, which stays open.
     Find {
-        /// That handle.
         leased: Option<FileId>,
     },
 }
@@ -104,13 +101,11 @@ impl Kind {
 
 /// Writes the requests of a call; see the module's table.
 pub struct Writer<'a> {
-    /// Into this.
     pub message: &'a mut Message,
     /// The files that are open.
     pub handles: &'a mut Handles,
     /// What the session can do.
     pub agreed: &'a NegotiatedSession,
-    /// Before all paths.
     pub base: &'a str,
     /// What is asked for so that a handle outlives its connection.
     pub durability: &'a mut Durability,

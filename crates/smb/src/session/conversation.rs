@@ -93,7 +93,6 @@ pub struct Counts {
     /// Parts of compounds that were not carried out, because a part before them had failed. Servers answer these
     /// without counting them.
     pub refused: u64,
-    /// That came.
     pub breaks: u64,
 }
 
@@ -192,7 +191,6 @@ impl Conversation {
         self.agreed = Some(agreed);
     }
 
-    /// What was counted.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts

@@ -23,7 +23,6 @@ pub struct Durability {
     pub client_guid: u128,
     /// Goes up with each connection that takes the place of a lost one.
     pub channel_sequence: u16,
-    /// So far.
     pub counts: KeptHandles,
     opens: u128,
 }
@@ -188,7 +187,6 @@ impl Again {
         })
     }
 
-    /// The call.
     pub fn call(&self) -> Call<'_> {
         match *self {
             Self::Read {

@@ -4,7 +4,6 @@ use super::durable::Durable;
 use crate::wire::{oplock, FileId};
 use dyno_files::{Ask, Caching, Grant, Handle, LeaseKey};
 
-/// An open file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
     /// The server's name for it.
@@ -68,7 +67,6 @@ impl Handles {
         self.files.get_mut(handle.0 as usize)?.as_mut()
     }
 
-    /// Frees the number.
     pub fn remove(&mut self, handle: Handle) {
         if let Some(slot) = self.files.get_mut(handle.0 as usize) {
             if slot.take().is_some() {

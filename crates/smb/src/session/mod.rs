@@ -72,7 +72,6 @@ struct EndedCall {
     data: Vec<u8>,
 }
 
-/// One client's session.
 #[derive(Debug)]
 pub struct Session {
     executor: Executor,

@@ -54,9 +54,7 @@ impl Authentication {
 pub struct Options {
     /// What the server is called in the paths of shares (`\\server\share`).
     pub server: String,
-    /// Who logs on.
     pub user: String,
-    /// With what.
     pub password: String,
     /// Of which domain; empty for the server's own.
     pub domain: String,
@@ -67,7 +65,6 @@ pub struct Options {
     pub guest: bool,
     /// The oldest version that is offered.
     pub min_dialect: Dialect,
-    /// The newest.
     pub max_dialect: Dialect,
     /// When messages are signed.
     pub signing: Signing,
@@ -138,7 +135,6 @@ impl fmt::Debug for Options {
 /// What client and server agreed on, for the disclosure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiatedSession {
-    /// The version.
     pub dialect: Dialect,
     /// How every message is signed; None where they aren't, also because they are encrypted instead.
     pub signing: Option<SigningAlgorithm>,

@@ -3,7 +3,6 @@
 use super::malformed::{Field, Malformed};
 use std::ops::Range;
 
-/// What parsing gives.
 pub type Parsed<T> = Result<T, Malformed>;
 
 pub(super) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Parsed<[u8; N]> {

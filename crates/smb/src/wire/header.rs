@@ -3,7 +3,6 @@
 use super::bytes::{array, u16_at, u32_at, u64_at, Parsed};
 use super::malformed::{Field, Malformed};
 
-/// Its length.
 pub const HEADER_BYTES: usize = 64;
 /// What a plain message begins with.
 pub const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
@@ -18,7 +17,6 @@ pub mod flags {
     pub const ASYNC: u32 = 0x0000_0002;
     /// It goes on with the file of the message before it in a compound.
     pub const RELATED: u32 = 0x0000_0004;
-    /// It is signed.
     pub const SIGNED: u32 = 0x0000_0008;
     /// It was sent before, on a connection that was lost.
     pub const REPLAY: u32 = 0x2000_0000;
@@ -27,7 +25,6 @@ pub mod flags {
 /// The header of a message that came, as far as it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// NTSTATUS.
     pub status: u32,
     /// The code of the command.
     pub command: u16,
@@ -37,13 +34,11 @@ pub struct Header {
     pub flags: u32,
     /// Where the next message of a compound begins, from the beginning of this one; 0 for the last.
     pub next: u32,
-    /// Of the request.
     pub message_id: u64,
     /// Where `flags::ASYNC` is set; the tree's id is not known then.
     pub async_id: u64,
     /// Where it is not.
     pub tree_id: u32,
-    /// Of the session.
     pub session_id: u64,
 }
 

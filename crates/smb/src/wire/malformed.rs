@@ -68,7 +68,6 @@ named_enum! {
 /// A message, or a part of one, breaks the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
-    /// What is wrong.
     pub field: Field,
     /// Where it begins, from the header of its message on; of `Field::End` how long the message had to be.
     pub offset: usize,

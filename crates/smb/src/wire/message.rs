@@ -14,7 +14,6 @@ pub const MAX_PARTS: usize = 4;
 /// To which session and share a request belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {
-    /// Of the session.
     pub session_id: u64,
     /// Of the share.
     pub tree_id: u32,

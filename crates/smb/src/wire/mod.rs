@@ -53,7 +53,6 @@ pub fn filetime_now() -> u64 {
 
 /// How much caching an oplock level or lease state stands for, in the numbers of the wire (MS-SMB2 2.2.13).
 pub mod oplock {
-    /// No oplock.
     pub const NONE: u8 = 0x00;
     /// Level II: reads may be cached.
     pub const LEVEL_II: u8 = 0x01;
@@ -63,10 +62,8 @@ pub mod oplock {
     pub const BATCH: u8 = 0x09;
     /// A lease, which a create context describes.
     pub const LEASE: u8 = 0xff;
-    /// Lease state: reads.
     pub const LEASE_READ: u32 = 1;
     /// Lease state: the handle.
     pub const LEASE_HANDLE: u32 = 2;
-    /// Lease state: writes.
     pub const LEASE_WRITE: u32 = 4;
 }

@@ -25,7 +25,6 @@ const NEGOTIATED_AGAIN_BYTES: u32 = 24;
 
 /// Capabilities that both sides announce (2.2.3).
 pub mod capabilities {
-    /// Leases.
     pub const LEASING: u32 = 0x02;
     /// More than 64 KiB in one request.
     pub const LARGE_MTU: u32 = 0x04;
@@ -33,7 +32,6 @@ pub mod capabilities {
     pub const MULTI_CHANNEL: u32 = 0x08;
     /// Handles that outlive the server's own restart.
     pub const PERSISTENT_HANDLES: u32 = 0x10;
-    /// Leases of directories.
     pub const DIRECTORY_LEASING: u32 = 0x20;
     /// Encryption, as SMB 3.0 and 3.0.2 announce it.
     pub const ENCRYPTION: u32 = 0x40;
@@ -41,7 +39,6 @@ pub mod capabilities {
 
 /// What a side says of signing (2.2.3).
 pub mod security {
-    /// It can.
     pub const SIGNING_ENABLED: u8 = 1;
     /// It will have nothing else.
     pub const SIGNING_REQUIRED: u8 = 2;
@@ -81,7 +78,6 @@ named_enum! {
 /// What a client offers.
 #[derive(Debug, Clone, Copy)]
 pub struct NegotiateRequest<'a> {
-    /// In ascending order.
     pub dialects: &'a [Dialect],
     /// Of `security`.
     pub security_mode: u8,
@@ -89,11 +85,9 @@ pub struct NegotiateRequest<'a> {
     pub capabilities: u32,
     /// Names the client; no two have the same.
     pub client_guid: [u8; 16],
-    /// Random.
     pub salt: [u8; SALT_BYTES],
     /// By preference; empty for no encryption.
     pub ciphers: &'a [Cipher],
-    /// By preference.
     pub signing_algorithms: &'a [SigningAlgorithm],
 }
 
@@ -149,7 +143,6 @@ impl Message {
 pub struct NegotiatedAgain {
     /// Of `capabilities`.
     pub capabilities: u32,
-    /// Names the server.
     pub server_guid: [u8; 16],
     /// Of `security`.
     pub security_mode: u8,
@@ -180,7 +173,6 @@ pub fn parse_negotiated_again(message: &[u8]) -> Parsed<NegotiatedAgain> {
     })
 }
 
-/// Writes a NEGOTIATE.
 pub fn write_negotiate(message: &mut Message, request: &NegotiateRequest<'_>) {
     message.part(Command::Negotiate, 1, MAX_RESPONSE);
     let part_start = message.part_start();
@@ -255,11 +247,9 @@ fn write_contexts(body: &mut Vec<u8>, part_start: usize, request: &NegotiateRequ
 /// What the server chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiateResponse {
-    /// The version.
     pub dialect: Dialect,
     /// Of `security`.
     pub security_mode: u8,
-    /// Names the server.
     pub server_guid: [u8; 16],
     /// Of `capabilities`.
     pub capabilities: u32,

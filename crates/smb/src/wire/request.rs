@@ -17,9 +17,7 @@ pub mod access {
     pub const READ: u32 = 0x0012_0089;
     /// `GENERIC_WRITE`, and attributes may be read.
     pub const WRITE: u32 = 0x0012_0196;
-    /// Both.
     pub const READ_WRITE: u32 = READ | WRITE;
-    /// Delete or rename.
     pub const DELETE: u32 = 0x0001_0000 | ATTRIBUTES;
 }
 
@@ -64,7 +62,6 @@ const PARENT_LEASE_KEY_SET: u32 = 4;
 /// The lease that an open asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseRequest {
-    /// Its name.
     pub key: u128,
     /// Bits of `oplock::LEASE_*`.
     pub state: u32,
@@ -100,7 +97,6 @@ pub enum DurableRequest {
     },
 }
 
-/// An open.
 #[derive(Debug, Clone, Copy)]
 pub struct CreateRequest<'a> {
     /// Put before `path`; empty, or without a separator at its end.

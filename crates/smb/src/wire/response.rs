@@ -42,7 +42,6 @@ pub fn parse_error(message: &[u8]) -> Parsed<()> {
 pub struct SessionSetup {
     /// We are a guest.
     pub guest: bool,
-    /// We are nobody.
     pub anonymous: bool,
     /// The server will have everything encrypted.
     pub encrypt: bool,
@@ -108,7 +107,6 @@ pub struct Created {
     pub lease_state: u32,
     /// It was not there before.
     pub created: bool,
-    /// Its end.
     pub bytes: u64,
     /// Room that is kept for it.
     pub allocated_bytes: u64,
@@ -302,18 +300,12 @@ pub fn parse_entries(message: &[u8], most: u32) -> Parsed<u32> {
 /// A break, as the server announces it (2.2.23).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakNotice {
-    /// Of an oplock.
     Oplock {
-        /// Of which file.
         file: FileId,
-        /// What is left.
         level: u8,
     },
-    /// Of a lease.
     Lease {
-        /// Which.
         key: u128,
-        /// What is left.
         state: u32,
         /// The server waits for an answer.
         acknowledge: bool,

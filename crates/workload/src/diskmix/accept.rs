@@ -22,7 +22,6 @@ const OF_AN_APPLICATION: Slack = (0.10, 2.0);
 /// One figure of a pass beside its fact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// What it counts.
     pub name: String,
     /// What was counted in the captures, once a pass.
     pub fact: f64,

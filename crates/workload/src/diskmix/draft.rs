@@ -27,7 +27,6 @@ impl Names {
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// To this offset.
     At(u64),
     /// To one that is to be chosen, and is not where the one before ended.
     Seek,

@@ -16,11 +16,9 @@ const TRIES_PER_SEEK: usize = 60;
 /// What put a request where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// The script.
     Script,
     /// The one before it, which it continues.
     Before,
-    /// The draw.
     Draw,
 }
 

@@ -244,7 +244,6 @@ pub(super) const PATH_QUERIES: f64 = 400.8;
 /// A file that an application makes and fills, in the order in which it makes them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
-    /// Its final size.
     pub(super) bytes: u64,
     /// Where its first write begins.
     pub(super) first: u64,

@@ -243,7 +243,6 @@ fn groups(slot: Slot, write: bool, part: Part, first: bool, random: &mut RandomS
     groups
 }
 
-/// Fisher and Yates.
 pub(super) fn shuffle<T>(items: &mut [T], random: &mut RandomStream) {
     for place in (1..items.len()).rev() {
         let bound = u32::try_from(place + 1).expect("some thousand items");

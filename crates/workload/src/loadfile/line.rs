@@ -77,7 +77,6 @@ pub(super) enum Request<'a> {
     },
 }
 
-/// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     /// The file's own name of the operation.

@@ -42,7 +42,6 @@ pub struct LineProblem {
 /// All that is wrong with a file; one problem a line when printed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LoadFileError {
-    /// The first ones.
     pub problems: Vec<LineProblem>,
     /// How many more there are.
     pub more: usize,

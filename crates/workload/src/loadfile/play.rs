@@ -10,7 +10,6 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The marker's size.
 const MARKER_BYTES: u64 = 1;
 
 /// The replay of one client.

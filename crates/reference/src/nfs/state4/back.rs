@@ -63,7 +63,6 @@ impl Line {
     }
 }
 
-/// A recall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recall {
     pub(super) stateid: Stateid,

@@ -71,11 +71,9 @@ pub(super) struct Client {
 struct Grace {
     ends_ns: u64,
     waited_for: HashSet<Box<[u8]>>,
-    /// Who may reclaim.
     known: HashSet<Box<[u8]>>,
 }
 
-/// What EXCHANGE_ID says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Exchanged {
     pub(in crate::nfs) client: u64,
@@ -145,7 +143,6 @@ impl Clients {
         u64::from(self.start) << 32 | u64::from(self.last_number)
     }
 
-    /// EXCHANGE_ID.
     pub(in crate::nfs) fn exchange(
         &mut self,
         (owner, verifier, uid): (&[u8], u64, u32),

@@ -100,7 +100,6 @@ impl Opens {
         self.contended.insert(file, now_ns);
     }
 
-    /// DELEGRETURN.
     pub(in crate::nfs) fn give_back(&mut self, client: u64, stateid: Stateid, file: &FileHandle) -> Outcome {
         let (number, state) = self.of(client, stateid, file)?;
         match state.kind {

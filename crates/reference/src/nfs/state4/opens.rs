@@ -24,7 +24,6 @@ pub(in crate::nfs) struct Stateid {
 }
 
 impl Stateid {
-    /// Of nobody.
     pub(in crate::nfs) const ANONYMOUS: Self = Self {
         version: 0,
         other: [0; 12],
@@ -52,7 +51,6 @@ pub(in crate::nfs) type Owner = (u64, Box<[u8]>);
 /// How far a delegation has been asked back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) enum Recall {
-    /// Not at all.
     No,
     /// For the first time then.
     Since(u64),
@@ -82,7 +80,6 @@ pub(super) struct State {
     pub(super) kind: Kind,
 }
 
-/// All states.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct Opens {
     start: u32,

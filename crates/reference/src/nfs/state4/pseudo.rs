@@ -23,7 +23,6 @@ struct Directory {
     names: Vec<(Box<[u8]>, Step)>,
 }
 
-/// The tree.
 #[derive(Debug)]
 pub(in crate::nfs) struct Pseudo {
     server: u64,

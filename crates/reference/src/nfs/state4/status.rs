@@ -4,7 +4,6 @@ use crate::nfs::volume::Refused;
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::Malformed;
 
-/// A refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Refused4(pub(in crate::nfs) u32);
 

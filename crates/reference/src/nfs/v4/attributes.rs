@@ -58,7 +58,6 @@ const MOST_WORDS: u32 = 8;
 const MOST_VALUE_BYTES: usize = 4096;
 const MOST_OWNER_BYTES: usize = 1024;
 
-/// Which attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Bitmap([u32; WORDS]);
 

@@ -366,7 +366,6 @@ impl Compound<'_> {
     }
 }
 
-/// A session's name.
 pub(super) fn parse_session(reader: &mut Reader<'_>) -> Result<SessionId, Malformed> {
     reader.bytes(16)?.try_into().map_err(|_| Malformed)
 }

@@ -44,7 +44,6 @@ impl ExportName {
     }
 }
 
-/// An export.
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) export: ExportName,

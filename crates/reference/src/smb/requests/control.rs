@@ -32,7 +32,6 @@ const MOST_CHUNKS: u32 = 256;
 const MOST_CHUNK_BYTES: u32 = 1 << 20;
 const MOST_COPY_BYTES: u32 = 16 << 20;
 
-/// One range.
 struct Chunk {
     from: u64,
     to: u64,

@@ -12,7 +12,6 @@ const LEASE_LEVEL: u8 = 0xff;
 const MOST_CONTEXTS: usize = 32;
 /// Of the second form, which ends with the epoch.
 const LEASE_BYTES: usize = 52;
-/// Delegate.
 const LAST_IMPERSONATION: u32 = 3;
 const LEASE_BREAKING: u32 = 2;
 /// Of a durable handle: it outlives a restart of the server.

@@ -22,7 +22,6 @@ use dyno_smb::wire::Dialect;
 use std::cell::Cell;
 use std::net::SocketAddr;
 
-/// Where bodies begin.
 const BODY: usize = HEADER_BYTES;
 const VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
 const QUERY_NETWORK_INTERFACE_INFO: u32 = 0x0014_01fc;
@@ -32,7 +31,6 @@ const CREDIT_BYTES: u32 = 65_536;
 /// A request about files, and what is known of who asks.
 pub(crate) struct Asking<'a> {
     pub(crate) host: &'a Host,
-    /// Header and body.
     pub(crate) part: &'a [u8],
     pub(crate) charge: u16,
     pub(crate) opener: Opener,

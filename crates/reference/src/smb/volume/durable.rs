@@ -27,7 +27,6 @@ const NOBODY: ConnectionId = ConnectionId {
 /// By which name its owner asks for it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptName {
-    /// Of the client.
     pub(crate) client_guid: u128,
     /// Of the open; None: SMB 2 has none.
     pub(crate) create_guid: Option<u128>,

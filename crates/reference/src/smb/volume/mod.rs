@@ -73,7 +73,6 @@ pub(crate) enum Mail {
 /// Now, by both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
-    /// Monotonic.
     pub(crate) ns: u64,
     /// In 100 ns since 1601.
     pub(crate) filetime: u64,
@@ -87,7 +86,6 @@ pub(crate) struct Opener {
     pub(crate) tree: u32,
 }
 
-/// An open file.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) serial: u64,

@@ -59,7 +59,6 @@ pub(crate) struct Node {
     pub(crate) name: Box<[u16]>,
     /// The root is its own.
     pub(crate) parent: usize,
-    /// Never used again.
     pub(crate) number: u64,
     pub(crate) attributes: u32,
     pub(crate) times: Times,
@@ -67,7 +66,6 @@ pub(crate) struct Node {
     pub(crate) opens: Vec<usize>,
     pub(crate) locks: Vec<Lock>,
     pub(crate) delete_pending: bool,
-    /// Of a directory.
     pub(crate) changes: Changes,
     /// Requests to be tried again when a hold or a lock on it goes, or something in it changes.
     pub(crate) waiters: Vec<Waiter>,

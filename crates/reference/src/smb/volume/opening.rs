@@ -69,7 +69,6 @@ pub(crate) struct Want<'a> {
     pub(crate) parent: Option<LeaseName>,
 }
 
-/// What it got.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opened {
     pub(crate) file: FileId,

@@ -4,7 +4,6 @@ use super::holds::caching;
 use super::{Moment, Volume, Waiter};
 use crate::smb::status::{Status, Stop};
 
-/// A locked range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) open: usize,

@@ -10,5 +10,4 @@ pub(crate) const DELETE: u32 = 0x0001_0000;
 pub(crate) const READ_CONTROL: u32 = 0x0002_0000;
 pub(crate) const SYNCHRONIZE: u32 = 0x0010_0000;
 pub(crate) const ALL: u32 = 0x001F_01FF;
-/// What disturbs nobody.
 pub(super) const QUIET: u32 = READ_ATTRIBUTES | WRITE_ATTRIBUTES | SYNCHRONIZE | READ_CONTROL;

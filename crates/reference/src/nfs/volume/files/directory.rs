@@ -5,7 +5,6 @@ use super::PARENT_COOKIE;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     /// The slot of the directory above; the root is its own.

@@ -21,7 +21,6 @@ pub(crate) enum Body {
 /// A file of any kind.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Never used again.
     pub(crate) serial: u64,
     pub(crate) body: Body,
     pub(crate) mode: u32,
