@@ -4,8 +4,6 @@
 //! its clients on the engine's threads. One kind, one file in `kinds/` and one line in its table. Operations are not
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
-#![warn(missing_docs)]
-
 use crate::engine_thread::EngineThread;
 use crate::job::{FileJob, FileJobOutcome};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
@@ -104,6 +102,7 @@ pub(crate) trait Kind: Sync {
 }
 
 /// A destination that load may go to.
+#[warn(missing_docs)]
 pub trait Target: Send + Sync + Debug {
     /// The address that was checked and is used.
     fn address(&self) -> String;

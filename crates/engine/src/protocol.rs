@@ -1,7 +1,5 @@
 //! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
 
-#![warn(missing_docs)]
-
 use dyno_http::Handshake;
 use dyno_measure::Failure;
 use dyno_reactor::Executor;
@@ -38,6 +36,7 @@ pub struct Performed {
 }
 
 /// Carries out operations. What it does beneath one (connecting, pipelining, caching) is its own affair.
+#[warn(missing_docs)]
 pub trait Protocol {
     /// What a workload asks of it.
     type Op;
@@ -52,6 +51,7 @@ pub trait Protocol {
 }
 
 /// A protocol in which one client may have several operations under way at once.
+#[warn(missing_docs)]
 pub trait Overlapping: Protocol {
     /// Whether `op` may be under way together with others. Else it is performed alone.
     fn overlaps(op: &Self::Op) -> bool;

@@ -1,7 +1,5 @@
 //! The contract of a file protocol's client, and of what an application uses above it.
 
-#![warn(missing_docs)]
-
 use crate::call::{Caching, Call, Handle, Info, LeaseKey, Reply, Stability};
 use crate::page_run::PageRun;
 use dyno_measure::Failure;
@@ -146,6 +144,7 @@ impl KeptHandles {
 /// | `Flush` | FLUSH | COMMIT, with a verifier | fsync(2) |
 ///
 /// `Open::ask` is a wish: a protocol without grants grants `Caching::NONE` and sends no breaks.
+#[warn(missing_docs)]
 pub trait FileClient {
     /// Connects and logs on. Does nothing where that has been done.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
@@ -215,6 +214,7 @@ pub trait FileClient {
     /// Ends the session in order, as far as it still stands. Never fails: what can't be ended is dropped.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
+    /// Return what this client has sent and received so far.
     fn traffic(&self) -> Traffic;
 
     /// Handles that the server was asked to keep, so far; none where the protocol keeps none.
@@ -233,6 +233,7 @@ pub trait FileClient {
 }
 
 /// Files as an application sees them: one call at a time, from its beginning to its end.
+#[warn(missing_docs)]
 pub trait Files: Sized {
     /// Connects and logs on, where that has not been done.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
