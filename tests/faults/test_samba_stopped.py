@@ -26,7 +26,7 @@ from support.file_server import machine, needs_root, wait_until_machine_is
 from support.users_smbd import PASSWORD, USER, started
 
 pytestmark = needs_root
-TIMEOUT_S, LENGTH_S = 0.5, 0.5
+TIMEOUT_S, LENGTH_S = 1.0, 1.0
 READY_S, LEAVING_S = 2 * TIMEOUT_S, 4 * TIMEOUT_S
 SPARE_S = 60.0
 """For what does not wait for the server, on a machine that does other work as well."""
