@@ -29,54 +29,18 @@ __all__ = ["namespace"]  # a fixture
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# Test modules, by the beginning of their names, in the order in which they begin. The tests of a group share something
-# and run in turn; first those that change the machine's limits, or count what is left of its counters of system calls.
+# Test modules, by the beginning of their names, which begin first. Those of a group run one after the other, in one
+# worker: they change the kernel's write-back limits or count mounts and tracers, or share a running fleet.
 GROUPS = {
-    "the machine's limits and counters": (
+    "the kernel's state": (
         "test_abandoned",
-        "test_benches_files",
-        "test_bonnie",
         "test_durability",
         "test_files_experiment",
-        "test_generator_processes",
         "test_powercut",
-        "test_room",
         "test_samba",
-        "test_scenario",
-        "test_tasks",
-        "test_testbed",
-    ),
-    "file servers": (
-        "test_ask",
-        "test_contention",
-        "test_external_smb",
-        "test_failover",
-        "test_files",
-        "test_kerberos",
-        "test_negotiated",
-        "test_nfs",
-        "test_reference_nfs",
-        "test_reference_smb",
-        "test_users_workspaces",
     ),
     "fleets": ("test_fleet",),
 }
-# Modules that share nothing with others. Who begins these last waits for them in the end.
-LONGEST = (
-    "test_benches",
-    "test_capacity",
-    "test_http2",
-    "test_live",
-    "test_load_places",
-    "test_open_load",
-    "test_runner",
-    "test_servers",
-    "test_sessions",
-    "test_suite",
-    "test_team",
-    "test_tls",
-    "test_until",
-)
 FLEET: pytest.StashKey[tuple[ExitStack, RunningFleet]] = pytest.StashKey()
 # Modules whose tests share nothing, not even a server.
 WITHOUT_SERVER = ("analysis/", "published/", "report/", "store/test_store_hostile")
@@ -94,12 +58,10 @@ def path_of(item: pytest.Item) -> str:
 
 
 def place(path: str) -> int:
-    """Return when a module's tests begin: the lower, the sooner."""
+    """Return when a module's tests begin: the lower, the sooner. Single tests without a server fill the end."""
     if (group := group_of(path)) is not None:
         return [*GROUPS].index(group)
-    name = path.rpartition("/")[2]
-    ranks = (name.startswith(LONGEST), not path.startswith(WITHOUT_SERVER), True)
-    return len(GROUPS) + ranks.index(True)
+    return len(GROUPS) + path.startswith(WITHOUT_SERVER)
 
 
 class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
