@@ -156,7 +156,7 @@ class Worker:
         settings: dict[str, Any],
         cpus: list[int],
         address: str,
-        team: dict[str, Any] | None,
+        team: dict[str, Any],
     ) -> dict[str, Any]:
         """Start a server here; see `serving.ServerPlace`."""
         from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that make load start without it)
