@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from benches.mixes import http_target
@@ -22,13 +24,18 @@ from serverdyno.fleet.contract import Node
 from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, create
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.serving import NodeServer
-from serverdyno.plan.model import GeneratorPlan
+from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.runner.create import create_experiment
 from serverdyno.servers.base import Access, Description
+from serverdyno.servers.running import running
 from support import fleet_intruder
 from support.dyno_process import PATIENCE_S, Home, wait_for_line
+from support.experiments import Listener, carried_out
+from support.file_server import needs_root
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import RunningFleet, ended, free_port, running_fleet
 
+TOKEN = "0123456789abcdef"
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 
@@ -179,17 +186,68 @@ def test_a_node_that_gives_the_address_of_another_is_told_by_its_certificate(
         {"secure_url": "https://[::1]:443"},
         {"connect_to": "/run/other.sock"},
         {"network_namespace": "/proc/1/ns/net"},
+        {"network_namespace": "/dev/zero", "claims": True},
+        {"network_namespace": "/proc/1/ns/net/../../root/run/fifo", "claims": True},
     ],
     ids=str,
 )
-def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: dict[str, str]) -> None:
+def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: dict[str, Any]) -> None:
+    """`claims`: to be on this machine, which a node may say of itself."""
     access = dataclasses.asdict(Access("http://10.0.0.2:4000", secure_url="https://10.0.0.2:4001"))
     description = dataclasses.asdict(Description("nginx", "1", [], {}))
     told = {"number": 1, "access": access, "description": description}
-    there: Node = SimpleNamespace(name="node b", on_this_machine=False)
-    assert NodeServer(there, told, {"address": "10.0.0.2"}).url == access["url"]
+    there: Node = SimpleNamespace(name="node b", on_this_machine=harm.pop("claims", False))
+    assert NodeServer(there, told, {"address": "10.0.0.2"}, TOKEN).url == access["url"]
     with pytest.raises(DynoError, match="it was to be at 10\\.0\\.0\\.2 and nowhere else"):
-        NodeServer(there, told | {"access": access | harm}, {"address": "10.0.0.2"})
+        NodeServer(there, told | {"access": access | harm}, {"address": "10.0.0.2"}, TOKEN)
+
+
+def test_a_node_has_no_load_sent_to_a_server_of_this_machine_that_did_not_consent(
+    fleet: RunningFleet, marker: Path, tmp_path: Path
+) -> None:
+    victim = _native.ReferenceServer.start()
+    try:
+        failure = failure_of_a_false_server(
+            fleet, marker, tmp_path, "reference", {"url": f"http://127.0.0.1:{victim.port}/"}
+        )
+        assert f"127.0.0.1:{victim.port} has not agreed to be loaded" in failure
+        assert victim.requests == 1, "it is asked for its consent, and for nothing else"
+    finally:
+        victim.stop()
+
+
+@needs_root
+def test_a_node_has_no_load_sent_into_a_network_namespace_that_did_not_consent(
+    fleet: RunningFleet, marker: Path, tmp_path: Path
+) -> None:
+    with running("reference-nfs", {"network": "namespace"}) as victim:
+        access = victim.access()
+        harm = {name: getattr(access, name) for name in ("url", "shares", "network_namespace")}
+        failure = failure_of_a_false_server(fleet, marker, tmp_path, "reference-nfs", harm)
+    assert access.network_namespace is not None
+    assert f"{urlsplit(access.url).netloc} has not agreed to be loaded" in failure
+
+
+def failure_of_a_false_server(
+    fleet: RunningFleet, marker: Path, tmp_path: Path, server: str, harm: dict[str, Any]
+) -> str:
+    """Why the run of a server on node b fails, which gives another one for it."""
+    workload = "webbench-static" if server == "reference" else "diskmix"
+    suite = Suite(name="tiny", source="a test", workload=workload, clients=[1], length_s=1.0)
+    plan = Plan(
+        name="tiny",
+        suite="tiny",
+        repetitions=1,
+        servers=[ServerPlan(server=server, node="b")],
+        generator=GeneratorPlan(fleet=str(fleet.path)),
+    )
+    with create_experiment(tmp_path / "e", "# made by a test\n", plan, suite):
+        pass
+    listener = Listener()
+    with hostile("node", fleet, marker, f"serve: {json.dumps(harm)}"):
+        assert not carried_out(tmp_path / "e", listener)
+    [failure] = listener.failures
+    return failure
 
 
 def test_a_node_in_the_schedulers_place_is_told_by_its_certificate(tmp_path: Path) -> None:

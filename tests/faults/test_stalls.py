@@ -8,20 +8,25 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from serverdyno import _native, report, wording
 from serverdyno.analysis.trust import Mark
-from serverdyno.plan.model import ServerPlan
+from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.protocols.files import FilesSettings
 from serverdyno.report.figures.results import MixFigures
 from serverdyno.report.model import Report
+from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out
+from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import INSTALLED, PATIENCE_S, Home, experiment
-from support.experiments import Listener, carried_out
+from support.experiments import LEAST_WORKSPACE_BYTES, Listener, carried_out
 from support.places import ROOT, TESTS
 
 WORKERS, CLIENTS = 8, 64
@@ -90,6 +95,122 @@ def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: P
     assert Mark.STALLED in mix.marks
     [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
     assert f"(repetition 1: {wording.numbers(seconds)})" in finding.claim
+
+
+def servers_of_ours() -> list[psutil.Process]:
+    return [process for keeper in psutil.Process().children() for process in keeper.children(recursive=True)]
+
+
+class StopperAcrossTheEnd(Listener):
+    """Stops the server as soon as a level is under way, and lets it go on after the level's end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.servers: list[psutil.Process] = []
+        self.length_s = 0.0
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        self.length_s = mix.length_s
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if not self.servers and snapshot["operations"]:
+            self.servers = servers_of_ours()
+            for process in self.servers:
+                process.suspend()
+        if self.goes_on_after(snapshot["elapsed_s"]):
+            self.go_on()
+
+    def goes_on_after(self, elapsed_s: float) -> bool:
+        return elapsed_s > self.length_s
+
+    def go_on(self) -> None:
+        for process in self.servers:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+class StopperUntilAsked(StopperAcrossTheEnd):
+    """Lets the server go on only when the tool looks whether it still answers."""
+
+    def goes_on_after(self, elapsed_s: float) -> bool:
+        return False
+
+    def stage(self, text: str) -> None:
+        super().stage(text)
+        if "looking if it still answers" in text:
+            self.go_on()
+
+
+def level(folder: Path, server: str, **shape: Any) -> Path:
+    """An experiment of a server that was not begun."""
+    settings = {"network": "loopback"} if server == "reference-smb" else {}
+    wanted: dict[str, Any] = {"workload": "webbench-static"}
+    if server != "reference":
+        work = FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)
+        wanted = {"workload": "diskmix", "sections": {"files": work}}
+    suite = Suite(name="tiny", source="a test", leave_after_errors=100, **(wanted | shape))
+    servers = [ServerPlan(server=server, settings=settings)]
+    plan = Plan(name="tiny", suite="tiny", repetitions=1, servers=servers)
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    return folder
+
+
+@pytest.mark.parametrize("server", ["reference", "reference-smb", "samba"])
+def test_a_server_that_was_stopped_across_the_end_of_a_level_keeps_its_figures_and_its_stall_is_named(
+    home: Home, tmp_path: Path, server: str
+) -> None:
+    if DRIVERS[server].installed() is None:
+        pytest.skip(f"{server} is not installed here")
+    folder, stopper = level(tmp_path / "e", server, clients=[2], length_s=3.0), StopperAcrossTheEnd()
+    try:
+        made, mix = reported(folder, stopper)
+    finally:
+        stopper.go_on()
+    [record] = made.results.used
+    assert stopper.servers
+    assert record.operations > 0
+    assert mix.throughput.mean == made.results.terms.throughput(record) > 0
+    assert (mix.clients_left, sum(mix.errors.values()), mix.unanswered) == (0, 0, 0)
+    assert mix.stalls[1][-1] == 2, "up to the last whole second of the window"
+    assert mix.under_way_at_close == 2
+    [stall] = [finding.claim for finding in made.findings if finding.topic == "Stall"]
+    operations = "2 requests" if server == "reference" else "2 operations"
+    assert f"), with {operations} in flight when the window closed, the longest for " in stall
+
+
+def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_next_level_is_void(
+    home: Home, tmp_path: Path
+) -> None:
+    folder = level(tmp_path / "e", "reference-smb", clients=[2, 3], length_s=0.5, timeout_s=0.5)
+    stopper = StopperUntilAsked()
+    try:
+        assert not carried_out(folder, stopper)
+        assert not stopper.failures
+    finally:
+        stopper.go_on()
+    with Experiment.open(folder) as opened:
+        made = report.build(opened)
+    [[mix]] = [result.finished for result in made.results.configurations]
+    assert mix.clients == 2
+    assert mix.throughput.mean > 0
+    assert (mix.clients_left, sum(mix.errors.values())) == (0, 0)
+    assert mix.unanswered == mix.under_way_at_close == 2
+    [errors] = [finding.claim for finding in made.findings if finding.topic == "Errors"]
+    assert errors == (
+        "No operation failed and no client left a mix. In flight when the window closed, without an answer in time: "
+        "2 operations (not counted as errors)."
+    )
+    [notice] = stopper.notices
+    assert (
+        "reference-smb, 3_client is void: no client could be made ready: the server let none log on" in notice
+    )
+    assert f"dyno resume {folder} measures it again" in notice
+    [left_out] = [warning for warning in made.warnings if warning.startswith("Left out")]
+    assert "no client could be made ready" in left_out
+    assert carried_out(folder)
+    with Experiment.open(folder) as opened:
+        assert opened.finished() == {(1, 1), (1, 2)}
 
 
 STOPPED_ITSELF = """

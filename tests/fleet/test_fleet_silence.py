@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 import time
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serverdyno import _native
-from serverdyno.fleet.membership import fleet_at
+from serverdyno.fleet import cluster
+from serverdyno.fleet.membership import all_nodes, fleet_at
 from serverdyno.fleet.silence import LATE_FOR_S, LISTENER_LOOK_S, LONGEST_S, LOOKS, Lateness, Silence
 from serverdyno.plan.model import GeneratorPlan
 from support.dyno_process import PATIENCE_S
@@ -45,6 +47,15 @@ def test_a_listener_that_had_no_cpu_time_looks_again_before_it_gives_up() -> Non
     assert over_after_s(
         [60.0] + [LISTENER_LOOK_S] * 20, late_s=0.0, patient=False
     ) == 60.0 + LISTENER_LOOK_S * (LOOKS - 1)
+
+
+def test_time_by_which_a_listener_was_late_itself_is_no_silence() -> None:
+    silence, looks, now_s = Silence(MOST_S, 0.0), 0, 0.0
+    while not silence.is_over(now_s):
+        now_s += 5 * LISTENER_LOOK_S
+        silence.look(late_s=4 * LISTENER_LOOK_S)
+        looks += 1
+    assert looks == MOST_S / LISTENER_LOOK_S
 
 
 @given(late_s=st.floats(0.0, 1e6), gap_s=st.floats(0.01, 10.0))
@@ -82,6 +93,24 @@ def test_how_late_one_is_is_told_for_a_while_and_while_it_lasts() -> None:
         lateness.look((2 + number) * LISTENER_LOOK_S + 2.0)
     assert lateness.lately_s(21 * LISTENER_LOOK_S + 2.0) == 0.0
     assert 19 * LISTENER_LOOK_S > LATE_FOR_S
+
+
+def test_a_controller_without_cpu_time_takes_no_node_for_one_that_can_not_be_reached(
+    fleet: RunningFleet,
+) -> None:
+    async def asked(node: cluster.DaskNode) -> str:
+        asking = asyncio.ensure_future(node._silence())
+        for _ in range(2):  # until it is connecting
+            await asyncio.sleep(0)
+        time.sleep(2 * cluster.DOOR_S)
+        return await asking
+
+    with cluster.connected(fleet.folder) as connection:
+        [node] = all_nodes(connection, ["a"])
+        try:
+            assert connection.run(asked(node)) == cluster.STANDS_STILL
+        finally:
+            node.end()
 
 
 STALLS_S = (2.0, 5.0)

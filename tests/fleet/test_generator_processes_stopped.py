@@ -35,6 +35,7 @@ from support.experiments import Breaker, Listener, carried_out
 from support.fleet_mix import CLIENTS, carried, mix
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
+MORE_THAN_A_PIPE_HOLDS = 4 << 20
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +106,43 @@ def test_a_process_that_is_stopped_between_two_mixes_fails_the_next(target: _nat
         os.kill(pids_of(running)[0], signal.SIGSTOP)
         with pytest.raises(DynoError, match=r"generator process 1 of 2 is lost: it was stopped \(SIGSTOP\)"):
             carried(running, mix(target))
+
+
+def test_a_process_that_is_stopped_while_it_receives_a_large_load_file_is_lost_in_words() -> None:
+    worker = WorkerProcess(0, 1)
+    os.kill(worker.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(DynoError, match=r"generator process 1 of 1 is lost: it was stopped \(SIGSTOP\)"):
+            worker.ask("open", load_file="x" * MORE_THAN_A_PIPE_HOLDS)
+    finally:
+        worker.end()
+    assert not psutil.pid_exists(worker.pid)
+
+
+def test_a_process_that_is_stopped_while_it_sends_a_large_answer_is_lost_in_words() -> None:
+    worker = WorkerProcess(0, 1)
+    try:
+        worker.ask("x" * MORE_THAN_A_PIPE_HOLDS)  # its refusal has the name of the request
+        assert worker.answered(PATIENCE_S)
+        os.kill(worker.pid, signal.SIGSTOP)
+        with pytest.raises(DynoError, match=r"generator process 1 of 1 is lost: it was stopped \(SIGSTOP\)"):
+            worker.answer()
+    finally:
+        worker.end()
+    assert not psutil.pid_exists(worker.pid)
+
+
+def test_a_large_request_and_its_large_answer_arrive_whole() -> None:
+    worker = WorkerProcess(0, 1)
+    try:
+        worker.ask(name := "x" * MORE_THAN_A_PIPE_HOLDS)
+        with pytest.raises(ValueError, match="no such request") as refused:
+            worker.answer()
+        assert str(refused.value) == f"no such request: '{name}'"
+        worker.ask("clock")
+        assert worker.answer() > 0
+    finally:
+        worker.end()
 
 
 def test_a_process_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(

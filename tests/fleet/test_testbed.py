@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -28,8 +29,10 @@ from serverdyno.protocols.http import HTTP
 from serverdyno.protocols.nfs import NFS
 from serverdyno.protocols.smb import SMB
 from serverdyno.runner.create import create_experiment
+from serverdyno.servers.local import LocalServer
 from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
+from serverdyno.servers.team import Team
 from serverdyno.store.experiment import Experiment
 from serverdyno.testbed import standing
 from serverdyno.testbed.hosts import Host
@@ -281,6 +284,11 @@ def test_a_server_elsewhere_consents_to_who_started_it_and_to_nobody_else(
         described = json.dumps([server.describe().command, server.describe().files])
         assert access.consent_token is not None
         assert access.consent_token not in described
+        members = server.members.values() if isinstance(server, Team) else [server]
+        own = [each.directory for each in members if isinstance(each, LocalServer)]
+        places = [*own, *(place for each in members for place in each.data_directories())]
+        named = [path for place in places for path in place.rglob(f"*{access.consent_token}*")]
+        assert not [path for path in named if path.parent.stat().st_mode & stat.S_IROTH]
 
 
 def test_what_this_kernel_or_user_can_not_do_is_refused_in_words(

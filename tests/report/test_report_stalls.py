@@ -11,7 +11,7 @@ from serverdyno.analysis.trust import Mark
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.views import document
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import UNANSWERED, ErrorRow, MixRecord
 from support.synthetic_experiment import Shape, experiment, without_success
 
 TWO = {"apache": Shape(2000), "nginx": Shape(3000)}
@@ -104,6 +104,65 @@ def test_clients_that_left_are_not_said_to_have_waited() -> None:
     source = experiment(TWO, repetitions=1)
     report = build_from(replace(source, records=[without_success(record) for record in source.records]))
     assert not marked(report, Mark.STARVED)
+
+
+def never_began(record: MixRecord, clients: int) -> MixRecord:
+    """The record without operations of the first clients, which the server did not let in."""
+    rows = [
+        replace(row, operations=0, left_at_s=0.0, errors=1) if row.client < clients else row
+        for row in starved(record, min(clients, record.clients - 1)).by_client
+    ]
+    timeouts = ErrorRow("server", "response_timeout", clients, 0, "no answer within 30 s")
+    return replace(record, by_client=rows, errors=[timeouts])
+
+
+def test_clients_that_could_not_be_made_ready_have_not_left() -> None:
+    source = experiment(TWO, repetitions=1)
+    records = [
+        never_began(record, 2) if (record.configuration, record.clients) == ("nginx", 16) else record
+        for record in source.records
+    ]
+    report = build_from(replace(source, records=records))
+    assert marked(report, Mark.CLIENTS_LEFT) == {("nginx", 16)}
+    [errors] = [finding for finding in report.findings if finding.topic == "Errors"]
+    assert errors.claim == (
+        "2 errors (2 server); no client left a mix. 2 clients could not be made ready for a mix."
+    )
+    [warning] = [each for each in report.warnings if "marked L" in each]
+    assert "nginx with 16 clients (2 of 16). These points are marked L. 2 of them never began" in warning
+
+
+def test_a_level_in_which_no_client_could_be_made_ready_has_no_figures() -> None:
+    source = experiment(TWO, repetitions=1)
+    records = [
+        never_began(record, 16) if (record.configuration, record.clients) == ("nginx", 16) else record
+        for record in source.records
+    ]
+    report = build_from(replace(source, records=records))
+    assert [mix.clients for mix in report.results.configurations[1].finished] == [1, 8, 24, 32]
+    [warning] = [each for each in report.warnings if each.startswith("Left out")]
+    assert "no client could be made ready: the server let none log on or make its workspace" in warning
+
+
+def test_operations_in_flight_at_the_end_of_a_window_are_named_as_such_and_not_as_errors() -> None:
+    source = experiment(TWO, scale=0.1)
+
+    def changed(record: MixRecord) -> MixRecord:
+        if (record.configuration, record.clients, record.repetition) != ("nginx", 24, 2):
+            return record
+        last = round(record.window_closes_s)
+        row = ErrorRow("server", UNANSWERED, 24, 0, "connected, but the response did not end in time")
+        in_flight = replace(record, errors=[row], under_way_at_close=24, under_way_longest_s=10.04)
+        return stopped(in_flight, range(last - 4, last + 9))
+
+    report = build_from(replace(source, records=[changed(record) for record in source.records]))
+    assert not marked(report, Mark.ERRORS)
+    claims = {finding.topic: finding.claim for finding in report.findings}
+    assert claims["Errors"] == (
+        "No request failed and no client left a mix. In flight when the window closed, without an answer in time: "
+        "24 requests (not counted as errors)."
+    )
+    assert "), with 24 requests in flight when the window closed, the longest for 10.0 s." in claims["Stall"]
 
 
 @pytest.mark.parametrize(

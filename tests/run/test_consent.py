@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, web_mix
+from benches.mixes import http_target, smb_target, web_mix
 
 from serverdyno import _native
+from serverdyno.servers.consent import CONSENT_PATH
 from support.consenting import TOKEN, said
+from support.fleet_nodes import free_port
 
 
 def spec(target: _native.Target, **changed: Any) -> _native.PreparedMix:
@@ -85,6 +89,47 @@ def test_a_mix_for_a_target_that_is_not_loopback_needs_a_bound_on_its_rate(names
 def test_loopback_needs_no_consent() -> None:
     for url in ("http://127.0.0.1:1/", "http://127.8.9.10:1/path", "http://[::1]:1/"):
         assert http_target(url).loopback
+
+
+def open_http(port: int) -> _native.Target:
+    return http_target(f"http://127.0.0.1:{port}/", TOKEN)
+
+
+def open_smb(port: int) -> _native.Target:
+    return smb_target(f"smb://127.0.0.1:{port}/volume1", consent_token=TOKEN)
+
+
+def open_nfs(port: int) -> _native.Target:
+    url = f"nfs://127.0.0.1:{port}/volume1?mountport={port}"
+    return _native.Target.open("nfs", json.dumps({"url": url}), consent_token=TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("opened", "kind", "shown_as", "name"),
+    [
+        (open_http, _native.ReferenceServer, "documents", f"{CONSENT_PATH}{TOKEN}"),
+        (open_smb, _native.ReferenceSmbServer, "files", f"serverdyno-{TOKEN}.txt"),
+        (open_nfs, _native.ReferenceNfsServer, "files", f"serverdyno-{TOKEN}.txt"),
+    ],
+    ids=["http", "smb", "nfs"],
+)
+def test_whoever_has_a_token_asks_on_loopback_too(
+    opened: Callable[[int], _native.Target], kind: Any, shown_as: str, name: str
+) -> None:
+    """As for a server that a node of a fleet runs, or says that it runs."""
+    port = free_port()
+    document = _native.consent_document(f"127.0.0.1:{port}", TOKEN).encode()
+    silent = kind.start(port=port)
+    try:
+        with pytest.raises(PermissionError, match=f"^127.0.0.1:{port} has not agreed to be loaded"):
+            opened(port)
+    finally:
+        silent.stop()
+    consenting = kind.start(port=port, **{shown_as: {name: document}})
+    try:
+        assert opened(port).loopback
+    finally:
+        consenting.stop()
 
 
 @pytest.mark.parametrize(

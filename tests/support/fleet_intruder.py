@@ -176,7 +176,9 @@ async def with_requests(folder: NodeFolder, marker: str, victim: str) -> dict[st
 
 
 def as_node(folder: NodeFolder, marker: str, kind: str) -> None:
-    """Be a member until killed, and answer what the controller asks with harm. `kind`: when, and how."""
+    """Be a member until killed, and answer what the controller asks with harm. `kind`: when, and how; of a server that
+    it serves, what of its access is false.
+    """
     when, _, how = kind.partition(": ")
     harm = pickle.dumps(Harm(marker))
     answers: dict[str, Any] = {
@@ -211,7 +213,10 @@ def as_node(folder: NodeFolder, marker: str, kind: str) -> None:
             return told
 
         def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> dict[str, Any]:
-            is_look = isinstance(answer.get("told"), dict) and "snapshot" in answer["told"]
+            said = answer.get("told")
+            if when == "serve" and isinstance(said, dict) and "access" in said:
+                said["access"] |= json.loads(how)
+            is_look = isinstance(said, dict) and "snapshot" in said
             told: dict[str, Any] = super()._answer(heard_ns, answer, blob)
             return answers[how] if when == "look" and is_look else told
 

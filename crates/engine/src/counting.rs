@@ -25,10 +25,16 @@ use std::sync::Arc;
 /// What a session agreed on with the server, in the protocol's own terms.
 pub(crate) type SessionFacts = BTreeMap<String, Value>;
 
+/// The kind, in records, of operations that were under way when the window closed and ran into their time limit: they
+/// say nothing of the window, and are no errors of it.
+const UNANSWERED: &str = "unanswered_at_close";
+
 /// One kind of failure.
 #[derive(Debug, Clone, Copy)]
 struct FaultCount {
     fault: Fault,
+    /// Of operations that the window closed upon.
+    unanswered: bool,
     count: u64,
     in_window: u64,
     first: Failure,
@@ -150,13 +156,17 @@ impl Tally {
             self.count_handshake(handshake, measured);
         }
         let closes_ns = self.window.closes_ns();
-        if elapsed_ns >= closes_ns && elapsed_ns.saturating_sub(response_ns) < closes_ns {
+        let under_way = elapsed_ns >= closes_ns && elapsed_ns.saturating_sub(response_ns) < closes_ns;
+        if under_way {
             self.mix.under_way_at_close += 1;
             self.mix.under_way_longest_ns = self.mix.under_way_longest_ns.max(response_ns);
         }
         match performed.result {
             Ok(()) => self.count_success(client, performed, measured, response_ns),
-            Err(failure) => self.count_failure(client, performed, elapsed_ns, failure),
+            Err(failure) => {
+                let unanswered = under_way && is_timeout(failure.fault);
+                self.count_failure(client, performed, elapsed_ns, (failure, unanswered));
+            }
         }
         self.count_second(performed, elapsed_ns);
     }
@@ -208,17 +218,31 @@ impl Tally {
         self.mix.bytes_out += performed.bytes_out;
     }
 
-    fn count_failure(&mut self, client: usize, performed: &Performed, elapsed_ns: u64, failure: Failure) {
+    fn count_failure(
+        &mut self,
+        client: usize,
+        performed: &Performed,
+        elapsed_ns: u64,
+        failure: (Failure, bool),
+    ) {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
         self.mix.by_operation[usize::from(performed.class.0)].errors += u64::from(measured);
         self.note_failure(client, measured, failure, elapsed_ns);
     }
 
-    fn note_failure(&mut self, client: usize, measured: bool, failure: Failure, elapsed_ns: u64) {
+    /// `unanswered`: the window closed upon the operation.
+    fn note_failure(
+        &mut self,
+        client: usize,
+        measured: bool,
+        (failure, unanswered): (Failure, bool),
+        elapsed_ns: u64,
+    ) {
         self.errors_total += 1;
         self.live.errors.store(self.errors_total, Ordering::Relaxed);
         self.mix.by_client[client].errors += 1;
-        let known = self.faults.iter_mut().find(|known| known.fault == failure.fault);
+        let alike = |known: &&mut FaultCount| (known.fault, known.unanswered) == (failure.fault, unanswered);
+        let known = self.faults.iter_mut().find(alike);
         match known {
             Some(known) => {
                 known.count += 1;
@@ -226,6 +250,7 @@ impl Tally {
             }
             None => self.faults.push(FaultCount {
                 fault: failure.fault,
+                unanswered,
                 count: 1,
                 in_window: u64::from(measured),
                 first: failure,
@@ -236,7 +261,7 @@ impl Tally {
 
     /// Counts what kept a client out of the mix: an error before the first second's operations, and of no class.
     pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
-        self.note_failure(client, false, failure, 0);
+        self.note_failure(client, false, (failure, false), 0);
         self.second(0).errors += 1;
     }
 
@@ -360,7 +385,12 @@ impl Tally {
         mix.generator.source_addresses = u64::from(source_addresses);
         let faults = self.faults.iter().map(|fault| ErrorTally {
             side: fault.fault.side().name().to_owned(),
-            fault: fault.fault.name().to_owned(),
+            fault: if fault.unanswered {
+                UNANSWERED
+            } else {
+                fault.fault.name()
+            }
+            .to_owned(),
             count: fault.count,
             in_window: fault.in_window,
             example: fault.first.to_string(),
@@ -386,6 +416,13 @@ impl Tally {
         }
         mix
     }
+}
+
+fn is_timeout(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::ResponseTimeout | Fault::HandshakeTimeout | Fault::ConnectTimeout
+    )
 }
 
 #[cfg(test)]
@@ -485,6 +522,35 @@ mod tests {
             (0, 0, 0)
         );
         assert_eq!(tally.by_second.iter().map(|second| second.errors).sum::<u64>(), 7);
+    }
+
+    #[test]
+    fn a_time_limit_that_ends_after_the_window_makes_an_operation_unanswered_and_no_error() {
+        let count = |fault: Fault, response_ns: u64| {
+            let live = Arc::new(Live::default());
+            let mut tally = Tally::new(WINDOW, &["a".to_owned(), "b".to_owned()], 0..3, live);
+            for elapsed_ns in [6 * NS_PER_S, 8 * NS_PER_S] {
+                let begun_ns = elapsed_ns - response_ns;
+                tally.count(2, &ended(Err(fault.into())), (begun_ns, elapsed_ns), response_ns);
+            }
+            let tally = tally.finish(1, |_| None);
+            let rows = tally.errors.iter().map(|row| (row.fault.clone(), row.count));
+            (tally.under_way_at_close, rows.collect::<Vec<_>>())
+        };
+        let row = |fault: &str, count| (fault.to_owned(), count);
+        assert_eq!(
+            count(Fault::ResponseTimeout, 2 * NS_PER_S),
+            (1, vec![row("response_timeout", 1), row(UNANSWERED, 1)])
+        );
+        // It began after the window; and what was answered wrongly is an error whenever it ends.
+        assert_eq!(
+            count(Fault::ResponseTimeout, NS_PER_S / 2),
+            (0, vec![row("response_timeout", 2)])
+        );
+        assert_eq!(
+            count(Fault::WrongContent, 2 * NS_PER_S),
+            (1, vec![row("wrong_content", 2)])
+        );
     }
 
     #[test]

@@ -64,7 +64,7 @@ struct Url<'a> {
 
 impl NfsTarget {
     /// Resolves `url`, `nfs://host[:port]/export`, asks the portmapper for the ports that are not named, and the server for
-    /// its consent, unless it is on loopback. The clients are spread over `exports`, or work on the URL's path alone where
+    /// its consent, unless it is on loopback and there is no `token`. The clients are spread over `exports`, or work on the URL's path alone where
     /// there are none. Behind `?` stand libnfs's parameters, `nfsport`, `mountport`, `uid`, `gid`, and `vers` and `proto` as of a mount. The server is looked for
     /// in the network namespace whose file (`/proc/PID/ns/net`) is given.
     ///
@@ -117,7 +117,7 @@ impl NfsTarget {
                 options,
                 namespace: within,
             };
-            if !target.is_loopback() {
+            if token.is_some() || !target.is_loopback() {
                 for export in &target.exports {
                     target.ask_consent(export, token.as_deref(), deadline_ns)?;
                 }

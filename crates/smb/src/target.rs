@@ -1,8 +1,8 @@
 //! Shares that load may go to. An `SmbTarget` is the only thing that the engine takes, and `SmbTarget::open` is the only
 //! way to make one.
 //!
-//! A server on loopback is the user's own, also on the loopback of another network namespace of this machine. Any other
-//! must hold, in the root of each share, a file whose name contains the user's secret token and whose content can be
+//! A server on loopback is the user's own, also on the loopback of another network namespace of this machine, unless
+//! there is a token for it. Any other must hold, in the root of each share, a file whose name contains the user's secret token and whose content can be
 //! made only by somebody who knows it (`dyno_target::consent_document`). The address that passed is the address that is
 //! used: the name is resolved once, and a namespace stays open.
 //!
@@ -56,7 +56,8 @@ struct Url<'a> {
 }
 
 impl SmbTarget {
-    /// Resolves `url`, `smb://host[:port]/share[/path]`, and asks the server for its consent, unless it is on loopback.
+    /// Resolves `url`, `smb://host[:port]/share[/path]`, and asks the server for its consent, unless it is on loopback and
+    /// there is no `token`.
     /// The clients are spread over `shares`, or work on the URL's alone where there are none; the URL's path stands
     /// before all of theirs. Its host is what `options.server` becomes. The server is looked for in the network
     /// namespace whose file (`/proc/PID/ns/net`) is given.
@@ -99,7 +100,7 @@ impl SmbTarget {
             options,
             namespace,
         };
-        if !target.is_loopback() {
+        if token.is_some() || !target.is_loopback() {
             for share in &target.shares {
                 target.ask_consent(share, token, deadline_ns)?;
             }

@@ -1,6 +1,6 @@
 //! The question of consent: what a host that is not loopback must show, and the answer to what it shows.
 
-use crate::TargetError;
+use crate::{names_loopback, TargetError};
 use sha2::{Digest, Sha256};
 
 const MIN_TOKEN_CHARACTERS: usize = 16;
@@ -56,8 +56,13 @@ impl<'a> Consent<'a> {
             return Ok(());
         }
         let (host, document) = (self.host, &self.document);
+        let elsewhere = if names_loopback(host) {
+            ""
+        } else {
+            " is not this machine and"
+        };
         Err(TargetError::Consent(format!(
-            "{host} is not this machine and has not agreed to be loaded. Whoever runs it agrees with a file {place} \
+            "{host}{elsewhere} has not agreed to be loaded. Whoever runs it agrees with a file {place} \
              that contains this one line:\n{document}"
         )))
     }

@@ -127,7 +127,7 @@ def _serve(server: _native.ReferenceServer) -> None:
 
 
 def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
-    """Whose load is consented to outside loopback, the token of the environment, and the document that says so.
+    """Whose load is consented to, the token of the environment, and the document that says so.
 
     Raises UserError.
     """
@@ -135,12 +135,10 @@ def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.consent import CONSENT_VARIABLE  # noqa: PLC0415
 
-    if bind == LOOPBACK:
-        return []
-    if 0 in ports:
+    if 0 in ports and bind != LOOPBACK:
         raise UserError("--bind needs ports of your choice: consent is given for each of them")
     token = os.environ.get(CONSENT_VARIABLE)
-    if token is None:
+    if token is None or 0 in ports:
         return []
     lines = [_native.consent_document(f"{bind}:{port}", token) for port in ports if port is not None]
     return [(token, "\n".join(lines).encode())]

@@ -41,6 +41,8 @@ MIX_LOOK_S = 1.2
 PING_S = 1.5
 """From the last word of a node to a ping: longer than a look at a mix takes, so that the answers are words enough."""
 DOOR_S = 0.75
+DOOR_LOOKS = 5
+"""How often it is looked in this time whether a connection stands: one look of a process without CPU time is late."""
 SILENT_S = 3.0
 """A node that answers no ping for so long is lost, if it had CPU time."""
 FACTS_S = 9.0
@@ -189,8 +191,9 @@ class DaskNode:
                     await asyncio.sleep(PING_S - quiet_s)
                     continue
                 ping = ping or asyncio.ensure_future(self._pinged())
+                due_s = time.monotonic() + LISTENER_LOOK_S
                 await asyncio.wait({ping}, timeout=LISTENER_LOOK_S)
-                self._heard.look()
+                self._look(due_s)
                 if ping.done() and isinstance(why := ping.exception(), PeerError):
                     self._lose(str(why))
                     return
@@ -215,22 +218,33 @@ class DaskNode:
 
     async def _doubt(self) -> None:
         """Give it up where it has ended, or is silent for too long."""
+        due_s = time.monotonic() + DOOR_S
         why = await self._silence()
         if why == UNREACHED:
-            self._heard.look()  # the wait at the door was one, and a long one
+            self._look(due_s)  # the wait at the door was one, and a long one
         now_s = time.monotonic()
         if why == ENDED or self._heard.is_over(now_s, patient=why == STANDS_STILL):
             self._lose(why)
 
+    def _look(self, due_s: float) -> None:
+        self._heard.look(late_s=max(0.0, time.monotonic() - due_s))
+
     async def _silence(self) -> str:
-        """Why it doesn't answer, as far as that can be told from here."""
+        """Why it doesn't answer, as far as that can be told from here. Whoever is late itself looks as often."""
         at = host_and_port(self.address.rpartition("/")[2])
+        connecting = asyncio.ensure_future(asyncio.open_connection(*at))
         try:
-            _, door = await asyncio.wait_for(asyncio.open_connection(*at), DOOR_S)
+            for _ in range(DOOR_LOOKS):
+                await asyncio.wait({connecting}, timeout=DOOR_S / DOOR_LOOKS)
+            if not connecting.done():
+                return UNREACHED
+            _, door = connecting.result()
         except ConnectionRefusedError:
             return ENDED
-        except (OSError, TimeoutError):
+        except OSError:
             return UNREACHED
+        finally:
+            connecting.cancel()
         door.close()
         return STANDS_STILL
 

@@ -16,15 +16,13 @@ from urllib.parse import urlsplit
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet.contract import Node
-from serverdyno.fleet.serving import NodeServer, served_by
+from serverdyno.fleet.serving import TOKEN_BYTES, NodeServer, served_by
 from serverdyno.plan.model import Configuration
 from serverdyno.servers.base import Access, Description, RunningServer
 from serverdyno.servers.members import Members, of_member, together
 
 if TYPE_CHECKING:
     from serverdyno.servers.team import TeamSettings
-
-TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""What a node and whoever asks it say to each other: a JSON document each way, and a tally as bytes.
+"""What a node and whoever asks it say to each other: a JSON document each way, and a tally as bytes. Between processes
+of one machine, also the pipe that carries them.
 
 A request is `{"number": N, "do": NAME, "with": {...}}`; the answer, under the same number, `{"told": ...}`, of a tally
 with its bytes behind it, or `{"refused": KIND, "why": [...]}`, with the `hint` of an error of ours.
@@ -7,6 +8,10 @@ Not for: what the requests do (`worker.py`).
 
 from __future__ import annotations
 
+import contextlib
+import select
+import socket
+from collections.abc import Callable
 from typing import Any
 
 from serverdyno._native import SessionError
@@ -22,6 +27,67 @@ REFUSALS: dict[str, type[Exception]] = {
     "runtime": RuntimeError,
 }
 """Kinds of errors that a worker tells its parent, the narrower first."""
+LENGTH_BYTES = 8
+PIECE_BYTES = 1 << 20
+MS_PER_S = 1000
+
+
+class MessagePipe:
+    """One end of a socket pair. Each message has its length in front of it.
+
+    The other end may stop in the middle of a message, so that no call waits for it without a look at it. What was sent
+    or received in part is kept: a call that was interrupted does no harm to the next.
+    """
+
+    def __init__(
+        self, end: socket.socket, look_s: float | None = None, look: Callable[[], None] = lambda: None
+    ) -> None:
+        """`look` is called whenever nothing has moved for `look_s`; None: never. What it raises ends the call."""
+        end.setblocking(False)
+        self._end, self._look_s, self._look = end, look_s, look
+        self._unsent, self._received = bytearray(), bytearray()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait so long for something to read; false if nothing came."""
+        return bool(self._received) or self._moves(select.POLLIN, timeout_s)
+
+    def send(self, message: bytes) -> None:
+        """Send a message. Raises OSError if the other end is closed."""
+        self._unsent += len(message).to_bytes(LENGTH_BYTES, "big") + message
+        while self._unsent:
+            if not self._moves(select.POLLOUT, self._look_s):
+                self._look()
+                continue
+            with contextlib.suppress(BlockingIOError):  # room for less than was to be sent
+                del self._unsent[: self._end.send(self._unsent[:PIECE_BYTES])]
+
+    def receive(self) -> bytes:
+        """Return the next message. Raises EOFError or OSError if the other end is closed."""
+        self._receive_to(LENGTH_BYTES)
+        end = LENGTH_BYTES + int.from_bytes(self._received[:LENGTH_BYTES], "big")
+        self._receive_to(end)
+        message = bytes(self._received[LENGTH_BYTES:end])
+        del self._received[:end]
+        return message
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()
+
+    def _receive_to(self, length: int) -> None:
+        while len(self._received) < length:
+            if not self._moves(select.POLLIN, self._look_s):
+                self._look()
+                continue
+            piece = self._end.recv(PIECE_BYTES)
+            if not piece:
+                raise EOFError
+            self._received += piece
+
+    def _moves(self, event: int, timeout_s: float | None) -> bool:
+        watch = select.poll()  # unlike select(2), also for file numbers from 1024 on
+        watch.register(self._end, event)
+        return bool(watch.poll(None if timeout_s is None else timeout_s * MS_PER_S))
 
 
 def refusal(error: Exception) -> dict[str, Any]:

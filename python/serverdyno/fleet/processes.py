@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import secrets
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import psutil
@@ -23,7 +22,7 @@ from serverdyno._native import SessionError
 from serverdyno.errors import DynoError
 from serverdyno.fleet.contract import Exchange, ask_all, opening
 from serverdyno.fleet.fleet import Fleet, placed
-from serverdyno.fleet.pipe import told_or_raised
+from serverdyno.fleet.pipe import MessagePipe, told_or_raised
 from serverdyno.probes.noise import process_cpu_s
 
 WORKSPACES_BITS = 32
@@ -65,13 +64,13 @@ class WorkerProcess:
 
     def __init__(self, number: int, of: int) -> None:
         self.name = f"generator process {number + 1} of {of}"
-        ours, theirs = Pipe()
+        ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-m", "serverdyno.fleet.worker", str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
             )
-        self._pipe: Connection = ours
+        self._pipe = MessagePipe(ours, LOOK_S, self._look)
         self._number = 0
         self._standstill = Standstill()
         self.lost = False
@@ -91,32 +90,31 @@ class WorkerProcess:
         return True
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Send a request; `answer` gives what it came to."""
+        """Send a request; `answer` gives what it came to. Raises DynoError if the process ended or stands still."""
         self._number += 1
         self._standstill = Standstill()
         try:
-            self._pipe.send_bytes(json.dumps({"number": self._number, "do": do, "with": arguments}).encode())
+            self._pipe.send(json.dumps({"number": self._number, "do": do, "with": arguments}).encode())
         except OSError as error:
             raise self._ended() from error
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait so long for the answer; true once there is one, or the process stands still for too long."""
-        return bool(wait([self._pipe], timeout_s)) or self._stands_still()
+        """Wait so long for the answer; true once it begins, or the process stands still for too long."""
+        return self._pipe.wait(timeout_s) or self._stands_still()
 
     def answer(self) -> Any:
         """Wait for the answer. Raises what the worker refused with, or DynoError where it has ended or stands still."""
+        if self.lost and not self._pipe.wait(0.0):
+            raise self._lost_still()
         while True:
-            while not wait([self._pipe], 0.0 if self.lost else LOOK_S):
-                if self._stands_still():
-                    raise self._lost_still()
             try:
-                answer = json.loads(self._pipe.recv_bytes())
-                blob = self._pipe.recv_bytes() if answer["bytes"] else None
+                head, _, blob = self._pipe.receive().partition(b"\n")
             except (EOFError, OSError) as error:
                 raise self._ended() from error
+            answer = json.loads(head)
             # An interrupt may have come between an earlier request and its answer.
             if answer["number"] == self._number:
-                return told_or_raised(answer, blob)
+                return told_or_raised(answer, blob if answer["bytes"] else None)
 
     def cpu_s(self) -> float:
         """CPU seconds so far; 0 of a process that has ended."""
@@ -137,6 +135,10 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _look(self) -> None:
+        if self._stands_still():
+            raise self._lost_still()
 
     def _stands_still(self) -> bool:
         """Look at the process, which gives no answer: whether it is lost."""

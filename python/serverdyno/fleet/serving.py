@@ -8,6 +8,8 @@ nodes (`node_team.py`).
 from __future__ import annotations
 
 import dataclasses
+import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,6 +27,8 @@ from serverdyno.servers.web import Behind
 if TYPE_CHECKING:
     from serverdyno.servers.base import RunningServer
 
+TOKEN_BYTES = 16
+NAMESPACE = re.compile(r"/proc/[1-9][0-9]*/ns/net")
 ASKED = frozenset(
     {"check", "cpu_by_member_s", "cpu_s", "crashes", "requests_served", "rss_bytes", "syncs_served"}
 )
@@ -44,17 +48,16 @@ class ServerPlace:
         settings: Mapping[str, Any],
         cpus: Sequence[int],
         address: str,
-        team: Mapping[str, Any] | None = None,
+        team: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Start a server and prove it, on an address of this node; how it is reached, and what is disclosed of it.
 
-        `team`: of a member of a team on several nodes, the `token` of its consent and, of the front, `backs`.
+        `team`: the `token` for which it consents and, of the front of a team on several nodes, `backs`.
         """
-        told = team or {"token": None, "backs": []}
-        backs = [Behind(host, port) for host, port in told["backs"]]
+        backs = [Behind(host, port) for host, port in team["backs"]]
         with ExitStack() as stack:
             started = stack.enter_context(
-                running(server, settings, cpus=cpus, address=address, token=told["token"], backs=backs)
+                running(server, settings, cpus=cpus, address=address, token=team["token"], backs=backs)
             )
             access, description = started.access(), started.describe()
             self._begun += 1
@@ -84,13 +87,15 @@ class ServerPlace:
 class NodeServer:
     """A server on a node, as the controller has it; see `servers.base.RunningServer`."""
 
-    def __init__(self, node: Node, told: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
-        """`told`: what `ServerPlace.start` has returned; `machine`: what is disclosed of the node."""
+    def __init__(self, node: Node, told: Mapping[str, Any], machine: Mapping[str, Any], token: str) -> None:
+        """`told`: what `ServerPlace.start` has returned; `machine`: what is disclosed of the node; `token`: ours, for
+        which whatever answers there must consent.
+        """
         self.node, self.machine = node, machine
         self._number = told["number"]
         access = told["access"]
         _check_is_there(node, access, machine["address"])
-        self._access = Access(**{**access, "shares": tuple(access["shares"])})
+        self._access = Access(**{**access, "shares": tuple(access["shares"]), "consent_token": token})
         described = Description(**told["description"])
         self._description = dataclasses.replace(
             described, notes=[f"Runs on {node.name} of the fleet.", *described.notes]
@@ -161,9 +166,14 @@ class NodeServer:
 
 
 def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None:
-    """Raises DynoError where a node would have load go elsewhere than to the address at which it is to serve."""
+    """Raises DynoError where a node would have load go elsewhere than to the address at which it is to serve.
+
+    That a node is on this machine is its own claim, as is the port. Consent is what proves that the server is there
+    for this load (`token`), in whichever namespace.
+    """
     hosts = {urlsplit(url).hostname for url in (access["url"], access["secure_url"]) if url is not None}
-    is_inside = access["network_namespace"] and not node.on_this_machine
+    namespace = access["network_namespace"]
+    is_inside = namespace and not (node.on_this_machine and NAMESPACE.fullmatch(namespace))
     if hosts != {address.strip("[]")} or is_inside or access["connect_to"]:
         raise DynoError(
             f"{node.name} says that its server is at {quoted(access['url'])}: "
@@ -190,8 +200,9 @@ def served_by(
 ) -> Iterator[NodeServer]:
     """A server on a node, ready for load, until the block ends. Raises DynoError with the node's own words.
 
-    `machine`: what is disclosed of the node; `team`: see `ServerPlace.start`.
+    `machine`: what is disclosed of the node; `team`: see `ServerPlace.start`; None: it is of none.
     """
+    team = team or {"token": secrets.token_hex(TOKEN_BYTES), "backs": []}
     wanted = {
         "server": configuration.server,
         "settings": configuration.settings,
@@ -201,7 +212,7 @@ def served_by(
     }
     with named(node):
         [told] = ask_all([node], "serve", [wanted])
-    server = NodeServer(node, told, {**machine, "address": address})
+    server = NodeServer(node, told, {**machine, "address": address}, team["token"])
     try:
         yield server
     finally:

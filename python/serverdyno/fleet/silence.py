@@ -1,9 +1,9 @@
 """When silence means that the other side is gone, and not that one of the two is short of CPU time.
 
-Silence counts once the listener itself has looked often enough to have heard a word, and longer from a speaker whose
-last word said that its own look came late. So a starved machine is not taken for a dead one, and a process that is
-killed, stopped or cut off from a machine with CPU time is still found within seconds. Not for: whether a machine
-answers at all (`cluster.py`).
+Silence counts once the listener itself has looked often enough to have heard a word, less the time by which its own
+looks came late. A speaker whose last word said that its own look came late gets more of it. So a starved machine is
+not taken for a dead one, and a process that is killed, stopped or cut off from a machine with CPU time is still
+found within seconds. Not for: whether a machine answers at all (`cluster.py`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ class Silence:
         """How long ago the last word was."""
         return now_s - self._since_s
 
-    def look(self) -> None:
-        """Take note that the listener had CPU time, and could have heard a word."""
+    def look(self, late_s: float = 0.0) -> None:
+        """Take note that the listener had CPU time, and could have heard a word.
+
+        `late_s`: by how much it was late itself, which is no silence.
+        """
         self._looks += 1
+        self._since_s += late_s
 
     def stood_still(self, now_s: float) -> None:
         """Take note that the listener itself stood still: its earlier looks say nothing of what came meanwhile."""

@@ -12,16 +12,16 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from serverdyno import _native
 from serverdyno.fleet.contract import Look
 from serverdyno.fleet.node_window import NodeWindow
-from serverdyno.fleet.pipe import REFUSALS, refusal
+from serverdyno.fleet.pipe import REFUSALS, MessagePipe, refusal
 from serverdyno.fleet.target_link import TargetLink
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Worker:
         settings: dict[str, Any],
         cpus: list[int],
         address: str,
-        team: dict[str, Any] | None,
+        team: dict[str, Any],
     ) -> dict[str, Any]:
         """Start a server here; see `serving.ServerPlace`."""
         from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that make load start without it)
@@ -238,21 +238,19 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     worker = Worker()
-    with Connection(int(sys.argv[1])) as pipe:
-        while True:
-            try:
-                _answer(pipe, worker, json.loads(pipe.recv_bytes()))
-            except (EOFError, BrokenPipeError, ConnectionResetError):
-                return
+    pipe = MessagePipe(socket.socket(fileno=int(sys.argv[1])))
+    while True:
+        try:
+            _answer(pipe, worker, json.loads(pipe.receive()))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return
 
 
-def _answer(pipe: Connection, worker: Worker, request: dict[str, Any]) -> None:
-    """Send a line of JSON, and then what is bytes."""
+def _answer(pipe: MessagePipe, worker: Worker, request: dict[str, Any]) -> None:
+    """Send a line of JSON, and behind it what is bytes."""
     answer, blob = worker.perform(request)
     head = {"number": request["number"], "bytes": blob is not None, **answer}
-    pipe.send_bytes(json.dumps(head).encode())
-    if blob is not None:
-        pipe.send_bytes(blob)
+    pipe.send(json.dumps(head).encode() + b"\n" + (blob or b""))
 
 
 def _end_with_parent() -> None:

@@ -31,7 +31,7 @@ class Access:
     secure_url: str | None = None
     """Where the same server speaks TLS, of one whose `url` is in the clear."""
     consent_token: str | None = field(default=None, repr=False)
-    """Of a server that we have started outside loopback: the token that its consent is for; None: the user's."""
+    """Of a server that we have started, and that consents: the token that this is for; None: the user's."""
     ticket: str | None = field(default=None, repr=False)
     """To log on by Kerberos: a credential cache with a ticket for the server; see `servers/kerberos.py`."""
     connect_to: str | None = None

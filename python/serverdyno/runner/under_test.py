@@ -15,6 +15,7 @@ from serverdyno.fleet.processes import processes
 from serverdyno.fleet.serving import NodeServer, served_by
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
+from serverdyno.plan.validate import is_loopback
 from serverdyno.protocols.access import Access
 from serverdyno.runner.site import HERE, Site
 from serverdyno.servers.base import RunningServer
@@ -35,7 +36,8 @@ def under_test(
     with served(head, configuration, site) as server:
         # Consent comes before the first request, and every request goes to the address that has consented.
         access = server.access()
-        bounds = configuration.bounds if access.consent_token is None else bounds_of_ours(mixes)
+        is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
+        bounds = bounds_of_ours(mixes) if is_ours_elsewhere else configuration.bounds
         target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
         server.ask(target)
         setup = LoadSetup(

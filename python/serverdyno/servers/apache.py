@@ -297,7 +297,7 @@ class Apache(WebServer[ApacheSettings]):
             "AddType image/gif .gif",
             f'DocumentRoot "{self.documents}"',
             f'Alias "/.serverdyno/" "{self.public_directory}/"',
-            *([f'Alias "{CONSENT_PATH}" "{self.consent_directory}/"'] if self.is_elsewhere else []),
+            *([f'Alias "{CONSENT_PATH}" "{self.consent_directory}/"'] if self.shows_consent else []),
             "<Directory />",
             "    Options FollowSymLinks",
             "    AllowOverride None",

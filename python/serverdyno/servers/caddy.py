@@ -133,7 +133,7 @@ class Caddy(WebServer[CaddySettings]):
             f"    root * {self.public_directory}",
             "    file_server",
             "}",
-            *(consent if self.is_elsewhere else []),
+            *(consent if self.shows_consent else []),
             *(page if self.dynamic == "fastcgi" else []),
             "handle {",
             f"    root * {self.documents}",

@@ -1,5 +1,7 @@
-"""Where a server outside loopback consents to load, and how one of ours gets the token. See docs/security.md."""
+"""Where a server consents to load, and how one of ours gets the token. See docs/security.md."""
 
 CONSENT_PATH = "/.well-known/serverdyno/"  # of crates/http/src/consent.rs; the user's token follows
 CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
-"""The environment variable by which one of our own servers gets the token of those who may load it outside loopback."""
+"""The environment variable by which one of our own servers gets the token of those who may load it."""
+UNLISTED = 0o711
+"""The mode of a directory with a file that a token names. Other users get no list of it."""

@@ -140,7 +140,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
     def access(self) -> Access:
         """The exports, and how to get to them. After `start`."""
         namespace = self.process.network_namespace if self.process else None
-        token = self.consent_token if self.is_elsewhere else None
+        token = self.consent_token if self.shows_consent else None
         return Access(self.url, None, None, self.exports, namespace, consent_token=token)
 
     def choose_port(self) -> int:

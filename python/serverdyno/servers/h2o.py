@@ -104,7 +104,7 @@ class H2o(WebServer[H2oSettings]):
 
     def _consent(self) -> list[str]:
         served = [f'      "{CONSENT_PATH.rstrip("/")}":', f'        file.dir: "{self.consent_directory}"']
-        return served if self.is_elsewhere else []
+        return served if self.shows_consent else []
 
     def _paths(self) -> list[str]:
         page = [

@@ -93,7 +93,7 @@ class Haproxy(Proxy[HaproxySettings]):
 
     def _consent(self) -> list[str]:
         """Path and document are in files, so that the configuration, which is disclosed, has no token."""
-        if not self.is_elsewhere:
+        if not self.shows_consent:
             return []
         return [
             f"    http-request return status 200 content-type text/plain file {self.directory}/{self.consent_file} "

@@ -196,7 +196,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
             f'alias.url = ("/.serverdyno/" => "{self.public_directory}/")',
             *(
                 [f'alias.url += ("{CONSENT_PATH}" => "{self.consent_directory}/")']
-                if self.is_elsewhere
+                if self.shows_consent
                 else []
             ),
             'mimetype.assign = (".html" => "text/html", ".htm" => "text/html", ".gif" => "image/gif")',

@@ -132,6 +132,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.port = 0
         self.secret = ""
         self.given_token: str | None = None
+        self._always_consents = False
         self.process: ServerProcess | None = None
         self._cut_off_ns = 0
         self._files: dict[str, str] = {}
@@ -187,6 +188,15 @@ class LocalServer(ABC, Generic[SettingsT]):
             )
         self.host = address
 
+    def consent_to(self, token: str) -> None:
+        """Before `prepare`: consent to the load of those who know the token, on loopback as well."""
+        self.given_token, self._always_consents = token, True
+
+    @property
+    def shows_consent(self) -> bool:
+        """Whether it consents to its load: outside loopback, and wherever a node of a fleet runs it."""
+        return self.is_elsewhere or self._always_consents
+
     @property
     def is_elsewhere(self) -> bool:
         """Whether it listens on another address than loopback."""
@@ -194,13 +204,13 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @property
     def consent_token(self) -> str:
-        """Of this start, for those who may load it outside loopback: its own, which says nothing of its secret, or the
-        one that it shares with the other members of a team.
+        """Of this start, for those who may load it: its own, which says nothing of its secret, or the one that it was
+        given.
         """
         return self.given_token or hashlib.sha256(f"consent {self.secret}".encode()).hexdigest()[:32]
 
     def consent_document(self) -> str:
-        """What consents to its load outside loopback: a line for each of its ports."""
+        """What consents to its load: a line for each of its ports."""
         lines = (_native.consent_document(f"{self.host}:{port}", self.consent_token) for port in self.ports())
         return "\n".join(lines)
 

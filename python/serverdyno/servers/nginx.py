@@ -216,7 +216,7 @@ class Nginx(WebServer[NginxSettings]):
 
     def _consent(self) -> list[str]:
         served = f'    location {CONSENT_PATH} {{ alias "{self.consent_directory}/"; }}'
-        return [served] if self.is_elsewhere else []
+        return [served] if self.shows_consent else []
 
     def _page(self) -> list[str]:
         if self.backs:

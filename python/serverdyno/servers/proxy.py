@@ -51,7 +51,7 @@ class Proxy(WebServer[ProxySettingsT]):
 
     def furnish(self) -> None:
         """The consent, too, under a name that says nothing of the token."""
-        if self.is_elsewhere:
+        if self.shows_consent:
             make_private(self.public_directory)
             (self.directory / self.consent_file).write_text(self.consent_document())
             (self.directory / self.consent_path_file).write_text(f"{CONSENT_PATH}{self.consent_token}")

@@ -107,7 +107,7 @@ class Reference(WebServer[ReferenceSettings]):
 
     def environment(self) -> dict[str, str]:
         """So that the child runs this very package, also from a source checkout."""
-        token = {CONSENT_VARIABLE: self.consent_token} if self.is_elsewhere else {}
+        token = {CONSENT_VARIABLE: self.consent_token} if self.shows_consent else {}
         return package_environment(self.settings.program) | token
 
     def process_count(self) -> int:

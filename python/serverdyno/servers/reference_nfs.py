@@ -68,7 +68,7 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
     def access(self) -> Access:
         """The exports, and how to get to them. After `start`."""
         exports = tuple(f"/{name}" for name in self.volumes)
-        token = self.consent_token if self.is_elsewhere else None
+        token = self.consent_token if self.shows_consent else None
         return Access(self.url, None, None, exports, self.network_namespace(), consent_token=token)
 
     def options(self) -> list[str]:

@@ -90,7 +90,7 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
 
     def access(self) -> Access:
         """The user, and how to get to it. After `start`."""
-        token = self.consent_token if self.is_elsewhere else None
+        token = self.consent_token if self.shows_consent else None
         return Access(
             self.url, USER, self.secret, self.volumes, self.network_namespace(), consent_token=token
         )

@@ -12,7 +12,8 @@ from serverdyno.errors import ServerError
 from serverdyno.servers import abandoned, registry
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
-from serverdyno.servers.web import Behind, WebServer
+from serverdyno.servers.local import LocalServer
+from serverdyno.servers.web import Behind
 
 Driver = TypeVar("Driver", bound=ServerDriver)
 
@@ -30,29 +31,29 @@ def running(  # noqa: PLR0913 (what a server is given)
 ) -> Iterator[ServerDriver]:
     """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running.
 
-    `address`: of this machine, where one of ours listens in place of loopback. `token`: for which it consents there, of
-    a member of a team whose others run elsewhere; `backs`: these others, of the front.
+    `address`: of this machine, where one of ours listens in place of loopback. `token`: for which it consents, of one
+    that a node of a fleet runs; `backs`: those behind it that run elsewhere, of a front.
     """
     settings_type = registry.driver_type(name).settings_type
     documents = document_root() if settings_type.needs_documents else Path(os.devnull)
     abandoned.sweep_once()
     server = registry.create(name, settings, documents=documents, cpus=cpus, url=url)
     if token is not None:
-        member_elsewhere(server, token, backs)
+        on_node(server, token, backs)
     if address is not None and url is None:
         server.listen_on(address)
     with started(server):
         yield server
 
 
-def member_elsewhere(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
-    """Make a server the front of others that run elsewhere, or one behind such a front. Raises DynoError."""
+def on_node(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
+    """Have a server consent to its load, and stand before those that run elsewhere. Raises DynoError."""
     from serverdyno.servers.team import Team  # noqa: PLC0415 (it imports every web server)
 
-    if isinstance(server, Team):
-        server.stand_before(backs, token)
-    elif isinstance(server, WebServer):
-        server.given_token = token
+    if isinstance(server, Team) and backs:
+        server.stand_before(backs)
+    if isinstance(server, Team | LocalServer):
+        server.consent_to(token)
 
 
 @contextmanager

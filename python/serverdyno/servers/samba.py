@@ -69,7 +69,7 @@ class Samba(VolumeServer[SambaSettings]):
     def access(self) -> Access:
         """The user, and how to get to it. After `start`."""
         namespace = self.process.network_namespace if self.process else None
-        token = self.consent_token if self.is_elsewhere else None
+        token = self.consent_token if self.shows_consent else None
         return Access(self.url, self.user, self.secret, self.volumes.names, namespace, consent_token=token)
 
     def proof(self) -> tuple[str, str]:

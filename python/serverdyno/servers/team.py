@@ -144,14 +144,14 @@ class Team(Members):
         if url is not None:
             raise UserError("url: dyno starts a team itself, so it takes no url")
         self.settings = settings
-        self.given_token: str = secrets.token_hex(16)
+        token = secrets.token_hex(16)
         self._elsewhere: tuple[Behind, ...] = ()
         secret = directory.name.rpartition("-")[2]
 
         def member(kind: type[WebServer[Any]], role: str, given: dict[str, Any]) -> WebServer[Any]:
             checked = kind.settings_type.model_validate(given)
             made = kind(checked, directory.with_name(f"serverdyno-{role}-{secret}"), documents, cpus)
-            made.given_token = self.given_token  # whoever may load one of them may load all
+            made.given_token = token  # whoever may load one of them may load all
             return made
 
         self.front = member(FRONTS[settings.front], "front", settings.of_front())
@@ -187,11 +187,15 @@ class Team(Members):
                 )
             self.back_servers[0].listen_on(address)
 
-    def stand_before(self, backs: Sequence[Behind], token: str) -> None:
+    def consent_to(self, token: str) -> None:
+        """See `LocalServer.consent_to`; every member does."""
+        for member in self.members.values():
+            member.consent_to(token)
+
+    def stand_before(self, backs: Sequence[Behind]) -> None:
         """Before `prepare`: have servers behind the front that run elsewhere, and none here.
 
-        `token`: for which they consent. Raises UserError, and ServerError where two have one port: a page says its
-        port, and not its machine.
+        Raises UserError, and ServerError where two have one port: a page says its port, and not its machine.
         """
         if self.settings.front == "reference":
             raise UserError(
@@ -203,7 +207,6 @@ class Team(Members):
                 hint="Try again: ports are chosen anew.",
             )
         self.back_servers, self._elsewhere = [], tuple(backs)
-        self.given_token = self.front.given_token = token
 
     @property
     def behind(self) -> tuple[Behind, ...]:

@@ -108,7 +108,7 @@ class Varnish(Proxy[VarnishSettings]):
             f"    backs.add_backend(back{number});" for number in range(1, len(self.backs) + 1)
         )
         own = {PROOF_PATH: (f'"{PROOF_PATH}"', self.proof_file)}
-        if self.is_elsewhere:
+        if self.shows_consent:
             path = f'std.fileread("{self.directory}/{self.consent_path_file}")'
             own["consent"] = (path, self.consent_file)
         asked = "\n".join(

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from serverdyno.errors import ServerError
 from serverdyno.servers import write_back
+from serverdyno.servers.consent import UNLISTED
 from serverdyno.servers.disk_settings import DiskSettings
 from serverdyno.servers.file_server import FileServer
 from serverdyno.servers.host_changes import HostChanges
@@ -63,13 +64,11 @@ class VolumeServer(FileServer[DiskSettingsT]):
         return worker_user() or pwd.getpwuid(os.geteuid()).pw_name
 
     def give_consent(self) -> None:
-        """Have every volume hold the consent to load from outside loopback, where it is reached from there.
-
-        Raises OSError.
-        """
-        if not self.is_elsewhere:
+        """Have every volume hold the consent to load, where it shows one. Raises OSError."""
+        if not self.shows_consent:
             return
         for directory in self.data_directories():
+            directory.chmod(UNLISTED)
             (directory / f"serverdyno-{self.consent_token}.txt").write_text(self.consent_document())
 
     def data_directories(self) -> list[Path]:

@@ -20,6 +20,7 @@ from serverdyno.protocols.access import SYSTEM
 from serverdyno.protocols.http import HTTP
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Access
+from serverdyno.servers.consent import UNLISTED
 from serverdyno.servers.local import (
     ERROR_LOG,
     WORKER_USER,
@@ -127,7 +128,7 @@ class WebServer(LocalServer[WebSettingsT]):
 
     @property
     def consent_directory(self) -> Path:
-        """What is served below `CONSENT_PATH`, outside loopback."""
+        """What is served below `CONSENT_PATH`, where it shows a consent."""
         return self.public_directory / "consent"
 
     def check_paths(self) -> None:
@@ -149,11 +150,14 @@ class WebServer(LocalServer[WebSettingsT]):
         """The secret, where the server hands it out; everything readable by the workers."""
         make_private(self.public_directory)
         (self.public_directory / Path(PROOF_PATH).name).write_text(self.secret)
-        if self.is_elsewhere:
+        if self.shows_consent:
             make_private(self.consent_directory)
             (self.consent_directory / self.consent_token).write_text(self.consent_document())
         for path in self.directory.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
+        if self.shows_consent:
+            # Its file is named by the token: the workers need no list, and other users shall have none.
+            self.consent_directory.chmod(UNLISTED)
         if self.settings.over_tls:
             self.identity = Identity.make(self.settings.tls, self.host)
             self.identity.write(self.directory)
@@ -225,7 +229,7 @@ class WebServer(LocalServer[WebSettingsT]):
             self.url,
             trust=self.identity.trust if self.identity else SYSTEM,
             secure_url=self._url(self.secure_port, True) if self.secure_port else None,
-            consent_token=self.consent_token if self.is_elsewhere else None,
+            consent_token=self.consent_token if self.shows_consent else None,
         )
 
     def runs_as(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from serverdyno import clean
 from serverdyno._native import Histogram
 from serverdyno.units import NS_PER_MS
 
@@ -88,6 +89,8 @@ class RequestRow:
     count: int
 
 
+UNANSWERED = "unanswered_at_close"
+"""The kind of errors that are none: operations in flight when the window closed, without an answer in time."""
 MOST_STALLED_S = 0.5
 """A generator that stood still for longer has not measured the server. A shorter stall counts as its own waiting."""
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
@@ -265,12 +268,25 @@ class MixRecord:
                 f"the load generator stood still for {self.stalled_s:.1f} s: it was stopped, the machine was paused, "
                 "or its clock was set"
             )
+        if self.clients and self.never_began == self.clients:
+            why = f": {clean.quoted(self.errors[0].example)}" if self.errors else ""
+            return f"no client could be made ready: the server let none log on or make its workspace{why}"
         return None
+
+    @property
+    def never_began(self) -> int:
+        """Clients that could not be made ready. They have left no mix: `leave_after_errors` is of clients in it."""
+        return sum(row.left_at_s == 0.0 for row in self.by_client)
 
     @property
     def failures(self) -> int:
         """Operations that failed, from start to end."""
-        return sum(row.count for row in self.errors)
+        return sum(row.count for row in self.errors if row.fault != UNANSWERED)
+
+    @property
+    def unanswered(self) -> int:
+        """Operations that were in flight when the window closed, and had no answer in time."""
+        return sum(row.count for row in self.errors if row.fault == UNANSWERED)
 
     @property
     def generator_cpu_s(self) -> float:

@@ -48,7 +48,7 @@ def drifting(records: Sequence[MixRecord], passes_a_client: float | None) -> dic
 def fate_marks(record: MixRecord) -> set[Mark]:
     """The marks of what clients came to."""
     holds = {
-        Mark.ERRORS: bool(record.errors),
+        Mark.ERRORS: record.failures > 0,
         Mark.CLIENTS_LEFT: left(record) > 0,
         Mark.STARVED: starved(record) > 0,
         Mark.STALLED: bool(stalled(record)),

@@ -92,7 +92,7 @@ def unaccounted(record: MixRecord) -> int:
         return 0
     ends = (
         record.operations_total,
-        record.failures,
+        record.failures + record.unanswered,
         record.dropped or 0,
         record.overdue_at_end or 0,
     )

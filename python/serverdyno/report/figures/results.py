@@ -44,7 +44,7 @@ from serverdyno.report.figures.open_load import OpenFigures
 from serverdyno.report.figures.operations import OperationFigures, by_content, of_records
 from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.source import Source
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import UNANSWERED, MixRecord
 
 SIDES = ("server", "network", "client", "check")
 RecordFigure = Callable[[MixRecord], float]
@@ -76,14 +76,16 @@ class MixFigures:
     `Terms`. `network_share`: bytes on the network over bytes that applications read and wrote;
     `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients; `passes_a_client`: passes of the workload
     in the window, in the mean of the clients, in the repetition with the fewest. All None of web servers.
-    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`, `errors`
-    (by side, from start to end), `faults` (the same by kind) and `connections`: summed over the repetitions.
+    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`, of these
+    `clients_never_began`, which could not be made ready, `errors` (by side, from start to end), `faults` (the same by
+    kind) and `connections`: summed over the repetitions.
     `clients_starved`: most of any repetition that stayed and completed nothing in the window; `stalls`: seconds of
     the window without any success, by repetition; `drifts`: the second half of the window / the first - 1 of each
     repetition that was not steady (`analysis.steady`); `fairness`: Jain's index over the clients that stayed, of what
     throughput counts. `response`: of the merged repetitions; `response_of_runs`: of each that had a success.
     `operations`: successes by class, summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean.
-    `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end.
+    `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end;
+    `unanswered`: those of them without an answer in time, which are no errors.
     `waiting_share`: of the clients' time, spent waiting in or for the generator, at most; `thinking_share`: without an
     operation under way; `hidden_speed`: by how much the server may be faster than shown, at most (`analysis.trust`);
     all in the mean of the repetitions, None: not known. `hidden_speed_is_loose`: it may be far above the truth.
@@ -106,6 +108,7 @@ class MixFigures:
     passes_a_client: float | None
     clients_took_part: int
     clients_left: int
+    clients_never_began: int
     clients_starved: int
     stalls: dict[int, tuple[int, ...]]
     drifts: dict[int, float]
@@ -117,6 +120,7 @@ class MixFigures:
     response_of_runs: tuple[histograms.Times, ...]
     under_way_at_close: int
     under_way_longest_ms: float | None
+    unanswered: int
     connections: Connections
     cost: Cost
     server_cpus: int | None
@@ -402,7 +406,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     errors = Counter(dict.fromkeys(SIDES, 0))
     for record in records:
         for row in record.errors:
-            errors[row.side] += row.count
+            errors[row.side] += row.count if row.fault != UNANSWERED else 0
     single = [
         histograms.times([record.response_time_hdr], *open_load.unanswered([record], given.timeout_ms))
         for record in records
@@ -430,6 +434,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         passes_a_client=passes,
         clients_took_part=min(record.clients - left(record) for record in records),
         clients_left=sum(left(record) for record in records),
+        clients_never_began=sum(record.never_began for record in records),
         clients_starved=max(starved(record) for record in records),
         stalls={record.repetition: found for record in records if (found := stalled(record))},
         drifts=drifts,
@@ -444,6 +449,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         response_of_runs=tuple(times for times in single if times is not None),
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
         under_way_longest_ms=most(_milliseconds(record.under_way_longest_s) for record in records),
+        unanswered=sum(record.unanswered for record in records),
         connections=_connections(records),
         cost=cost(records, given.fewest_cpus),
         server_cpus=given.server_cpus,
@@ -474,7 +480,8 @@ def _faults(records: Sequence[MixRecord]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for record in records:
         for row in record.errors:
-            counts[row.fault] += row.count
+            if row.fault != UNANSWERED:
+                counts[row.fault] += row.count
     return dict(counts.most_common())
 
 

@@ -457,6 +457,8 @@ def errors(results: Results, basis: str) -> Table:
     notes = (
         "Errors are counted from start to end of a mix. Client: the generator's "
         "own fault. Check: the answer was not what it should be.",
+        f"{results.terms.operations.capitalize()} in flight when the window closed, without an answer in time, are no "
+        "errors. They stand with the response times.",
     )
     return Table(
         "errors", 0, "Errors by side and kind, and clients that left", basis, columns, tuple(rows), notes
@@ -468,7 +470,10 @@ def _error_row(name: str, mix: MixFigures) -> tuple[Cell, ...]:
         Cell(name),
         Cell(f"{mix.level:,}"),
         Cell(f"{mix.clients_took_part:,}"),
-        Cell(f"{mix.clients_left:,}"),
+        Cell(
+            f"{mix.clients_left:,}",
+            f"{mix.clients_never_began:,} never began" if mix.clients_never_began else "",
+        ),
         *(Cell(f"{mix.errors[side]:,}") for side in SIDES),
         errors_cell([mix]),
         Cell(f"{mix.errors_in_window:,}"),

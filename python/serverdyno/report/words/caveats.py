@@ -195,6 +195,10 @@ def _clients_left(results: Results) -> list[str]:
         ]
     )
     uncounted = f" {results.terms.clients_left_note}".rstrip()
+    if never := sum(mix.clients_never_began for _, mix in points):
+        uncounted = (
+            f" {never:,} of them never began: they could not log on or make their workspace.{uncounted}"
+        )
     return [
         f"Clients stopped early in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, so the "
         "load was lower "

@@ -36,6 +36,8 @@ MOST_FINDINGS = 8
 MOST_SUBJECTS = 6
 """Configurations that one sentence names."""
 MOST_STALLS = 4
+LONG_IN_FLIGHT_S = 1.0
+"""In flight for so long when the window closed: the stall went on beyond it."""
 """Points in one finding; the tables have the marks of all."""
 
 
@@ -349,21 +351,36 @@ def _machine_finding(results: Results, tables: dict[str, str]) -> list[Finding]:
 def _error_finding(source: Source, results: Results, tables: dict[str, str]) -> Finding:
     mixes = results.mixes
     total = sum(sum(mix.errors.values()) for mix in mixes)
-    left = sum(mix.clients_left for mix in mixes)
+    left = sum(mix.clients_left - mix.clients_never_began for mix in mixes)
     operations = sum(record.operations_total for record in results.used)
     mixes_run = wording.plural(len(results.used), "mix")
     evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
-    starved = _starved_in(results)
+    further = _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
     if not total and not left:
         failed = sum(note.state == "failed" for note in source.run_notes.values())
         runs = f" in the runs that finished; {wording.plural(failed, 'run')} failed" if failed else ""
-        claim = f"No {results.terms.operation} failed and no client left a mix{runs}.{starved}"
+        claim = f"No {results.terms.operation} failed and no client left a mix{runs}.{further}"
         return Finding("Errors", claim, f"{evidence}.")
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
-    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix.{starved}"
+    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix.{further}"
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _never_began_in(results: Results) -> str:
+    never = sum(mix.clients_never_began for mix in results.mixes)
+    return f" {wording.plural(never, 'client')} could not be made ready for a mix." if never else ""
+
+
+def _unanswered_in(results: Results) -> str:
+    found = sum(mix.unanswered for mix in results.mixes)
+    if not found:
+        return ""
+    in_flight = wording.plural(found, results.terms.operation)
+    return (
+        f" In flight when the window closed, without an answer in time: {in_flight} (not counted as errors)."
+    )
 
 
 def _starved_in(results: Results) -> str:
@@ -380,7 +397,7 @@ def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]
         f"{result.name}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
         f"{mix.at} (repetition "
         + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in mix.stalls.items())
-        + ")"
+        + f"){_in_flight(mix, results.terms)}"
         for result in results.configurations
         for mix in result.finished
         if mix.stalls
@@ -393,6 +410,15 @@ def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]
     return [
         Finding("Stall", f"Nothing was completed in: {'; '.join(named)}.", f"{rule}; {tables['response']}.")
     ]
+
+
+def _in_flight(mix: MixFigures, terms: Terms) -> str:
+    """What the window closed upon; nothing if that was answered about at once, since the stall was over before."""
+    longest_s = (mix.under_way_longest_ms or 0.0) / 1000
+    if longest_s < LONG_IN_FLIGHT_S:
+        return ""
+    count = wording.plural(mix.under_way_at_close, terms.operation)
+    return f", with {count} in flight when the window closed, the longest for {longest_s:.1f} s"
 
 
 def _error_words(mix: MixFigures) -> str:

@@ -130,9 +130,9 @@ fn a_late_answer_is_an_error_of_its_request_and_those_behind_it_are_waited_for()
         batch(&mut connection, &mut partial);
         connection.outwait();
     });
-    let mut mix = until_all_have_left(pipelined(&server, 4));
+    let mut mix = pipelined(&server, 4);
     mix.timeout_s = 0.2;
-    let found = faults(&run(mix));
+    let found = faults(&run(until_all_have_left(mix)));
     assert!(matches!(found[..], [(Fault::ResponseTimeout, _)]), "{found:?}");
 }
 

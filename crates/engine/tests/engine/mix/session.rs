@@ -218,9 +218,9 @@ fn a_body_without_end_is_late() {
     });
     let take = json!({"v": {"regex": "(y+)"}});
     let steps = json!([taking("one", "/", take)]);
-    let mut mix = until_all_have_left(session(Spoken::Http1, &server, steps));
+    let mut mix = session(Spoken::Http1, &server, steps);
     mix.timeout_s = 0.5;
-    assert_eq!(run(mix).errors[0].fault, "response_timeout");
+    assert_eq!(run(until_all_have_left(mix)).errors[0].fault, "response_timeout");
 }
 
 #[test]
