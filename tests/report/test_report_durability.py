@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from serverdyno.analysis.durability import border
+from serverdyno.analysis.medium import TOO_FAST
 from serverdyno.report.build import build_from
 from serverdyno.report.figures.durability import Promise
 from serverdyno.report.model import Report
@@ -13,7 +14,7 @@ from serverdyno.report.sections import durability as durability_table
 from serverdyno.report.source import Source
 from serverdyno.report.views import document
 from serverdyno.report.words import durability
-from serverdyno.store.note import RunNote
+from serverdyno.store.note import FsyncTimes, RunNote
 from serverdyno.store.records import MixRecord, SyncRow
 from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import FileShape, experiment
@@ -173,6 +174,23 @@ def test_the_verdict_on_flushes_is_that_of_the_mounts_too(
     found = [said for said in report.warnings if "flush" in said or "disk" in said]
     assert [warning in said for said in found] == ([True] if warning else [])
     assert NONE in verdict or not any(NONE in said for said in found)
+
+
+FAST = FsyncTimes(count=100, p50=0.0005, p99=0.001, max=0.01)
+
+
+@pytest.mark.parametrize(
+    "noted", [{"volume_fsync_ms": [0.0005]}, {"disk_fsync_ms": FAST}], ids=["each volume", "an older run"]
+)
+def test_a_medium_that_is_faster_than_any_device_is_warned_of_whatever_its_mounts_are(
+    noted: dict[str, object],
+) -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=1)
+    notes = {run: note.model_copy(update=noted) for run, note in source.run_notes.items()}
+    report = report_of(replace(source, run_notes=notes))
+    fast = f"syncs reach no device: {TOO_FAST}"
+    assert column(table(report, "durability"), "What a flush did") == [f"{EACH}, and {fast}"]
+    assert f"samba: {fast}. What was flushed can be lost with the power." in report.warnings
 
 
 @pytest.mark.parametrize("layers", [(("9p", "rw"),), (("overlay", "rw"),), (("nfs4", "rw"),)])

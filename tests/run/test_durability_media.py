@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pytest
 
 from serverdyno import suites
 from serverdyno.analysis.durability import InMix, Outcome, SyncExtent, Witnesses, judged
-from serverdyno.analysis.medium import Media
+from serverdyno.analysis.medium import FASTEST_FLUSH_MS, TOO_FAST, Media
 from serverdyno.probes.durability import FsyncCounter
 from serverdyno.probes.medium import medium
 from serverdyno.report.figures.durability import media_of
@@ -87,10 +88,11 @@ def judged_by_two_flushes(
     yield judged([mix], media, syncs_known=True, witnesses=witnesses), media
 
 
-def overlay(place: Path, upper: str) -> Path:
+def overlay(place: Path, upper: str, *options: str) -> Path:
     """What is written there lies in the directory `upper`; its last part and that of the working directory are made."""
     made(place / "lower", place / upper / "written", place / upper / "work", place / "laid")
     parts = f"lowerdir={place}/lower,upperdir={place}/{upper}/written,workdir={place}/{upper}/work"
+    parts = ",".join([parts, *options])
     mount("-t", "overlay", "-o", parts, "none", str(place / "laid"))
     (place / "laid").chmod(0o755)
     return place / "laid"
@@ -114,17 +116,56 @@ def test_an_overlay_that_writes_to_memory_is_not_taken_for_the_directory_at_its_
         else:
             assert str(outcome) == (
                 "at least as many syncs as flushes, but not known below overlay: what is written to it does not "
-                "appear where its mount says"
+                f"appear where its mount says, and syncs reach no device: {TOO_FAST}"
             )
 
 
-@needs_root
-def test_an_overlay_is_followed_to_the_device_that_it_writes_to(place: Path) -> None:
+def ext4_on_an_image(place: Path) -> None:
+    """At the directory `disk`, which is made."""
     made(place / "disk")
     with (place / "image").open("xb") as image:
         image.truncate(64 * 2**20)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(place / "image")], check=True, timeout=PATIENCE_S)
     mount("-o", "loop", str(place / "image"), str(place / "disk"))
+
+
+@needs_root
+@pytest.mark.parametrize("option", ["volatile", "fsync=volatile"])
+def test_an_overlay_that_ignores_syncs_is_not_called_durable_by_its_time_either(
+    place: Path, option: str
+) -> None:
+    """Linux before 6.18 knows `volatile` alone, and lists it so; later ones list both as `fsync=volatile`."""
+    ext4_on_an_image(place)
+    try:
+        laid = overlay(place, "disk", option)
+    except subprocess.CalledProcessError:
+        pytest.skip(f"this kernel's overlay knows no option {option}")
+    with judged_by_two_flushes({"data_directory": str(laid)}) as (outcome, media):
+        assert outcome.weak is not None and not outcome.weak.by_device_cache
+        assert str(outcome.weak) == "syncs are ignored: mounted volatile"
+        assert not media.ordinary
+    [fsync_ms] = media.fsync_ms
+    assert fsync_ms is not None and fsync_ms < FASTEST_FLUSH_MS
+    [[top, *below]] = media.volumes
+    unnamed = replace(top, options=tuple(each for each in top.options if "volatile" not in each))
+    by_time = judged(
+        [InMix(FLUSHES, FLUSHES, border=0)], replace(media, volumes=((unnamed, *below),)), syncs_known=True
+    )
+    assert str(by_time.weak) == f"syncs reach no device: {TOO_FAST}"
+
+
+@needs_root
+def test_a_sync_to_a_real_disk_is_slow_enough_to_be_believed_and_each_volume_is_measured(place: Path) -> None:
+    settings = {"file_system": "ext4", "image_mib": 64, "volumes": 2, "data_directory": str(place)}
+    with judged_by_two_flushes(settings) as (outcome, media):
+        assert outcome == Outcome(SyncExtent.EACH)
+    assert len(media.fsync_ms) == len(media.volumes) == 2
+    assert all(fsync_ms is not None and fsync_ms >= FASTEST_FLUSH_MS for fsync_ms in media.fsync_ms)
+
+
+@needs_root
+def test_an_overlay_is_followed_to_the_device_that_it_writes_to(place: Path) -> None:
+    ext4_on_an_image(place)
     laid = overlay(place, "disk")
     (laid / "deeper").mkdir()
     layers = medium(laid / "deeper", os.getpid())

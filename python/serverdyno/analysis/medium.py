@@ -1,8 +1,8 @@
 """What a server's files lie on, and what its mount options make of a write and of a sync.
 
-By the mounts, the devices below them, and one try of whether a write waits for a sync. What they don't tell (a device's
-protected cache, a disk that lies, files marked synchronous one by one) is not known here. Not for counting syncs: see
-`durability.py`.
+By the mounts, the devices below them, one try of whether a write waits for a sync, and the time of the medium's own
+fsync. What they don't tell (a device's protected cache, a disk that lies slowly, files marked synchronous one by one)
+is not known here. Not for counting syncs: see `durability.py`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,37 @@ SYNCHRONOUS = {
 }
 NO_BARRIER = {"nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"}
 """ext4(5), btrfs(5), and f2fs in the kernel's documentation: a sync leaves data in the device's own cache."""
-IGNORED = {("overlay", "volatile")}
-"""A sync of such an overlay does nothing (the kernel's Documentation/filesystems/overlayfs.rst)."""
+IGNORED = {("overlay", "volatile"), ("overlay", "fsync=volatile")}
+"""A sync of such an overlay does nothing (the kernel's Documentation/filesystems/overlayfs.rst: two names of one)."""
+OF_SYNCS = re.compile(r"sync|volatile|barrier|flush")
+"""In the names of options that change what a sync does."""
+HARMLESS = {
+    "async",
+    "barrier",
+    "barrier=1",
+    "barrier=flush",
+    "flushoncommit",
+    "noflushoncommit",
+    "fsync=auto",
+    "fsync=strict",
+    "fsync_mode=posix",
+    "fsync_mode=strict",
+    "journal_async_commit",
+    "wsync",
+    "flush_merge",
+    "noflush_merge",
+}
+"""Options of that kind under which fsync(2) still writes the file and flushes the device: ext4(5), btrfs(5), xfs(5),
+and f2fs and overlayfs in the kernel's documentation. Nothing is assumed of any other.
+"""
+FASTEST_FLUSH_MS = 0.005
+"""A sync of new data waits for a device, and then for its journal. One of the fastest disks takes 8.9 us for 4 KiB
+(Intel Optane DC P4800X, AnandTech, April 2017), without a file system. A sync that does nothing takes 0.5 us.
+"""
+PERSISTENT_MEMORY = re.compile(r"pmem\d+.*")
+TOO_FAST = f"the medium's own fsync takes less than {FASTEST_FLUSH_MS:g} ms, and no device is that fast"
 NO_MEDIUM = "what the files lie on is not known"
-NAMED = ("data=", "commit=", "fsync_mode=")
+NAMED = ("data=", "commit=", "fsync_mode=", "fsync=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +96,16 @@ class Layer:
     @property
     def in_memory(self) -> bool:
         """By its kind, or by its device."""
-        names = (self.device, *(device.name for device in self.devices))
-        return self.file_system in IN_MEMORY or any(map(MEMORY_DEVICE.fullmatch, names))
+        return self.file_system in IN_MEMORY or any(map(MEMORY_DEVICE.fullmatch, self._names))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.device, *(device.name for device in self.devices))
+
+    @property
+    def is_persistent_memory(self) -> bool:
+        """Whether its device is called so: then a sync need not wait for it. Ordinary memory may be called so, too."""
+        return any(map(PERSISTENT_MEMORY.fullmatch, self._names))
 
     @property
     def gap(self) -> str:
@@ -79,8 +114,26 @@ class Layer:
             return f"not known below {self.file_system}: it is no file system of disks"
         if self.unfollowed:
             return f"not known below {self.file_system}: {self.unfollowed}"
+        strange = next((option for option in self.options if self._is_strange(option)), "")
+        if strange:
+            return f"not known below {self.file_system}: what its mount option {strange} makes of a sync"
+        if self.is_persistent_memory:
+            return f"not known below {self.device}: whether its memory outlasts a power cut"
         unknown = [device.name for device in self.devices if device.write_cache is None]
         return f"not known below {unknown[0]}: whether it has a cache" if unknown else ""
+
+    def _is_strange(self, option: str) -> bool:
+        """Whether an option may change what a sync does, and it is not known how. Directories are named by values."""
+        if option in HARMLESS or option in SYNCHRONOUS or option in NO_BARRIER:
+            return False
+        names_directory = "=/" in option or (
+            self.file_system == "overlay" and "dir" in option.partition("=")[0]
+        )
+        return (
+            not names_directory
+            and (self.file_system, option) not in IGNORED
+            and bool(OF_SYNCS.search(option))
+        )
 
     @property
     def weak(self) -> Cut | None:
@@ -118,6 +171,7 @@ class Layer:
             option in SYNCHRONOUS
             or option in NO_BARRIER
             or (self.file_system, option) in IGNORED
+            or self._is_strange(option)
             or option.startswith(NAMED)
         )
 
@@ -126,11 +180,14 @@ class Layer:
 class Media:
     """Of the volumes of one run, each from its file system down. Of none where that is not known.
 
-    `at_once`: whether a file that was made in each was written without a sync; None: not known.
+    `at_once`: whether a file that was made in each was written without a sync; None: not known. `fsync_ms`: the median
+    of each volume's own fsync of new data; None: not measured. `preloaded`: libraries that may have answered it.
     """
 
     volumes: tuple[tuple[Layer, ...], ...] = ()
     at_once: tuple[bool | None, ...] = ()
+    fsync_ms: tuple[float | None, ...] = ()
+    preloaded: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -147,7 +204,23 @@ class Media:
                 return gap
             if not layers[-1].devices:
                 return f"not known below {layers[-1].file_system}: its device is not known"
+        if self.preloaded and self._is_too_fast:
+            libraries = wording.listing(list(self.preloaded))
+            return f"not known: {TOO_FAST}; {libraries} may have answered it (LD_PRELOAD)"
         return ""
+
+    @property
+    def _is_too_fast(self) -> bool:
+        """Whether a volume's own fsync takes less time than any device needs, and a write waits for a sync there."""
+        if self.synchronous:
+            return False
+        layers = (*self.volumes, *(() for _ in self.fsync_ms[len(self.volumes) :]))
+        return any(
+            taken_ms is not None
+            and taken_ms < FASTEST_FLUSH_MS
+            and not any(layer.is_persistent_memory for layer in below)
+            for below, taken_ms in zip(layers, self.fsync_ms, strict=False)
+        )
 
     @property
     def in_memory(self) -> bool:
@@ -177,8 +250,11 @@ class Media:
 
     @property
     def weak(self) -> Cut | None:
-        """How far syncs go where an option cuts them short, at whatever depth; else None."""
-        return next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
+        """How far syncs go where an option cuts them short, at whatever depth, or they are too fast; else None."""
+        by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
+        if by_option or self.preloaded or not self._is_too_fast:
+            return by_option
+        return Cut(f"syncs reach no device: {TOO_FAST}", by_device_cache=False)
 
     @property
     def ordinary(self) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from serverdyno.plan.model import Suite
@@ -23,12 +24,16 @@ from serverdyno.store import note
 from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
 
+VOLUME_FSYNCS = 20
+"""Of each further volume: enough for a median that is held against a hundredfold."""
+
 
 @dataclass(slots=True)
 class Durability:
     """Of one run. `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load.
     `media`: what each volume is on, from its file system down; empty: not known. `synchronous`: whether each writes at
-    once. `preloaded`: libraries before all others, in this tool and in the server.
+    once. `volume_fsync_ms`: the median fsync of each, before any load. `preloaded`: libraries before all others, in
+    this tool and in the server.
     """
 
     server: RunningServer | None = None
@@ -36,6 +41,7 @@ class Durability:
     disk_fsync_ms: FsyncTimes | None = None
     media: list[list[LayerReading]] = field(default_factory=list)
     synchronous: list[bool | None] = field(default_factory=list)
+    volume_fsync_ms: list[float | None] = field(default_factory=list)
     preloaded: list[str] = field(default_factory=list)
     served_before: int | None = None
 
@@ -56,6 +62,7 @@ class Durability:
                 [note.LayerNote.model_validate(_plain(layer)) for layer in layers] for layers in self.media
             ],
             "synchronous": self.synchronous,
+            "volume_fsync_ms": self.volume_fsync_ms,
             "preloaded": self.preloaded,
         }
 
@@ -90,12 +97,14 @@ def watched(server: RunningServer, suite: Suite) -> Iterator[Durability]:
         return
     with FsyncCounter(server.pids()) as counter:
         directories = server.data_directories()
+        first = _disk_fsync_ms(server)
         yield Durability(
             server,
             counter,
-            _disk_fsync_ms(server),
+            first,
             _media(server),
             [synchronous(directory) for directory in directories],
+            _volume_fsync_ms(directories, first),
             _preloaded(server),
             server.syncs_served(),
         )
@@ -116,6 +125,33 @@ def _preloaded(server: RunningServer) -> list[str]:
     return list(
         dict.fromkeys(library for pid in (os.getpid(), *server.pids()[:1]) for library in preloaded(pid))
     )
+
+
+def _volume_fsync_ms(directories: Sequence[Path], first: FsyncTimes | None) -> list[float | None]:
+    """The median fsync of each volume, in ms; None: not measured. Volumes of one file system are measured once.
+
+    `first`: of the first volume, which is known already.
+    """
+    found: dict[int | Path, float | None] = {}
+    medians: list[float | None] = []
+    for number, directory in enumerate(directories):
+        try:
+            file_system: int | Path = directory.stat().st_dev
+        except OSError:
+            file_system = directory
+        if number == 0:
+            found[file_system] = first.p50 if first else None
+        elif file_system not in found:
+            found[file_system] = _median_fsync_ms(directory)
+        medians.append(found[file_system])
+    return medians
+
+
+def _median_fsync_ms(directory: Path) -> float | None:
+    try:
+        return statistics.median(disk_fsync_s(directory, VOLUME_FSYNCS)) * 1000
+    except OSError:
+        return None
 
 
 def _disk_fsync_ms(server: RunningServer) -> FsyncTimes | None:

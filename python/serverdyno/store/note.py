@@ -113,6 +113,7 @@ class RunNote(Part):
     syncs_unknown_because: str | None = None
     media: list[list[LayerNote]] | None = None
     synchronous: list[bool | None] | None = None
+    volume_fsync_ms: list[Figure | None] | None = None
     preloaded: list[str] | None = None
     syncs_by_kernel: Count | None = None
     syncs_by_server: Count | None = None
@@ -124,5 +125,12 @@ class RunNote(Part):
 
     def of_the_disk(self) -> dict[str, Any]:
         """What a run notes before its first mix, without which its mixes can't be judged."""
-        names = ("disk_fsync_ms", "syncs_unknown_because", "media", "synchronous", "preloaded")
+        names = (
+            "disk_fsync_ms",
+            "syncs_unknown_because",
+            "media",
+            "synchronous",
+            "volume_fsync_ms",
+            "preloaded",
+        )
         return {name: getattr(self, name) for name in names if name in self.model_fields_set}

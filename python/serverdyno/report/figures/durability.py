@@ -109,9 +109,16 @@ def _promise(records: Sequence[MixRecord], note: RunNote | None, added_ms: float
 
 def media_of(note: RunNote | None) -> Media:
     """What the volumes lay on, by a run's note."""
-    volumes = (note.media if note else None) or ()
-    at_once = tuple((note.synchronous if note else None) or ())
-    return Media(tuple(tuple(map(_layer, layers)) for layers in volumes), at_once)
+    if note is None:
+        return Media()
+    # Before each volume was measured, the first one was.
+    first = (note.disk_fsync_ms.p50,) if note.disk_fsync_ms else ()
+    return Media(
+        tuple(tuple(map(_layer, layers)) for layers in note.media or ()),
+        tuple(note.synchronous or ()),
+        first if note.volume_fsync_ms is None else tuple(note.volume_fsync_ms),
+        tuple(note.preloaded or ()),
+    )
 
 
 def _layer(noted: LayerNote) -> Layer:
