@@ -99,9 +99,10 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
                 raise
             return opened(consent_token())  # a directory that is mounted from another machine
     except PermissionError as error:
-        raise ConsentError(
-            str(error), hint="Put the file there, or ask whoever runs the server; loopback needs no consent."
-        ) from error
+        hint = "Put the file there, or ask whoever runs the server; loopback needs no consent."
+        if access.consent_token is not None:
+            hint = "Is this the server that was started? Find out who else listens there."
+        raise ConsentError(str(error), hint=hint) from error
     except ValueError as error:
         raise UserError(f"{url}: {error}", hint=f"A URL is, for example, {protocol.example_url}") from error
     except SessionError as error:
