@@ -24,6 +24,27 @@ pub struct Connecting {
     pub timeout_ns: u64,
 }
 
+/// Streams of HTTP/2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// All that were opened.
+    pub opened: u32,
+    /// Of these, those that the server refused unprocessed (REFUSED_STREAM).
+    pub refused: u32,
+    /// Of these, those above the last that the server named in its GOAWAY.
+    pub above_goaway: u32,
+}
+
+impl Streams {
+    pub(crate) fn count_unprocessed(&mut self, fault: Fault) {
+        match fault {
+            Fault::StreamRefused | Fault::StreamsOverLimit => self.refused += 1,
+            Fault::GoingAway => self.above_goaway += 1,
+            _ => {}
+        }
+    }
+}
+
 /// What one exchange cost, whether it succeeded or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exchange {
@@ -38,7 +59,7 @@ pub struct Exchange {
     /// Connections made.
     pub connections: u32,
     /// HTTP/2's streams.
-    pub streams: u32,
+    pub streams: Streams,
     /// The handshake of the last connection; None where none was made, or without TLS.
     pub handshake: Option<Handshake>,
     /// Whether a new connection was made because the server had closed the idle one.

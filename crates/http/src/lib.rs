@@ -14,11 +14,12 @@ mod lane;
 mod pipeline;
 mod request;
 mod response;
+mod room;
 mod stream;
 mod tls;
 
 pub use advice::advice;
-pub use connection::{Connecting, Connection, Exchange};
+pub use connection::{Connecting, Connection, Exchange, Streams};
 pub use consent::{ConnectTo, Opening, Target, Trusting};
 pub use get::Answer;
 pub use lane::{Conversation, Ended, Lane, StreamClient};

@@ -5,6 +5,13 @@ use super::state::State;
 use super::violation::Violation;
 use crate::response::Body;
 
+/// What a server may answer a DATA frame of ours by, beside a response: windows, of the stream and of the connection, and
+/// pings that time the way. Many answer each read of a handler, so long frames count by their bytes.
+const ANSWERS_PER_FRAME: u32 = 2;
+const BYTES_PER_ANSWER: usize = 256;
+/// The most that may be due at a time: a server that answers in larger steps does not save up a flood.
+const MOST_DUE_ANSWERS: u32 = 1 << 18;
+
 impl<B: Body> State<B> {
     /// Sends of a request's body what both windows have room for.
     pub(super) fn send_body(&mut self, place: usize) {
@@ -35,6 +42,8 @@ impl<B: Body> State<B> {
             sent += size;
             self.peer.window -= size as i64;
             stream.send_window -= size as i64;
+            let answers = ANSWERS_PER_FRAME + (size / BYTES_PER_ANSWER) as u32;
+            self.due_answers = (self.due_answers + answers).min(MOST_DUE_ANSWERS);
             if last {
                 return;
             }

@@ -78,7 +78,16 @@ impl<B: Body> Conversation for Session<B> {
     }
 
     fn has_room(&self) -> bool {
-        self.is_open() && self.state.active < self.state.peer.max_streams
+        self.is_open() && self.state.active < self.state.peer.stream_limit()
+    }
+
+    fn announced_room(&self) -> Option<u32> {
+        let peer = &self.state.peer;
+        peer.has_spoken.then(|| peer.stream_limit())
+    }
+
+    fn expect_room(&mut self, room: u32) {
+        self.state.peer.first_streams = room;
     }
 
     fn active(&self) -> u32 {

@@ -71,6 +71,8 @@ pub(super) struct State<B> {
     open_block: Option<OpenBlock>,
     open_data: OpenData,
     pub(super) idle_frames: u32,
+    /// Frames by which the server may still answer the data that we have sent.
+    pub(super) due_answers: u32,
     /// Bytes of frames that belong to no stream, for the next that ends.
     pub(super) overhead_in: u64,
     pub(super) overhead_out: u64,
@@ -104,6 +106,7 @@ impl<B: Body> State<B> {
                 end_stream: false,
             },
             idle_frames: 0,
+            due_answers: 0,
             overhead_in: 0,
             unsent_answer_bytes: 0,
         }
@@ -116,6 +119,7 @@ impl<B: Body> State<B> {
         self.peer.write_head(&mut self.outgoing, id, request);
         let stream = Stream {
             id,
+            unannounced: if self.peer.has_spoken { 0 } else { self.active + 1 },
             body,
             status: None,
             length: None,
