@@ -13,6 +13,7 @@ use crate::tally::{
     CallTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally, SessionTally,
 };
 use dyno_files::{Breaks, CallKind, Calls};
+use dyno_http::coding::Decoded;
 use dyno_http::{Handshake, Streams};
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
 use dyno_reactor::ReadyWork;
@@ -105,6 +106,8 @@ pub(crate) struct Tally {
     /// One or two rows in nearly every mix.
     handshakes: Vec<HandshakeCount>,
     streams: StreamCount,
+    /// Bodies in a content coding, by what came of decoding them.
+    decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
     bytes_in_total: u64,
     bytes_moved_total: u64,
@@ -140,6 +143,7 @@ impl Tally {
             faults: Vec::new(),
             handshakes: Vec::new(),
             streams: StreamCount::default(),
+            decoded: Default::default(),
             live,
             bytes_in_total: 0,
             bytes_moved_total: 0,
@@ -166,6 +170,9 @@ impl Tally {
         self.mix.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
         self.mix.generator.connections += u64::from(performed.connections);
         self.streams.add(performed.streams);
+        if let Some(decoded) = performed.decoded {
+            self.decoded[decoded as usize] += 1;
+        }
         self.mix.generator.reconnects += u64::from(performed.reconnected);
         if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
             self.mix.connect_time.record(connect_ns);
@@ -402,7 +409,11 @@ impl Tally {
             in_window: row.in_window,
         });
         mix.handshakes.extend(handshakes);
-        let requests = self.streams.by_name().into_iter();
+        let decoded = Decoded::ALL
+            .iter()
+            .map(|decoded| decoded.name())
+            .zip(self.decoded);
+        let requests = self.streams.by_name().into_iter().chain(decoded);
         mix.requests.extend(
             requests
                 .filter(|(_, count)| *count > 0)
@@ -438,6 +449,7 @@ mod tests {
             connections: 1,
             handshake: None,
             streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: false,
         }

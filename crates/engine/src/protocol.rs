@@ -1,5 +1,6 @@
 //! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
 
+use dyno_http::coding::Decoded;
 use dyno_http::{Handshake, Streams};
 use dyno_measure::Failure;
 use dyno_reactor::Executor;
@@ -31,6 +32,8 @@ pub struct Performed {
     pub handshake: Option<Handshake>,
     /// Whether an idle connection was found closed and the operation was begun again.
     pub reconnected: bool,
+    /// What came of decoding its body, of those that were to be decoded.
+    pub decoded: Option<Decoded>,
     /// Whether the session ended, and what depends on it (open files) with it.
     pub session_lost: bool,
 }

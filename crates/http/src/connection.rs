@@ -1,5 +1,6 @@
 //! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
 
+use crate::coding::Decoded;
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -64,6 +65,8 @@ pub struct Exchange {
     pub handshake: Option<Handshake>,
     /// Whether a new connection was made because the server had closed the idle one.
     pub reconnected: bool,
+    /// What came of decoding the body, where that was to be done.
+    pub decoded: Option<Decoded>,
 }
 
 /// One client thread.

@@ -2,10 +2,11 @@
 //!
 //! `response` is the parser, pure and fuzzed: everything that a server sends is hostile input. `connection` carries
 //! it over a stream: plain TCP, TLS (`tls.rs`), or whatever implements `Transport`. `consent` is the proof that load is welcome, `get` a
-//! single question outside of load, `advice` what to try where one fails. Not for: redirects, cookies, content coding,
-//! what a response should contain (the engine knows).
+//! single question outside of load, `advice` what to try where one fails, `coding` whether a body can be decoded. Not for:
+//! redirects, cookies, what a response should contain (the engine knows).
 
 mod advice;
+pub mod coding;
 mod connection;
 mod consent;
 mod get;

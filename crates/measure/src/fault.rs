@@ -66,6 +66,7 @@ named_enum! {
         WrongStatus "wrong_status" "a file that must not exist was served"
         WrongLength "wrong_length" "another length came than the file has"
         WrongContent "wrong_content" "another content came than the file has"
+        BrokenCoding "broken_coding" "the response's body can't be decoded"
         StaleContent "stale_content" "an older version of a shared block came than one seen before"
         LostUpdate "lost_update" "a client's write of a shared block was overwritten by one that had not seen it"
         WrongPage "wrong_page" "the dynamic page is not the one that answers its request"
@@ -128,6 +129,7 @@ impl Fault {
             Self::WrongStatus
             | Self::WrongLength
             | Self::WrongContent
+            | Self::BrokenCoding
             | Self::StaleContent
             | Self::LostUpdate
             | Self::WrongPage

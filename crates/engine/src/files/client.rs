@@ -560,6 +560,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             connections: 0,
             handshake: None,
             streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: self.lost,
             result,

@@ -183,6 +183,7 @@ impl Protocol for NullClient {
             connections: 0,
             handshake: None,
             streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: false,
         }

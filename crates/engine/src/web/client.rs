@@ -2,10 +2,12 @@
 
 use super::page::{placeholder, Page};
 use crate::protocol::{Performed, Protocol};
-use crate::sampling::Sampling;
+use crate::sampling::{DecodingTurns, Sampling};
+use dyno_http::coding::ContentCheck;
 use dyno_http::{Body, Connection, Exchange, Head, Transport};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{Catalogue, ClassId, Entry, Expect, Get};
+use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
@@ -57,10 +59,11 @@ impl<R> WebCatalogue<R> {
 pub(crate) struct Web<T: Transport> {
     catalogue: Arc<WebCatalogue<Box<[u8]>>>,
     client: Connection<T>,
-    digest: BodyDigest,
+    body: BodyCheck,
     page: Page,
     page_request: Box<[u8]>,
     sampling: Sampling,
+    decoding: Option<Rc<DecodingTurns>>,
 }
 
 impl<T: Transport> Web<T> {
@@ -69,14 +72,16 @@ impl<T: Transport> Web<T> {
         client: Connection<T>,
         page: Page,
         sampling: Sampling,
+        decoding: Option<Rc<DecodingTurns>>,
     ) -> Self {
         Self {
             catalogue,
             client,
-            digest: BodyDigest::default(),
+            body: BodyCheck::default(),
             page,
             page_request: Box::default(),
             sampling,
+            decoding,
         }
     }
 
@@ -94,13 +99,15 @@ impl<T: Transport> Web<T> {
     async fn ask_document(&mut self, get: &Get, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
         let place = get.path as usize;
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
-        self.digest
-            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
+        self.body.begin(
+            matches!(expect, Expect::Found { .. }) && self.sampling.draw(),
+            self.decoding.as_ref().is_some_and(|turns| turns.draw(start_ns)),
+        );
         let head = self
             .client
-            .exchange(request, start_ns, &mut self.digest, cost)
+            .exchange(request, start_ns, &mut self.body, cost)
             .await?;
-        self.digest
+        self.body
             .judge(head, expect, self.catalogue.stated.as_ref(), cost)
     }
 }
@@ -132,12 +139,13 @@ pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exch
         streams: cost.streams,
         handshake: cost.handshake,
         reconnected: cost.reconnected,
+        decoded: cost.decoded,
         session_lost: false,
     }
 }
 
 /// Whether a whole response is the right one.
-fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Result<(), Failure> {
+fn judge(head: Head, expect: Expect, cost: &Exchange, body: &BodyCheck) -> Result<(), Failure> {
     let status = |fault| {
         Err(Failure {
             fault,
@@ -152,7 +160,7 @@ fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Re
                 got: cost.body_bytes,
             },
         }),
-        (Expect::Found { digest: wanted, .. }, 200) if digest.value().is_some_and(|got| got != wanted) => {
+        (Expect::Found { digest: wanted, .. }, 200) if body.digest().is_some_and(|got| got != wanted) => {
             Err(Fault::WrongContent.into())
         }
         (Expect::Found { .. }, 200) | (Expect::Missing, 404 | 410) | (Expect::Unknown, 200..300) => Ok(()),
@@ -185,17 +193,20 @@ pub(super) fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Resu
     }
 }
 
-/// XXH3-64 of a body: in one go where it came in one piece, which nearly all do.
+/// What is looked at of a body. Its XXH3-64: in one go where it came in one piece, which nearly all do. And whether it can be
+/// decoded.
 #[derive(Default)]
-pub(super) struct BodyDigest {
+pub(super) struct BodyCheck {
     wanted: bool,
     whole: Option<u64>,
     stream: Option<Box<Xxh3Default>>,
     streaming: bool,
+    coding: Option<Box<ContentCheck>>,
 }
 
-impl BodyDigest {
-    pub(super) fn begin(&mut self, wanted: bool) {
+impl BodyCheck {
+    pub(super) fn begin(&mut self, wanted: bool, decoded: bool) {
+        self.coding = decoded.then(Box::default);
         self.wanted = wanted;
         self.whole = None;
         self.streaming = false;
@@ -207,22 +218,39 @@ impl BodyDigest {
         head: Head,
         expect: Expect,
         stated: Option<&Stated>,
-        cost: &Exchange,
+        cost: &mut Exchange,
     ) -> Result<(), Failure> {
         match stated {
             None => judge(head, expect, cost, self),
             Some(stated) => judge_stated(head, stated, cost),
+        }?;
+        if let Some(coding) = &self.coding {
+            cost.decoded = coding.judge(head.status)?;
         }
+        Ok(())
     }
 
     /// None where it was not wanted or the body has not ended.
-    fn value(&self) -> Option<u64> {
+    fn digest(&self) -> Option<u64> {
         self.whole
     }
 }
 
-impl Body for BodyDigest {
+impl Body for BodyCheck {
+    fn wants_fields(&mut self) -> bool {
+        self.coding.as_mut().is_some_and(|coding| coding.wants_fields())
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        if let Some(coding) = &mut self.coding {
+            coding.field(name, value);
+        }
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
+        if let Some(coding) = &mut self.coding {
+            coding.part(data, last);
+        }
         if !self.wanted {
             return;
         }
@@ -248,16 +276,16 @@ mod tests {
 
     #[test]
     fn a_body_in_pieces_has_the_digest_of_the_whole() {
-        let mut digest = BodyDigest::default();
+        let mut body = BodyCheck::default();
         for _ in 0..2 {
-            digest.begin(true);
-            digest.part(b"one ", false);
-            assert_eq!(digest.value(), None);
-            digest.part(b"two", true);
-            assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
+            body.begin(true, false);
+            body.part(b"one ", false);
+            assert_eq!(body.digest(), None);
+            body.part(b"two", true);
+            assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
         }
-        digest.begin(true);
-        digest.part(b"one two", true);
-        assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
+        body.begin(true, false);
+        body.part(b"one two", true);
+        assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
     }
 }

@@ -5,10 +5,12 @@ use super::client::{judge_stated, performed};
 use super::script::{Script, Taking};
 use super::template::User;
 use crate::protocol::{Performed, Protocol};
+use crate::sampling::DecodingTurns;
 use dyno_http::h2;
 use dyno_http::{Connection, Exchange, Head, RequestForm, StreamClient, Transport, WrittenHttp1};
 use dyno_measure::Failure;
 use dyno_workload::Get;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What carries the requests of a user.
@@ -65,6 +67,7 @@ pub(super) struct Session<C: Carrier> {
     form: C::Form,
     user: User,
     taking: Taking,
+    decoding: Option<Rc<DecodingTurns>>,
     /// Of the request, while it is written.
     part: Vec<u8>,
 }
@@ -75,6 +78,7 @@ impl<C: Carrier> Session<C> {
         carrier: C,
         form: C::Form,
         (number, thread): (usize, usize),
+        decoding: Option<Rc<DecodingTurns>>,
     ) -> Self {
         let user = User {
             client: number,
@@ -88,6 +92,7 @@ impl<C: Carrier> Session<C> {
             form,
             user,
             taking: Taking::default(),
+            decoding,
             part: Vec::new(),
         }
     }
@@ -99,12 +104,15 @@ impl<C: Carrier> Session<C> {
             self.user.values.fill(None);
         }
         let request = step.write(&self.user, &mut self.form, &mut self.part)?;
-        self.taking.begin(step);
+        let turns = self.decoding.as_ref().filter(|_| step.asks_coding);
+        self.taking
+            .begin(step, turns.is_some_and(|turns| turns.draw(start_ns)));
         let head = self
             .carrier
             .exchange(request, step.repeat, start_ns, &mut self.taking, cost)
             .await?;
         judge_stated(head, &step.stated, cost)?;
+        cost.decoded = self.taking.judge_coding(head.status)?;
         step.finish(&mut self.user, &mut self.taking)
     }
 }

@@ -1,28 +1,37 @@
 //! A client thread on a connection that it may share with other threads of its client: HTTP/2, or HTTP/1.1 with requests sent
 //! ahead.
 
-use super::client::{performed, BodyDigest, WebCatalogue};
+use super::client::{performed, BodyCheck, WebCatalogue};
 use super::page::{Page, PageBody, PageRequest};
 use crate::protocol::{Performed, Protocol};
-use crate::sampling::Sampling;
+use crate::sampling::{DecodingTurns, Sampling};
 use dyno_http::{Body, Conversation, Exchange, StreamClient, Transport};
 use dyno_measure::Failure;
 use dyno_workload::{Expect, Get};
 use std::borrow::Borrow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where the body of a response goes on a connection that outlives it.
 #[derive(Default)]
 pub(super) struct AnswerBody {
-    digest: BodyDigest,
+    check: BodyCheck,
     /// Of a page.
     page: Option<PageBody>,
 }
 
 impl Body for AnswerBody {
+    fn wants_fields(&mut self) -> bool {
+        self.page.is_none() && self.check.wants_fields()
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.check.field(name, value);
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
         match &mut self.page {
-            None => self.digest.part(data, last),
+            None => self.check.part(data, last),
             Some(page) => page.part(data, last),
         }
     }
@@ -36,6 +45,7 @@ pub(super) struct WebStreams<T: Transport + 'static, C: Conversation + 'static, 
     pub(super) page: Page,
     pub(super) page_request: R,
     pub(super) sampling: Sampling,
+    pub(super) decoding: Option<Rc<DecodingTurns>>,
 }
 
 impl<T, C, R> WebStreams<T, C, R>
@@ -67,13 +77,14 @@ where
     ) -> Result<(), Failure> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         let wanted = matches!(expect, Expect::Found { .. }) && self.sampling.draw();
-        self.body.digest.begin(wanted);
+        let decoded = self.decoding.as_ref().is_some_and(|turns| turns.draw(start_ns));
+        self.body.check.begin(wanted, decoded);
         let exchanged = self
             .client
             .exchange(request.borrow(), start_ns, &mut self.body, cost)
             .await;
         let stated = self.catalogue.stated.as_ref();
-        exchanged.and_then(|head| self.body.digest.judge(head, expect, stated, cost))
+        exchanged.and_then(|head| self.body.check.judge(head, expect, stated, cost))
     }
 }
 

@@ -145,6 +145,7 @@ impl<S: Sessions> FilesClient<S> {
             connections: 0,
             handshake: None,
             streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: self.lost,
             result,
