@@ -5,6 +5,7 @@
 //! what comes in one segment is answered in one.
 
 use crate::connection::{Connecting, Exchange};
+use crate::conversation::{Conversation, Ended};
 use crate::response::{Head, Limits, Progress};
 use crate::room::RoomQueue;
 use crate::stream::{Handshake, Received, Stream, Transport};
@@ -14,90 +15,6 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-
-/// One connection on which several exchanges are under way: bytes in, ended exchanges and bytes out. Pure: no sockets, no
-/// clock.
-pub trait Conversation {
-    /// What opens an exchange.
-    type Request: ?Sized;
-    /// Where the bytes of a body go.
-    type Body;
-    /// Whether an exchange is a stream of its own, to be counted as one.
-    const HAS_STREAMS: bool;
-
-    /// A connection that is about to be made; what is sent first lies in `outgoing`.
-    fn new(limits: Limits) -> Self;
-
-    /// Whether new exchanges can be opened at all.
-    fn is_open(&self) -> bool;
-
-    /// Whether another exchange may be opened now.
-    fn has_room(&self) -> bool;
-
-    /// Returns how many exchanges the server allows at a time, where it has said so.
-    fn announced_room(&self) -> Option<u32> {
-        None
-    }
-
-    /// Says how many the server has allowed on the connection before: until it says so anew, no more are opened.
-    fn expect_room(&mut self, _room: u32) {}
-
-    /// Exchanges without an end yet.
-    fn active(&self) -> u32;
-
-    /// Exchanges opened so far.
-    fn opened(&self) -> u32;
-
-    /// Begins an exchange where `has_room` says so; gives its place, to be taken once it has ended.
-    fn open(&mut self, request: &Self::Request, body: Self::Body) -> usize;
-
-    /// Takes what the server has sent.
-    ///
-    /// # Errors
-    /// What it broke. The connection can't be used any more; what it is to be told lies in `outgoing`.
-    fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure>;
-
-    /// The server has ended the connection in order.
-    fn end(&mut self) {}
-
-    /// Moves the places of the exchanges that have ended since to `into`, which is emptied first.
-    fn take_finished(&mut self, into: &mut Vec<usize>);
-
-    /// Whether the exchange at `place` has ended.
-    fn has_ended(&self, place: usize) -> bool;
-
-    /// Gives what became of the exchange at `place`, where it has ended; the place is free then.
-    fn take(&mut self, place: usize) -> Option<Ended<Self::Body>>;
-
-    /// Ends the exchange at `place` with `failure`.
-    fn cancel(&mut self, place: usize, failure: Failure);
-
-    /// Ends every exchange with `failure`: the connection is lost.
-    fn fail_all(&mut self, failure: Failure);
-
-    /// Says that the connection will be closed.
-    fn say_goodbye(&mut self) {}
-
-    /// What is to be sent. Who sends it takes it away.
-    fn outgoing(&mut self) -> &mut Vec<u8>;
-}
-
-/// How an exchange ended.
-#[derive(Debug)]
-pub struct Ended<B> {
-    /// The status of a whole response, or why there is none.
-    pub result: Result<u16, Failure>,
-    /// It is known that the server did not process the request.
-    pub unprocessed: bool,
-    /// Where its bytes went.
-    pub body: B,
-    /// Bytes of the response, framing included.
-    pub received_bytes: u64,
-    /// Bytes of the request, framing included.
-    pub sent_bytes: u64,
-    /// Bytes of its body.
-    pub body_bytes: u64,
-}
 
 /// Calls in a row after which a driver that always finds more bytes lets the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
@@ -265,15 +182,17 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
                 session.say_goodbye();
                 return Poll::Ready(Ok(()));
             }
-            if driving.blocked || !session.outgoing().is_empty() {
-                let sent = stream.poll_send(session.outgoing(), context)?;
-                driving.blocked = sent.is_pending();
-            }
+            let more = driving.send(&mut *session, stream, context)?;
             drop(session);
             if !driving.unread {
                 match stream.poll_readable(context) {
                     Poll::Ready(Ok(())) => {}
-                    other => return other,
+                    other => {
+                        if more {
+                            context.waker().wake_by_ref();
+                        }
+                        return other;
+                    }
                 }
             }
             // The kernel reports each arrival once: after one, it is received until nothing is left.
@@ -351,6 +270,31 @@ struct Driving {
     blocked: bool,
     /// Something was reported, and not all of it was received.
     unread: bool,
+}
+
+impl Driving {
+    /// Sends what there is room for; gives whether there is more to be sent at once.
+    fn send(
+        &mut self,
+        session: &mut impl Conversation,
+        stream: &mut impl Stream,
+        context: &mut Context<'_>,
+    ) -> Result<bool, Failure> {
+        if !self.blocked && session.outgoing().is_empty() {
+            session.all_sent();
+        }
+        if self.blocked || !session.outgoing().is_empty() {
+            self.blocked = match stream.poll_send(session.outgoing(), context) {
+                Poll::Ready(sent) => sent.map(|()| false)?,
+                Poll::Pending => true,
+            };
+        }
+        if self.blocked {
+            return Ok(false);
+        }
+        session.all_sent();
+        Ok(!session.outgoing().is_empty())
+    }
 }
 
 fn ends_idly(failure: &Failure) -> bool {

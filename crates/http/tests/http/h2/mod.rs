@@ -150,17 +150,33 @@ fn grown(stream: u32, bytes: usize) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &(bytes as u32).to_be_bytes())
 }
 
-/// The lengths of the DATA frames that the session wants to send, which are taken away.
-fn sent_data(session: &mut Session<Counted>) -> Vec<usize> {
+/// Stream, kind and length of the frames that the session wants to send now, which are taken away.
+fn sent_frames(session: &mut Session<Counted>) -> Vec<(u32, u8, usize)> {
     let outgoing = std::mem::take(session.outgoing());
+    session.all_sent();
     let mut rest = outgoing
         .strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         .unwrap_or(&outgoing);
-    let mut lengths = Vec::new();
-    while let [a, b, c, kind, ..] = *rest {
-        let length = u32::from_be_bytes([0, a, b, c]) as usize;
-        lengths.extend((kind == DATA).then_some(length));
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, _, stream @ ..] = rest {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let stream = stream.first_chunk().expect("a whole head");
+        frames.push((u32::from_be_bytes(*stream), *kind, length));
         rest = &rest[9 + length..];
+    }
+    frames
+}
+
+/// The lengths of all DATA frames that the session can send, which are taken away.
+fn sent_data(session: &mut Session<Counted>) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    while !session.outgoing().is_empty() {
+        let frames = sent_frames(session).into_iter();
+        lengths.extend(
+            frames
+                .filter(|(_, kind, _)| *kind == DATA)
+                .map(|(_, _, length)| length),
+        );
     }
     lengths
 }
@@ -344,4 +360,81 @@ fn streams_above_the_last_of_a_goaway_are_unprocessed_and_those_below_go_on() {
     assert!(ended.unprocessed && !session.is_open());
     session.feed(&frame(HEADERS, 5, 3, &[0x88])).expect("it is right");
     assert_eq!(session.take(1).expect("it has ended").result, Ok(200));
+}
+
+/// A session with uploads of 8 MiB on so many streams, to a server that leaves the windows open.
+fn uploading_freely(streams: usize) -> Session<Counted> {
+    let mut session = uploading(streams, 8 << 20);
+    session
+        .feed(&setting(INITIAL_WINDOW_SIZE, (1 << 31) - 1))
+        .expect("it is right");
+    session.feed(&grown(0, 1 << 30)).expect("it is right");
+    session
+}
+
+#[test]
+fn however_much_a_server_lets_us_send_little_is_before_what_it_is_answered_next() {
+    let mut session = uploading_freely(8);
+    let mut sent = 0;
+    for _ in 0..20 {
+        session
+            .feed(&frame(PING, 0, 0, &[0; 8]))
+            .expect("it times the way");
+        assert!(session.outgoing().len() < 300 * 1024);
+        let frames = sent_frames(&mut session);
+        assert!(frames.iter().any(|(_, kind, _)| *kind == PING), "it is answered");
+        sent += frames.iter().map(|(_, _, length)| length).sum::<usize>();
+    }
+    assert!(sent > 4 << 20);
+    sent += sent_data(&mut session).iter().sum::<usize>();
+    assert!(sent >= 64 << 20, "all of it is sent in the end");
+}
+
+#[test]
+fn uploads_take_turns() {
+    let mut session = uploading_freely(8);
+    sent_frames(&mut session);
+    for _ in 0..20 {
+        let frames = sent_frames(&mut session);
+        let streams: Vec<u32> = frames.iter().map(|(stream, ..)| *stream).collect();
+        for turns in streams.windows(8) {
+            let mut once = turns.to_vec();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), 8, "{streams:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_more_is_sent_of_a_request_that_has_ended() {
+    let mut session = uploading_freely(2);
+    let reset = frame(RST_STREAM, 0, 1, &2u32.to_be_bytes());
+    session.feed(&reset).expect("it ends a request");
+    session
+        .feed(&frame(HEADERS, 5, 3, &[0x88]))
+        .expect("it is answered early");
+    sent_frames(&mut session);
+    assert_eq!(
+        sent_data(&mut session),
+        [],
+        "nobody has taken what became of them"
+    );
+    for place in 0..2 {
+        session.take(place).expect("it has ended");
+        session.open(&request(), Counted::default());
+    }
+    assert_eq!(sent_data(&mut session), [], "others have their places");
+}
+
+#[test]
+fn windows_count_as_sent_although_an_upload_goes_on() {
+    let mut session = uploading_freely(8);
+    session.feed(&frame(HEADERS, 4, 1, &[0x88])).expect("it is right");
+    let data = frame(DATA, 0, 1, &[0; FRAME_BYTES]).repeat(16);
+    for _ in 0..2 * ALL_WINDOW_BYTES / (16 * FRAME_BYTES) {
+        session.feed(&data).expect("there is room");
+        sent_frames(&mut session);
+        assert!(!session.outgoing().is_empty(), "the upload goes on");
+    }
 }
