@@ -5,6 +5,7 @@ Not for experiments of ours: those have the drivers of `serverdyno.servers`.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +31,7 @@ http://127.0.0.1:{port} {{
   {site}
 }}
 """
-H2O = """user: root
-num-threads: 2
+H2O = """num-threads: 2
 listen: {{host: 127.0.0.1, port: {port}}}
 hosts: {{default: {{paths: {{"/": {{file.dir: {at}}}}}}}}}
 {settings}
@@ -60,7 +60,8 @@ def caddy(at: Path, site: str, settings: str = "") -> Iterator[int]:
 def h2o(at: Path, settings: str) -> Iterator[int]:
     """H2O with the documents of a directory, in the clear, and these settings of all."""
     port = free_port()
-    (at / "h2o.conf").write_text(H2O.format(port=port, at=at, settings=settings))
+    user = "\nuser: root" if os.geteuid() == 0 else ""
+    (at / "h2o.conf").write_text(H2O.format(port=port, at=at, settings=settings + user))
     with _running(["h2o", "-m", "worker", "-c", "h2o.conf"], at, port):
         yield port
 

@@ -2,7 +2,6 @@
 
 use rand_xoshiro::rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::cell::Cell;
 
 /// Separates the random stream that samples from those that choose operations and delays.
 pub(crate) const SAMPLING_STREAM: u64 = 0x7361_6d70_6c69_6e67;
@@ -27,26 +26,6 @@ impl Sampling {
     }
 }
 
-/// Between two bodies that an engine thread decodes: so few cost little, and are spread over the whole mix.
-const DECODING_NS: u64 = 10_000_000;
-
-/// Which bodies of an engine thread are decoded.
-#[derive(Debug, Default)]
-pub(crate) struct DecodingTurns {
-    next_ns: Cell<u64>,
-}
-
-impl DecodingTurns {
-    /// Whether the body of the operation that begins at `now_ns` is decoded.
-    pub(crate) fn draw(&self, now_ns: u64) -> bool {
-        let is_due = now_ns >= self.next_ns.get();
-        if is_due {
-            self.next_ns.set(now_ns + DECODING_NS);
-        }
-        is_due
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,16 +34,6 @@ mod tests {
     fn sampled(share: f64) -> usize {
         let mut sampling = Sampling::new(share, Xoshiro256PlusPlus::seed_from_u64(1));
         (0..10_000).filter(|_| sampling.draw()).count()
-    }
-
-    #[test]
-    fn one_body_in_ten_milliseconds_is_decoded_at_most_beginning_with_the_first() {
-        let turns = DecodingTurns::default();
-        let drawn: Vec<u64> = (1_000..1_100)
-            .filter(|ms| turns.draw(ms * 1_000_000 + ms % 7))
-            .collect();
-        assert_eq!(drawn.len(), 10);
-        assert_eq!(drawn[0], 1_000);
     }
 
     #[test]

@@ -284,7 +284,8 @@ fn inflate(
     }
 }
 
-/// Decodes br. Strictly: a window has 16 MiB at most, not 1 GiB as in the format for large ones.
+/// Decodes br. A window has 16 MiB at most, not 1 GiB as in the format for large ones. The format has no checksum, and this
+/// decoder passes some wrong lengths of blocks if a body comes in one piece, which the reference decoder refuses.
 struct Brotli {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     counter: Counter,

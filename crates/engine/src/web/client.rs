@@ -1,9 +1,9 @@
 //! HTTP under the engine's contract: requests built beforehand, every response judged against what the file should be.
 
+use super::decoding::{DecodingTurns, SampledBody};
 use super::page::{placeholder, Page};
 use crate::protocol::{Performed, Protocol};
-use crate::sampling::{DecodingTurns, Sampling};
-use dyno_http::coding::ContentCheck;
+use crate::sampling::Sampling;
 use dyno_http::{Body, Connection, Exchange, Head, Transport};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{Catalogue, ClassId, Entry, Expect, Get};
@@ -101,14 +101,16 @@ impl<T: Transport> Web<T> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         self.body.begin(
             matches!(expect, Expect::Found { .. }) && self.sampling.draw(),
-            self.decoding.as_ref().is_some_and(|turns| turns.draw(start_ns)),
+            (self.decoding.as_deref(), start_ns),
         );
-        let head = self
+        let exchanged = self
             .client
             .exchange(request, start_ns, &mut self.body, cost)
-            .await?;
-        self.body
-            .judge(head, expect, self.catalogue.stated.as_ref(), cost)
+            .await;
+        let stated = self.catalogue.stated.as_ref();
+        let judged = exchanged.and_then(|head| self.body.judge(head, expect, stated, cost));
+        self.body.end();
+        judged
     }
 }
 
@@ -201,12 +203,13 @@ pub(super) struct BodyCheck {
     whole: Option<u64>,
     stream: Option<Box<Xxh3Default>>,
     streaming: bool,
-    coding: Option<Box<ContentCheck>>,
+    sampled: SampledBody,
 }
 
 impl BodyCheck {
-    pub(super) fn begin(&mut self, wanted: bool, decoded: bool) {
-        self.coding = decoded.then(Box::default);
+    /// The response to an operation is to come. `wanted`: its digest is.
+    pub(super) fn begin(&mut self, wanted: bool, (turns, now_ns): (Option<&DecodingTurns>, u64)) {
+        self.sampled.begin(turns, now_ns);
         self.wanted = wanted;
         self.whole = None;
         self.streaming = false;
@@ -224,10 +227,13 @@ impl BodyCheck {
             None => judge(head, expect, cost, self),
             Some(stated) => judge_stated(head, stated, cost),
         }?;
-        if let Some(coding) = &self.coding {
-            cost.decoded = coding.judge(head.status)?;
-        }
+        cost.decoded = self.sampled.judge(head.status)?;
         Ok(())
+    }
+
+    /// The response has ended, whatever came of it.
+    pub(super) fn end(&mut self) {
+        self.sampled.end();
     }
 
     /// None where it was not wanted or the body has not ended.
@@ -238,19 +244,15 @@ impl BodyCheck {
 
 impl Body for BodyCheck {
     fn wants_fields(&mut self) -> bool {
-        self.coding.as_mut().is_some_and(|coding| coding.wants_fields())
+        self.sampled.wants_fields()
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        if let Some(coding) = &mut self.coding {
-            coding.field(name, value);
-        }
+        self.sampled.field(name, value);
     }
 
     fn part(&mut self, data: &[u8], last: bool) {
-        if let Some(coding) = &mut self.coding {
-            coding.part(data, last);
-        }
+        self.sampled.part(data, last);
         if !self.wanted {
             return;
         }
@@ -278,13 +280,13 @@ mod tests {
     fn a_body_in_pieces_has_the_digest_of_the_whole() {
         let mut body = BodyCheck::default();
         for _ in 0..2 {
-            body.begin(true, false);
+            body.begin(true, (None, 0));
             body.part(b"one ", false);
             assert_eq!(body.digest(), None);
             body.part(b"two", true);
             assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
         }
-        body.begin(true, false);
+        body.begin(true, (None, 0));
         body.part(b"one two", true);
         assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
     }

@@ -1,6 +1,7 @@
 //! Work on documents over HTTP: what is asked for, and the client threads that ask.
 
 mod client;
+mod decoding;
 mod page;
 mod script;
 mod session;
@@ -12,9 +13,10 @@ use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
 use crate::kind::Work;
 use crate::protocol::Protocol;
-use crate::sampling::{DecodingTurns, Sampling, SAMPLING_STREAM};
+use crate::sampling::{Sampling, SAMPLING_STREAM};
 pub(crate) use client::Stated;
 use client::{Web, WebCatalogue};
+use decoding::DecodingTurns;
 use dyno_http::coding::asks_coding;
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{

@@ -6,8 +6,9 @@
 //! redirects that are followed by themselves; each step says what it sends.
 
 use super::client::Stated;
+use super::decoding::SampledBody;
 use super::template::{Names, Template, User};
-use dyno_http::coding::{asks_coding, ContentCheck, Decoded};
+use dyno_http::coding::asks_coding;
 use dyno_http::{Body, RequestForm, Shape, USER_AGENT};
 use dyno_measure::{Detail, Failure, Fault, ValueName};
 use regex::bytes::{Regex, RegexBuilder};
@@ -394,29 +395,17 @@ pub(crate) struct Taking {
     in_fields: Vec<Option<Vec<u8>>>,
     /// Of the body, where the step searches it.
     body: Vec<u8>,
-    /// None: the body is not to be decoded.
-    coding: Option<Box<ContentCheck>>,
+    pub(super) sampled: SampledBody,
 }
 
 impl Taking {
     /// What a buffer may keep of its room from one step to the next.
     const KEPT_BYTES: usize = 4096;
 
-    /// The answer to a step is to come. `decoded`: its body is to be decoded.
-    pub(crate) fn begin(&mut self, step: &Arc<Step>, decoded: bool) {
-        self.coding = decoded.then(Box::default);
+    /// The answer to a step is to come.
+    pub(crate) fn begin(&mut self, step: &Arc<Step>) {
         self.step = Some(step.clone());
         self.clear();
-    }
-
-    /// Returns what came of decoding the body of a whole answer.
-    ///
-    /// # Errors
-    /// Where that failed.
-    pub(crate) fn judge_coding(&self, status: u16) -> Result<Option<Decoded>, Failure> {
-        self.coding
-            .as_ref()
-            .map_or(Ok(None), |coding| coding.judge(status))
     }
 
     /// Forgets what was taken.
@@ -434,15 +423,13 @@ impl Body for Taking {
     fn wants_fields(&mut self) -> bool {
         // Of an attempt that was not the last, something may be there.
         self.clear();
-        let decodes = self.coding.as_mut().is_some_and(|coding| coding.wants_fields());
+        let decodes = self.sampled.wants_fields();
         let mut takes = self.step.iter().flat_map(|step| &step.takes);
         takes.any(|take| !take.finder.searches_body()) || decodes
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        if let Some(coding) = &mut self.coding {
-            coding.field(name, value);
-        }
+        self.sampled.field(name, value);
         if let Some(step) = &self.step {
             for (take, found) in step.takes.iter().zip(&mut self.in_fields) {
                 take.finder.in_field(name, value, found);
@@ -451,9 +438,7 @@ impl Body for Taking {
     }
 
     fn part(&mut self, data: &[u8], last: bool) {
-        if let Some(coding) = &mut self.coding {
-            coding.part(data, last);
-        }
+        self.sampled.part(data, last);
         let mut takes = self.step.iter().flat_map(|step| &step.takes);
         if takes.any(|take| take.finder.searches_body()) {
             let room = MOST_SEARCHED_BYTES - self.body.len();
@@ -486,7 +471,7 @@ mod tests {
             let sections: Vec<StepSection> = serde_json::from_str(&sections).expect("a list");
             let script = Script::new(&sections, "h", &[]).expect("a script");
             let mut taking = Taking::default();
-            taking.begin(&script.steps[0], false);
+            taking.begin(&script.steps[0]);
             taking.wants_fields();
             for _ in 0..1000 {
                 taking.part(&[b'x'; 10_000], false);

@@ -2,10 +2,10 @@
 //! of its own, over HTTP/2 several share one.
 
 use super::client::{judge_stated, performed};
+use super::decoding::DecodingTurns;
 use super::script::{Script, Taking};
 use super::template::User;
 use crate::protocol::{Performed, Protocol};
-use crate::sampling::DecodingTurns;
 use dyno_http::h2;
 use dyno_http::{Connection, Exchange, Head, RequestForm, StreamClient, Transport, WrittenHttp1};
 use dyno_measure::Failure;
@@ -104,15 +104,15 @@ impl<C: Carrier> Session<C> {
             self.user.values.fill(None);
         }
         let request = step.write(&self.user, &mut self.form, &mut self.part)?;
-        let turns = self.decoding.as_ref().filter(|_| step.asks_coding);
-        self.taking
-            .begin(step, turns.is_some_and(|turns| turns.draw(start_ns)));
+        self.taking.begin(step);
+        let turns = self.decoding.as_deref().filter(|_| step.asks_coding);
+        self.taking.sampled.begin(turns, start_ns);
         let head = self
             .carrier
             .exchange(request, step.repeat, start_ns, &mut self.taking, cost)
             .await?;
         judge_stated(head, &step.stated, cost)?;
-        cost.decoded = self.taking.judge_coding(head.status)?;
+        cost.decoded = self.taking.sampled.judge(head.status)?;
         step.finish(&mut self.user, &mut self.taking)
     }
 }
@@ -124,6 +124,7 @@ impl<C: Carrier> Protocol for Session<C> {
         let mut cost = Exchange::default();
         let result = self.make(get.path as usize, start_ns, &mut cost).await;
         self.taking.clear();
+        self.taking.sampled.end();
         performed(get.class, result, &cost)
     }
 }

@@ -2,9 +2,10 @@
 //! ahead.
 
 use super::client::{performed, BodyCheck, WebCatalogue};
+use super::decoding::DecodingTurns;
 use super::page::{Page, PageBody, PageRequest};
 use crate::protocol::{Performed, Protocol};
-use crate::sampling::{DecodingTurns, Sampling};
+use crate::sampling::Sampling;
 use dyno_http::{Body, Conversation, Exchange, StreamClient, Transport};
 use dyno_measure::Failure;
 use dyno_workload::{Expect, Get};
@@ -77,14 +78,17 @@ where
     ) -> Result<(), Failure> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         let wanted = matches!(expect, Expect::Found { .. }) && self.sampling.draw();
-        let decoded = self.decoding.as_ref().is_some_and(|turns| turns.draw(start_ns));
-        self.body.check.begin(wanted, decoded);
+        self.body
+            .check
+            .begin(wanted, (self.decoding.as_deref(), start_ns));
         let exchanged = self
             .client
             .exchange(request.borrow(), start_ns, &mut self.body, cost)
             .await;
         let stated = self.catalogue.stated.as_ref();
-        exchanged.and_then(|head| self.body.check.judge(head, expect, stated, cost))
+        let judged = exchanged.and_then(|head| self.body.check.judge(head, expect, stated, cost));
+        self.body.check.end();
+        judged
     }
 }
 
