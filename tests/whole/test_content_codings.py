@@ -163,7 +163,7 @@ def fresh(at: Path, name: str | None) -> Path:
         ("deflate", zlib.compress(TEXT)[:-4]),
         ("br", SMALL_BR[:-1]),
     ],
-    ids=str,
+    ids=["gzip by a byte", "gzip within", "gzip to nothing", "deflate", "br"],
 )
 def test_a_body_that_is_cut_short_is_an_error_although_all_of_its_length_came(
     coding: str, body: bytes, home: Home
