@@ -13,7 +13,8 @@ use crate::tally::{
     CallTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally, SessionTally,
 };
 use dyno_files::{Breaks, CallKind, Calls};
-use dyno_http::Handshake;
+use dyno_http::coding::Decoded;
+use dyno_http::{Handshake, Streams};
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
 use dyno_reactor::ReadyWork;
 use dyno_tls::Agreed as AgreedTls;
@@ -47,6 +48,31 @@ struct HandshakeCount {
     agreed: AgreedTls,
     count: u64,
     in_window: u64,
+}
+
+/// Streams of HTTP/2, of requests that were sent again included.
+#[derive(Debug, Clone, Copy, Default)]
+struct StreamCount {
+    opened: u64,
+    refused: u64,
+    above_goaway: u64,
+}
+
+impl StreamCount {
+    fn add(&mut self, streams: Streams) {
+        self.opened += u64::from(streams.opened);
+        self.refused += u64::from(streams.refused);
+        self.above_goaway += u64::from(streams.above_goaway);
+    }
+
+    /// Returns the counts under their names in records.
+    fn by_name(&self) -> [(&'static str, u64); 3] {
+        [
+            ("HTTP/2 stream", self.opened),
+            ("HTTP/2 stream refused (REFUSED_STREAM)", self.refused),
+            ("HTTP/2 stream above GOAWAY", self.above_goaway),
+        ]
+    }
 }
 
 /// What a client that uses files did beside its operations.
@@ -85,8 +111,9 @@ pub(crate) struct Tally {
     faults: Vec<FaultCount>,
     /// One or two rows in nearly every mix.
     handshakes: Vec<HandshakeCount>,
-    /// Of HTTP/2, requests that were sent again included.
-    streams: u64,
+    streams: StreamCount,
+    /// Bodies in a content coding, by what came of decoding them.
+    decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
     bytes_in_total: u64,
     bytes_moved_total: u64,
@@ -121,7 +148,8 @@ impl Tally {
             mix,
             faults: Vec::new(),
             handshakes: Vec::new(),
-            streams: 0,
+            streams: StreamCount::default(),
+            decoded: Default::default(),
             live,
             bytes_in_total: 0,
             bytes_moved_total: 0,
@@ -147,7 +175,10 @@ impl Tally {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
         self.mix.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
         self.mix.generator.connections += u64::from(performed.connections);
-        self.streams += u64::from(performed.streams);
+        self.streams.add(performed.streams);
+        if let Some(decoded) = performed.decoded {
+            self.decoded[decoded as usize] += 1;
+        }
         self.mix.generator.reconnects += u64::from(performed.reconnected);
         if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
             self.mix.connect_time.record(connect_ns);
@@ -408,12 +439,19 @@ impl Tally {
             in_window: row.in_window,
         });
         mix.handshakes.extend(handshakes);
-        if self.streams > 0 {
-            mix.requests.push(RequestTally {
-                request: "HTTP/2 stream".to_owned(),
-                count: self.streams,
-            });
-        }
+        let decoded = Decoded::ALL
+            .iter()
+            .map(|decoded| decoded.name())
+            .zip(self.decoded);
+        let requests = self.streams.by_name().into_iter().chain(decoded);
+        mix.requests.extend(
+            requests
+                .filter(|(_, count)| *count > 0)
+                .map(|(name, count)| RequestTally {
+                    request: name.to_owned(),
+                    count,
+                }),
+        );
         mix
     }
 }
@@ -447,7 +485,8 @@ mod tests {
             connect_ns: Some(5),
             connections: 1,
             handshake: None,
-            streams: 0,
+            streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: false,
         }

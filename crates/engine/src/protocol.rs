@@ -1,6 +1,7 @@
 //! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
 
-use dyno_http::Handshake;
+use dyno_http::coding::Decoded;
+use dyno_http::{Handshake, Streams};
 use dyno_measure::Failure;
 use dyno_reactor::Executor;
 use dyno_workload::ClassId;
@@ -26,11 +27,13 @@ pub struct Performed {
     /// Connections made for it. None where a client keeps a session beyond its operations, and counts it whole.
     pub connections: u32,
     /// Streams of HTTP/2 opened for it; none in any other protocol.
-    pub streams: u32,
+    pub streams: Streams,
     /// The TLS handshake, where one was made.
     pub handshake: Option<Handshake>,
     /// Whether an idle connection was found closed and the operation was begun again.
     pub reconnected: bool,
+    /// What came of decoding its body, of those that were to be decoded.
+    pub decoded: Option<Decoded>,
     /// Whether the session ended, and what depends on it (open files) with it.
     pub session_lost: bool,
 }

@@ -65,6 +65,10 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
             "Look at the value: it has more than 4 KiB, or characters that would end the path or the header in which it \
              shall stand; ${name:url} encodes them.",
         ),
+        Fault::BrokenCoding => Some(
+            "Ask for the URL with another client, such as curl --compressed: the server, or what stands between, cuts short or \
+             damages the body that it has compressed.",
+        ),
         Fault::CertificateExpired | Fault::CertificateInvalid => Some("Give the server another certificate."),
         _ => None,
     }

@@ -1,5 +1,6 @@
 //! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
 
+use crate::coding::Decoded;
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -24,6 +25,27 @@ pub struct Connecting {
     pub timeout_ns: u64,
 }
 
+/// Streams of HTTP/2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// All that were opened.
+    pub opened: u32,
+    /// Of these, those that the server refused unprocessed (REFUSED_STREAM).
+    pub refused: u32,
+    /// Of these, those above the last that the server named in its GOAWAY.
+    pub above_goaway: u32,
+}
+
+impl Streams {
+    pub(crate) fn count_unprocessed(&mut self, fault: Fault) {
+        match fault {
+            Fault::StreamRefused | Fault::StreamsOverLimit => self.refused += 1,
+            Fault::GoingAway => self.above_goaway += 1,
+            _ => {}
+        }
+    }
+}
+
 /// What one exchange cost, whether it succeeded or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exchange {
@@ -36,11 +58,13 @@ pub struct Exchange {
     pub connect_ns: Option<u64>,
     pub connections: u32,
     /// HTTP/2's streams.
-    pub streams: u32,
+    pub streams: Streams,
     /// The handshake of the last connection; None where none was made, or without TLS.
     pub handshake: Option<Handshake>,
     /// Whether a new connection was made because the server had closed the idle one.
     pub reconnected: bool,
+    /// What came of decoding the body, where that was to be done.
+    pub decoded: Option<Decoded>,
 }
 
 #[derive(Debug)]

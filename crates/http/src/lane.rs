@@ -5,94 +5,21 @@
 //! what comes in one segment is answered in one.
 
 use crate::connection::{Connecting, Exchange};
+use crate::conversation::{Conversation, Ended};
 use crate::response::{Head, Limits, Progress};
+use crate::room::RoomQueue;
 use crate::stream::{Handshake, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};
 use dyno_reactor::Executor;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// One connection on which several exchanges are under way: bytes in, ended exchanges and bytes out. Pure: no sockets, no
-/// clock.
-pub trait Conversation {
-    /// What opens an exchange.
-    type Request: ?Sized;
-    /// Where the bytes of a body go.
-    type Body;
-    /// Whether an exchange is a stream of its own, to be counted as one.
-    const HAS_STREAMS: bool;
-
-    /// A connection that is about to be made; what is sent first lies in `outgoing`.
-    fn new(limits: Limits) -> Self;
-
-    /// Whether new exchanges can be opened at all.
-    fn is_open(&self) -> bool;
-
-    /// Whether another exchange may be opened now.
-    fn has_room(&self) -> bool;
-
-    /// Exchanges without an end yet.
-    fn active(&self) -> u32;
-
-    /// Exchanges opened so far.
-    fn opened(&self) -> u32;
-
-    /// Begins an exchange where `has_room` says so; gives its place, to be taken once it has ended.
-    fn open(&mut self, request: &Self::Request, body: Self::Body) -> usize;
-
-    /// Takes what the server has sent.
-    ///
-    /// # Errors
-    /// What it broke. The connection can't be used any more; what it is to be told lies in `outgoing`.
-    fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure>;
-
-    /// The server has ended the connection in order.
-    fn end(&mut self) {}
-
-    /// Moves the places of the exchanges that have ended since to `into`, which is emptied first.
-    fn take_finished(&mut self, into: &mut Vec<usize>);
-
-    /// Whether the exchange at `place` has ended.
-    fn has_ended(&self, place: usize) -> bool;
-
-    /// Gives what became of the exchange at `place`, where it has ended; the place is free then.
-    fn take(&mut self, place: usize) -> Option<Ended<Self::Body>>;
-
-    /// Ends the exchange at `place` with `failure`.
-    fn cancel(&mut self, place: usize, failure: Failure);
-
-    /// Ends every exchange with `failure`: the connection is lost.
-    fn fail_all(&mut self, failure: Failure);
-
-    /// Says that the connection will be closed.
-    fn say_goodbye(&mut self) {}
-
-    /// What is to be sent. Who sends it takes it away.
-    fn outgoing(&mut self) -> &mut Vec<u8>;
-}
-
-/// How an exchange ended.
-#[derive(Debug)]
-pub struct Ended<B> {
-    /// The status of a whole response, or why there is none.
-    pub result: Result<u16, Failure>,
-    /// It is known that the server did not process the request.
-    pub unprocessed: bool,
-    /// Where its bytes went.
-    pub body: B,
-    /// Bytes of the response, framing included.
-    pub received_bytes: u64,
-    /// Bytes of the request, framing included.
-    pub sent_bytes: u64,
-    /// Bytes of its body.
-    pub body_bytes: u64,
-}
-
 /// Calls in a row after which a driver that always finds more bytes lets the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
+/// How often a request is sent again that the server has declared unprocessed (RFC 9113, section 8.7).
+const MOST_REPEATS: u32 = 10;
 const NO_DEADLINE: u64 = u64::MAX;
 
 /// One connection at a time, for the threads that share it.
@@ -110,6 +37,10 @@ pub struct Lane<T: Transport, C> {
     ended_idle: Cell<bool>,
     /// What a server did wrong while nothing was outstanding: of the next request.
     owed: Cell<Option<Failure>>,
+    /// How many exchanges at a time the last connection allowed.
+    room: Cell<Option<u32>>,
+    /// Threads that were put on it so far.
+    threads: Cell<usize>,
 }
 
 impl<T: Transport, C> std::fmt::Debug for Lane<T, C> {
@@ -125,7 +56,7 @@ struct Shared<C> {
     /// Of the threads that wait for the end of their streams, by place.
     waiters: RefCell<Vec<Option<Waker>>>,
     /// Of those that wait for room to open one.
-    queue: RefCell<VecDeque<Waker>>,
+    queue: RoomQueue,
     driver: RefCell<Option<Waker>>,
     /// Of the streams that have ended with what came last; kept for its room.
     finished: RefCell<Vec<usize>>,
@@ -156,6 +87,8 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
             users: Cell::new(0),
             ended_idle: Cell::new(false),
             owed: Cell::new(None),
+            room: Cell::new(None),
+            threads: Cell::new(0),
         })
     }
 
@@ -163,9 +96,11 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
     #[must_use]
     pub fn client(self: &Rc<Self>) -> StreamClient<T, C> {
         self.users.set(self.users.get() + 1);
+        self.threads.set(self.threads.get() + 1);
         StreamClient {
             repeat: self.connecting.repeat,
             lane: self.clone(),
+            thread: self.threads.get(),
         }
     }
 
@@ -174,10 +109,12 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
         if let Some(shared) = &*self.current.borrow() {
             return (shared.clone(), false);
         }
+        let mut session = C::new(self.limits);
+        self.room.get().inspect(|room| session.expect_room(*room));
         let shared = Rc::new(Shared {
-            session: RefCell::new(C::new(self.limits)),
+            session: RefCell::new(session),
             waiters: RefCell::default(),
-            queue: RefCell::default(),
+            queue: RoomQueue::default(),
             driver: RefCell::default(),
             finished: RefCell::default(),
             retired: Cell::new(false),
@@ -245,15 +182,17 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
                 session.say_goodbye();
                 return Poll::Ready(Ok(()));
             }
-            if driving.blocked || !session.outgoing().is_empty() {
-                let sent = stream.poll_send(session.outgoing(), context)?;
-                driving.blocked = sent.is_pending();
-            }
+            let more = driving.send(&mut *session, stream, context)?;
             drop(session);
             if !driving.unread {
                 match stream.poll_readable(context) {
                     Poll::Ready(Ok(())) => {}
-                    other => return other,
+                    other => {
+                        if more {
+                            context.waker().wake_by_ref();
+                        }
+                        return other;
+                    }
                 }
             }
             // The kernel reports each arrival once: after one, it is received until nothing is left.
@@ -281,6 +220,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
             session.feed(data).map(|()| Progress::More)
         });
         shared.receives.set(shared.receives.get() + 1);
+        self.room.set(session.announced_room());
         if !session.is_open() && !shared.retired.get() {
             self.ended_idle.set(session.active() == 0);
             self.retire(shared);
@@ -303,9 +243,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
             self.current.replace(None);
         }
         // Who waited for room finds it on the next one.
-        for waker in shared.queue.take() {
-            waker.wake();
-        }
+        shared.queue.call_all();
         shared.wake_driver();
     }
 
@@ -334,6 +272,31 @@ struct Driving {
     unread: bool,
 }
 
+impl Driving {
+    /// Sends what there is room for; gives whether there is more to be sent at once.
+    fn send(
+        &mut self,
+        session: &mut impl Conversation,
+        stream: &mut impl Stream,
+        context: &mut Context<'_>,
+    ) -> Result<bool, Failure> {
+        if !self.blocked && session.outgoing().is_empty() {
+            session.all_sent();
+        }
+        if self.blocked || !session.outgoing().is_empty() {
+            self.blocked = match stream.poll_send(session.outgoing(), context) {
+                Poll::Ready(sent) => sent.map(|()| false)?,
+                Poll::Pending => true,
+            };
+        }
+        if self.blocked {
+            return Ok(false);
+        }
+        session.all_sent();
+        Ok(!session.outgoing().is_empty())
+    }
+}
+
 fn ends_idly(failure: &Failure) -> bool {
     matches!(
         failure.fault,
@@ -348,7 +311,7 @@ impl<C: Conversation> Shared<C> {
         }
     }
 
-    /// Calls the threads whose streams have ended, and so many that wait for room; gives how many ended.
+    /// Calls the threads whose streams have ended, and who waits for room; gives how many ended.
     fn wake_finished(&self) -> usize {
         let mut finished = self.finished.borrow_mut();
         self.session.borrow_mut().take_finished(&mut finished);
@@ -358,14 +321,18 @@ impl<C: Conversation> Shared<C> {
                 waker.wake();
             }
         }
-        let mut queue = self.queue.borrow_mut();
-        let room = if self.session.borrow().has_room() {
-            queue.len()
-        } else {
-            0
-        };
-        queue.drain(..room).for_each(Waker::wake);
+        if self.session.borrow().has_room() {
+            self.queue.call_first();
+        }
         finished.len()
+    }
+
+    /// A thread has begun, or waits no longer: the next may find room.
+    fn leave_queue(&self, thread: usize) {
+        self.queue.leave(thread);
+        if self.session.borrow().has_room() {
+            self.queue.call_first();
+        }
     }
 
     fn wait(&self, place: usize, context: &Context<'_>) {
@@ -382,6 +349,8 @@ impl<C: Conversation> Shared<C> {
 pub struct StreamClient<T: Transport + 'static, C: Conversation + 'static> {
     lane: Rc<Lane<T, C>>,
     repeat: bool,
+    /// Its number among those of the lane.
+    thread: usize,
 }
 
 impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
@@ -410,15 +379,21 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         if let Some(failure) = self.lane.owed.take() {
             return Err(failure);
         }
-        let (result, again) = self.attempt(request, start_ns, body, cost).await;
-        if !again {
-            return result;
+        let mut repeats = 0;
+        loop {
+            let before = cost.connections;
+            let (result, again) = self.attempt(request, start_ns, body, cost).await;
+            cost.reconnected |= repeats > 0 && cost.connections > before;
+            let most = match again {
+                Again::Never => 0,
+                Again::Once => 1,
+                Again::Unprocessed => MOST_REPEATS,
+            };
+            if repeats >= most {
+                return result;
+            }
+            repeats += 1;
         }
-        // Nothing was processed (RFC 9113, section 8.7), or a connection that waited was just being closed.
-        let before = cost.connections;
-        let (result, _) = self.attempt(request, start_ns, body, cost).await;
-        cost.reconnected |= cost.connections > before;
-        result
     }
 
     /// One stream, and whether its request may be sent again.
@@ -428,7 +403,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         start_ns: u64,
         body: &mut C::Body,
         cost: &mut Exchange,
-    ) -> (Result<Head, Failure>, bool)
+    ) -> (Result<Head, Failure>, Again)
     where
         C::Body: Default,
     {
@@ -440,11 +415,11 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
             reused,
         } = match begun {
             Ok(begun) => begun,
-            Err(failure) => return (Err(failure), false),
+            Err(failure) => return (Err(failure), Again::Never),
         };
         let ended = poll_fn(|context| self.poll_end(&shared, place, context)).await;
         *body = ended.body;
-        cost.streams += u32::from(C::HAS_STREAMS);
+        cost.streams.opened += u32::from(C::HAS_STREAMS);
         cost.received_bytes += ended.received_bytes;
         cost.sent_bytes += ended.sent_bytes;
         cost.body_bytes = ended.body_bytes;
@@ -456,7 +431,15 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         }
         let closed_idly =
             reused && self.repeat && ended.received_bytes == 0 && ended.result.as_ref().is_err_and(ends_idly);
-        let again = ended.unprocessed || closed_idly;
+        let again = match &ended.result {
+            Err(failure) if ended.unprocessed => {
+                cost.streams.count_unprocessed(failure.fault);
+                Again::Unprocessed
+            }
+            // A connection that waited was just being closed.
+            _ if closed_idly => Again::Once,
+            _ => Again::Never,
+        };
         (ended.result.map(Head::of_status), again)
     }
 
@@ -472,14 +455,17 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
     {
         loop {
             if self.lane.executor.deadline_passed() {
+                let current = self.lane.current.borrow().clone();
+                current.inspect(|shared| shared.leave_queue(self.thread));
                 return Poll::Ready(Err(Fault::ResponseTimeout.into()));
             }
             let (shared, made) = self.lane.connection(start_ns);
             let mut session = shared.session.borrow_mut();
-            if session.has_room() {
+            if session.has_room() && shared.queue.is_first(self.thread) {
                 let reused = session.opened() > 0 && shared.receives.get() > 0;
                 let place = session.open(request, std::mem::take(body));
                 drop(session);
+                shared.leave_queue(self.thread);
                 shared.wake_driver();
                 return Poll::Ready(Ok(Begun {
                     shared,
@@ -489,7 +475,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
                 }));
             }
             if session.is_open() {
-                shared.queue.borrow_mut().push_back(context.waker().clone());
+                shared.queue.join(self.thread, context);
                 return Poll::Pending;
             }
             drop(session);
@@ -537,6 +523,14 @@ impl<T: Transport + 'static, C: Conversation + 'static> Drop for StreamClient<T,
             self.lane.retire(&shared);
         }
     }
+}
+
+/// Whether a request may be sent again.
+enum Again {
+    Never,
+    Once,
+    /// The server has declared that it did not process it.
+    Unprocessed,
 }
 
 /// A stream that was opened.

@@ -2,26 +2,30 @@
 //!
 //! `response` is the parser, pure and fuzzed: everything that a server sends is hostile input. `connection` carries
 //! it over a stream: plain TCP, TLS (`tls.rs`), or whatever implements `Transport`. `consent` is the proof that load is welcome, `get` a
-//! single question outside of load, `advice` what to try where one fails. Not for: redirects, cookies, content coding,
-//! what a response should contain (the engine knows).
+//! single question outside of load, `advice` what to try where one fails, `coding` whether a body can be decoded. Not for:
+//! redirects, cookies, what a response should contain (the engine knows).
 
 mod advice;
+pub mod coding;
 mod connection;
 mod consent;
+mod conversation;
 mod get;
 pub mod h2;
 mod lane;
 mod pipeline;
 mod request;
 mod response;
+mod room;
 mod stream;
 mod tls;
 
 pub use advice::advice;
-pub use connection::{Connecting, Connection, Exchange};
+pub use connection::{Connecting, Connection, Exchange, Streams};
 pub use consent::{ConnectTo, Opening, Target, Trusting};
+pub use conversation::{Conversation, Ended};
 pub use get::Answer;
-pub use lane::{Conversation, Ended, Lane, StreamClient};
+pub use lane::{Lane, StreamClient};
 pub use pipeline::Pipeline;
 pub use request::{RequestForm, RequestStyle, Shape, Version, WrittenHttp1, METHODS, USER_AGENT};
 pub use response::{Body, Head, Limits, Progress, ResponseReader};

@@ -3,7 +3,7 @@
 //! What a server closes behind a response without having answered it was not processed, and is sent again. A request that is
 //! late ends the use of its connection: those behind it are waited for, new ones go to another.
 
-use crate::lane::{Conversation, Ended};
+use crate::conversation::{Conversation, Ended};
 use crate::response::{Body, Limits, Progress, ResponseReader};
 use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;

@@ -54,6 +54,7 @@ named_enum! {
         WindowExceeded "window_exceeded" "the server breaks the flow control of HTTP/2"
         FrameFlood "frame_flood" "the server sends frames without end that carry nothing of a response"
         StreamReset "stream_reset" "the server reset the stream"
+        StreamRefused "stream_refused" "the server refused the request each time, although it allows so many streams"
         GoingAway "going_away" "the server ended the connection before the response was whole"
         ConnectTimeout "connect_timeout" "the connection was not made in time"
         Unreachable "unreachable" "there is no way to the address"
@@ -61,9 +62,11 @@ named_enum! {
         NoFiles "no_files" "this process ran out of file descriptors"
         NoMemory "no_memory" "the kernel had no memory for a socket"
         OtherIo "other_io" "an unexpected error of a system call"
+        StreamsOverLimit "streams_over_limit" "the generator opened more streams than the server allows"
         WrongStatus "wrong_status" "a file that must not exist was served"
         WrongLength "wrong_length" "another length came than the file has"
         WrongContent "wrong_content" "another content came than the file has"
+        BrokenCoding "broken_coding" "the response's body can't be decoded"
         StaleContent "stale_content" "an older version of a shared block came than one seen before"
         LostUpdate "lost_update" "a client's write of a shared block was overwritten by one that had not seen it"
         WrongPage "wrong_page" "the dynamic page is not the one that answers its request"
@@ -117,12 +120,16 @@ impl Fault {
             | Self::WindowExceeded
             | Self::FrameFlood
             | Self::StreamReset
+            | Self::StreamRefused
             | Self::GoingAway => Side::Server,
             Self::ConnectTimeout | Self::Unreachable => Side::Network,
-            Self::NoPorts | Self::NoFiles | Self::NoMemory | Self::OtherIo => Side::Client,
+            Self::NoPorts | Self::NoFiles | Self::NoMemory | Self::OtherIo | Self::StreamsOverLimit => {
+                Side::Client
+            }
             Self::WrongStatus
             | Self::WrongLength
             | Self::WrongContent
+            | Self::BrokenCoding
             | Self::StaleContent
             | Self::LostUpdate
             | Self::WrongPage

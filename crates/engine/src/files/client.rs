@@ -9,6 +9,7 @@ use crate::sampling::Sampling;
 use dyno_files::{
     Ask, Breaks, Call, Calls, FileClient, Files, Handle, KeptHandles, Open, Reply, Stability, Traffic,
 };
+use dyno_http::Streams;
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
 use dyno_workload::{content_of, Block, FileAction, FileOp, Ledger, PathId, Presence, Slot, Writing};
@@ -558,7 +559,8 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             // A session begins before the first operation and ends after the last: `files.rs` counts them whole.
             connections: 0,
             handshake: None,
-            streams: 0,
+            streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: self.lost,
             result,

@@ -8,6 +8,7 @@ use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::protocol::{Performed, Protocol};
 use crate::spec::nanoseconds;
+use dyno_http::Streams;
 use dyno_reactor::Executor;
 use dyno_workload::{ClassId, Outcome, Workload};
 use serde::Deserialize;
@@ -181,7 +182,8 @@ impl Protocol for NullClient {
             connect_ns: None,
             connections: 0,
             handshake: None,
-            streams: 0,
+            streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: false,
         }

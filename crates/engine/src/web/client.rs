@@ -1,11 +1,13 @@
 //! HTTP under the engine's contract: requests built beforehand, every response judged against what the file should be.
 
+use super::decoding::{DecodingTurns, SampledBody};
 use super::page::{placeholder, Page};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_http::{Body, Connection, Exchange, Head, Transport};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{Catalogue, ClassId, Entry, Expect, Get};
+use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
@@ -56,10 +58,11 @@ impl<R> WebCatalogue<R> {
 pub(crate) struct Web<T: Transport> {
     catalogue: Arc<WebCatalogue<Box<[u8]>>>,
     client: Connection<T>,
-    digest: BodyDigest,
+    body: BodyCheck,
     page: Page,
     page_request: Box<[u8]>,
     sampling: Sampling,
+    decoding: Option<Rc<DecodingTurns>>,
 }
 
 impl<T: Transport> Web<T> {
@@ -68,14 +71,16 @@ impl<T: Transport> Web<T> {
         client: Connection<T>,
         page: Page,
         sampling: Sampling,
+        decoding: Option<Rc<DecodingTurns>>,
     ) -> Self {
         Self {
             catalogue,
             client,
-            digest: BodyDigest::default(),
+            body: BodyCheck::default(),
             page,
             page_request: Box::default(),
             sampling,
+            decoding,
         }
     }
 
@@ -93,14 +98,18 @@ impl<T: Transport> Web<T> {
     async fn ask_document(&mut self, get: &Get, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
         let place = get.path as usize;
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
-        self.digest
-            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
-        let head = self
+        self.body.begin(
+            matches!(expect, Expect::Found { .. }) && self.sampling.draw(),
+            (self.decoding.as_deref(), start_ns),
+        );
+        let exchanged = self
             .client
-            .exchange(request, start_ns, &mut self.digest, cost)
-            .await?;
-        self.digest
-            .judge(head, expect, self.catalogue.stated.as_ref(), cost)
+            .exchange(request, start_ns, &mut self.body, cost)
+            .await;
+        let stated = self.catalogue.stated.as_ref();
+        let judged = exchanged.and_then(|head| self.body.judge(head, expect, stated, cost));
+        self.body.end();
+        judged
     }
 }
 
@@ -131,12 +140,13 @@ pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exch
         streams: cost.streams,
         handshake: cost.handshake,
         reconnected: cost.reconnected,
+        decoded: cost.decoded,
         session_lost: false,
     }
 }
 
 /// Whether a whole response is the right one.
-fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Result<(), Failure> {
+fn judge(head: Head, expect: Expect, cost: &Exchange, body: &BodyCheck) -> Result<(), Failure> {
     let status = |fault| {
         Err(Failure {
             fault,
@@ -151,7 +161,7 @@ fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Re
                 got: cost.body_bytes,
             },
         }),
-        (Expect::Found { digest: wanted, .. }, 200) if digest.value().is_some_and(|got| got != wanted) => {
+        (Expect::Found { digest: wanted, .. }, 200) if body.digest().is_some_and(|got| got != wanted) => {
             Err(Fault::WrongContent.into())
         }
         (Expect::Found { .. }, 200) | (Expect::Missing, 404 | 410) | (Expect::Unknown, 200..300) => Ok(()),
@@ -184,17 +194,21 @@ pub(super) fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Resu
     }
 }
 
-/// XXH3-64 of a body: in one go where it came in one piece, which nearly all do.
+/// What is looked at of a body. Its XXH3-64: in one go where it came in one piece, which nearly all do. And whether it can be
+/// decoded.
 #[derive(Default)]
-pub(super) struct BodyDigest {
+pub(super) struct BodyCheck {
     wanted: bool,
     whole: Option<u64>,
     stream: Option<Box<Xxh3Default>>,
     streaming: bool,
+    sampled: SampledBody,
 }
 
-impl BodyDigest {
-    pub(super) fn begin(&mut self, wanted: bool) {
+impl BodyCheck {
+    /// The response to an operation is to come. `wanted`: its digest is.
+    pub(super) fn begin(&mut self, wanted: bool, (turns, now_ns): (Option<&DecodingTurns>, u64)) {
+        self.sampled.begin(turns, now_ns);
         self.wanted = wanted;
         self.whole = None;
         self.streaming = false;
@@ -206,22 +220,38 @@ impl BodyDigest {
         head: Head,
         expect: Expect,
         stated: Option<&Stated>,
-        cost: &Exchange,
+        cost: &mut Exchange,
     ) -> Result<(), Failure> {
         match stated {
             None => judge(head, expect, cost, self),
             Some(stated) => judge_stated(head, stated, cost),
-        }
+        }?;
+        cost.decoded = self.sampled.judge(head.status)?;
+        Ok(())
+    }
+
+    /// The response has ended, whatever came of it.
+    pub(super) fn end(&mut self) {
+        self.sampled.end();
     }
 
     /// None where it was not wanted or the body has not ended.
-    fn value(&self) -> Option<u64> {
+    fn digest(&self) -> Option<u64> {
         self.whole
     }
 }
 
-impl Body for BodyDigest {
+impl Body for BodyCheck {
+    fn wants_fields(&mut self) -> bool {
+        self.sampled.wants_fields()
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.sampled.field(name, value);
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
+        self.sampled.part(data, last);
         if !self.wanted {
             return;
         }
@@ -247,16 +277,16 @@ mod tests {
 
     #[test]
     fn a_body_in_pieces_has_the_digest_of_the_whole() {
-        let mut digest = BodyDigest::default();
+        let mut body = BodyCheck::default();
         for _ in 0..2 {
-            digest.begin(true);
-            digest.part(b"one ", false);
-            assert_eq!(digest.value(), None);
-            digest.part(b"two", true);
-            assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
+            body.begin(true, (None, 0));
+            body.part(b"one ", false);
+            assert_eq!(body.digest(), None);
+            body.part(b"two", true);
+            assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
         }
-        digest.begin(true);
-        digest.part(b"one two", true);
-        assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
+        body.begin(true, (None, 0));
+        body.part(b"one two", true);
+        assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
     }
 }

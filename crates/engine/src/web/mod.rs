@@ -1,6 +1,7 @@
 //! Work on documents over HTTP: what is asked for, and the client threads that ask.
 
 mod client;
+mod decoding;
 mod page;
 mod script;
 mod session;
@@ -15,6 +16,8 @@ use crate::protocol::Protocol;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 pub(crate) use client::Stated;
 use client::{Web, WebCatalogue};
+use decoding::DecodingTurns;
+use dyno_http::coding::asks_coding;
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
     Connecting, Connection, Conversation, EvenShare, Lane, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
@@ -216,6 +219,8 @@ pub(crate) struct WebWork {
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
+    /// Whether a request asks for a content coding; of a session, its steps say so.
+    asks_coding: bool,
     requests: Requests,
     classes: Vec<String>,
 }
@@ -273,6 +278,7 @@ impl WebWork {
         Ok(Self {
             over_tls: catalogue.entries.iter().map(|entry| entry.secure).collect(),
             repeat: shape.is_idempotent(),
+            asks_coding: asks_coding(&shape.fields),
             target,
             workload,
             options,
@@ -315,7 +321,8 @@ impl WebWork {
                 } = self.options;
                 let web = move |seat: &Seat, of| {
                     let form = WrittenHttp1::new(version, keep_alive);
-                    Session::new(script.clone(), seat.connection(transport(seat)), form, of)
+                    let connection = seat.connection(transport(seat));
+                    Session::new(script.clone(), connection, form, of, seat.decoding(true))
                 };
                 executor.spawn(self.seating(engine.clone(), web));
             }
@@ -324,7 +331,8 @@ impl WebWork {
                     (RefCell::default(), self.target.is_secure());
                 let web = move |seat: &Seat, of: (usize, usize)| {
                     let client = seat.stream_client(streams, &lane, || transport(seat), of.1);
-                    Session::new(script.clone(), client, h2::Written::new(secure), of)
+                    let form = h2::Written::new(secure);
+                    Session::new(script.clone(), client, form, of, seat.decoding(true))
                 };
                 executor.spawn(self.seating(engine.clone(), web));
             }
@@ -339,6 +347,7 @@ impl WebWork {
         protocol: impl Fn(&Seat, (usize, usize)) -> P + 'static,
     ) -> impl std::future::Future<Output = ()> + 'static {
         let (workload, options, repeat) = (self.workload.clone(), self.options, self.repeat);
+        let asks_coding = self.asks_coding;
         async move {
             let start_ns = engine.start.wait(&engine.executor).await;
             let mix = &engine.mix;
@@ -352,6 +361,8 @@ impl WebWork {
                     timeout_ns: mix.timeout_ns,
                 },
                 buffer: Rc::new(RefCell::new(buffer)),
+                asks_coding,
+                turns: Rc::default(),
             };
             for (place, client) in engine.clients().enumerate() {
                 let state = ClientState::new(place);
@@ -386,9 +397,17 @@ struct Seat {
     engine: Rc<EngineThread>,
     connecting: Connecting,
     buffer: Rc<RefCell<Box<[u8]>>>,
+    asks_coding: bool,
+    turns: Rc<DecodingTurns>,
 }
 
 impl Seat {
+    /// Says which bodies are decoded, of requests that may ask for a content coding; None: no body is.
+    fn decoding(&self, may_ask: bool) -> Option<Rc<DecodingTurns>> {
+        let is_checked = self.engine.mix.verify_share > 0.0;
+        (may_ask && is_checked).then(|| self.turns.clone())
+    }
+
     fn connection<T: Transport>(&self, transport: T) -> Connection<T> {
         Connection::over(
             transport,
@@ -408,7 +427,8 @@ impl Seat {
         apart: u64,
     ) -> Web<T> {
         let (page, sampling) = (self.page(of, apart), self.sampling(of, apart));
-        Web::new(catalogue.clone(), self.connection(transport), page, sampling)
+        let (connection, decoding) = (self.connection(transport), self.decoding(self.asks_coding));
+        Web::new(catalogue.clone(), connection, page, sampling, decoding)
     }
 
     fn page(&self, (client, thread): (usize, usize), apart: u64) -> Page {
@@ -441,6 +461,7 @@ impl Seat {
             page: self.page((client, thread), apart),
             page_request: R::default(),
             sampling: self.sampling((client, thread), apart),
+            decoding: self.decoding(self.asks_coding),
         }
     }
 

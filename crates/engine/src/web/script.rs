@@ -6,7 +6,9 @@
 //! redirects that are followed by themselves; each step says what it sends.
 
 use super::client::Stated;
+use super::decoding::SampledBody;
 use super::template::{Names, Template, User};
+use dyno_http::coding::asks_coding;
 use dyno_http::{Body, RequestForm, Shape, USER_AGENT};
 use dyno_measure::{Detail, Failure, Fault, ValueName};
 use regex::bytes::{Regex, RegexBuilder};
@@ -184,6 +186,8 @@ pub(crate) struct Step {
     pub(crate) stated: Stated,
     /// Whether it may be sent twice.
     pub(crate) repeat: bool,
+    /// Whether it asks for a content coding.
+    pub(crate) asks_coding: bool,
 }
 
 #[derive(Debug)]
@@ -303,6 +307,7 @@ impl Step {
         match (path, authority) {
             (Some(path), Some(authority)) if wrong.is_empty() => Ok(Self {
                 repeat: shape.is_idempotent(),
+                asks_coding: asks_coding(&shape.fields),
                 method: shape.method,
                 path,
                 authority,
@@ -386,6 +391,7 @@ pub(crate) struct Taking {
     in_fields: Vec<Option<Vec<u8>>>,
     /// Of the body, where the step searches it.
     body: Vec<u8>,
+    pub(super) sampled: SampledBody,
 }
 
 impl Taking {
@@ -413,11 +419,13 @@ impl Body for Taking {
     fn wants_fields(&mut self) -> bool {
         // Of an attempt that was not the last, something may be there.
         self.clear();
-        let takes = self.step.iter().flat_map(|step| &step.takes);
-        takes.into_iter().any(|take| !take.finder.searches_body())
+        let decodes = self.sampled.wants_fields();
+        let mut takes = self.step.iter().flat_map(|step| &step.takes);
+        takes.any(|take| !take.finder.searches_body()) || decodes
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.sampled.field(name, value);
         if let Some(step) = &self.step {
             for (take, found) in step.takes.iter().zip(&mut self.in_fields) {
                 take.finder.in_field(name, value, found);
@@ -425,7 +433,8 @@ impl Body for Taking {
         }
     }
 
-    fn part(&mut self, data: &[u8], _last: bool) {
+    fn part(&mut self, data: &[u8], last: bool) {
+        self.sampled.part(data, last);
         let mut takes = self.step.iter().flat_map(|step| &step.takes);
         if takes.any(|take| take.finder.searches_body()) {
             let room = MOST_SEARCHED_BYTES - self.body.len();

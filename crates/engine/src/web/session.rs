@@ -2,6 +2,7 @@
 //! of its own, over HTTP/2 several share one.
 
 use super::client::{judge_stated, performed};
+use super::decoding::DecodingTurns;
 use super::script::{Script, Taking};
 use super::template::User;
 use crate::protocol::{Performed, Protocol};
@@ -9,6 +10,7 @@ use dyno_http::h2;
 use dyno_http::{Connection, Exchange, Head, RequestForm, StreamClient, Transport, WrittenHttp1};
 use dyno_measure::Failure;
 use dyno_workload::Get;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What carries the requests of a user.
@@ -65,6 +67,7 @@ pub(super) struct Session<C: Carrier> {
     form: C::Form,
     user: User,
     taking: Taking,
+    decoding: Option<Rc<DecodingTurns>>,
     /// Of the request, while it is written.
     part: Vec<u8>,
 }
@@ -75,6 +78,7 @@ impl<C: Carrier> Session<C> {
         carrier: C,
         form: C::Form,
         (number, thread): (usize, usize),
+        decoding: Option<Rc<DecodingTurns>>,
     ) -> Self {
         let user = User {
             client: number,
@@ -88,6 +92,7 @@ impl<C: Carrier> Session<C> {
             form,
             user,
             taking: Taking::default(),
+            decoding,
             part: Vec::new(),
         }
     }
@@ -100,11 +105,14 @@ impl<C: Carrier> Session<C> {
         }
         let request = step.write(&self.user, &mut self.form, &mut self.part)?;
         self.taking.begin(step);
+        let turns = self.decoding.as_deref().filter(|_| step.asks_coding);
+        self.taking.sampled.begin(turns, start_ns);
         let head = self
             .carrier
             .exchange(request, step.repeat, start_ns, &mut self.taking, cost)
             .await?;
         judge_stated(head, &step.stated, cost)?;
+        cost.decoded = self.taking.sampled.judge(head.status)?;
         step.finish(&mut self.user, &mut self.taking)
     }
 }
@@ -116,6 +124,7 @@ impl<C: Carrier> Protocol for Session<C> {
         let mut cost = Exchange::default();
         let result = self.make(get.path as usize, start_ns, &mut cost).await;
         self.taking.clear();
+        self.taking.sampled.end();
         performed(get.class, result, &cost)
     }
 }

@@ -1,7 +1,8 @@
 //! A client thread on a connection that it may share with other threads of its client: HTTP/2, or HTTP/1.1 with requests sent
 //! ahead.
 
-use super::client::{performed, BodyDigest, WebCatalogue};
+use super::client::{performed, BodyCheck, WebCatalogue};
+use super::decoding::DecodingTurns;
 use super::page::{Page, PageBody, PageRequest};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
@@ -9,19 +10,28 @@ use dyno_http::{Body, Conversation, Exchange, StreamClient, Transport};
 use dyno_measure::Failure;
 use dyno_workload::{Expect, Get};
 use std::borrow::Borrow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where the body of a response goes on a connection that outlives it.
 #[derive(Default)]
 pub(super) struct AnswerBody {
-    digest: BodyDigest,
+    check: BodyCheck,
     page: Option<PageBody>,
 }
 
 impl Body for AnswerBody {
+    fn wants_fields(&mut self) -> bool {
+        self.page.is_none() && self.check.wants_fields()
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.check.field(name, value);
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
         match &mut self.page {
-            None => self.digest.part(data, last),
+            None => self.check.part(data, last),
             Some(page) => page.part(data, last),
         }
     }
@@ -34,6 +44,7 @@ pub(super) struct WebStreams<T: Transport + 'static, C: Conversation + 'static, 
     pub(super) page: Page,
     pub(super) page_request: R,
     pub(super) sampling: Sampling,
+    pub(super) decoding: Option<Rc<DecodingTurns>>,
 }
 
 impl<T, C, R> WebStreams<T, C, R>
@@ -65,13 +76,17 @@ where
     ) -> Result<(), Failure> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         let wanted = matches!(expect, Expect::Found { .. }) && self.sampling.draw();
-        self.body.digest.begin(wanted);
+        self.body
+            .check
+            .begin(wanted, (self.decoding.as_deref(), start_ns));
         let exchanged = self
             .client
             .exchange(request.borrow(), start_ns, &mut self.body, cost)
             .await;
         let stated = self.catalogue.stated.as_ref();
-        exchanged.and_then(|head| self.body.digest.judge(head, expect, stated, cost))
+        let judged = exchanged.and_then(|head| self.body.check.judge(head, expect, stated, cost));
+        self.body.check.end();
+        judged
     }
 }
 

@@ -9,7 +9,12 @@ use dyno_measure::Fault;
 impl<B: Body> State<B> {
     /// Takes any frame but DATA, HEADERS and CONTINUATION.
     pub(super) fn control(&mut self, head: Head, payload: &[u8]) -> Result<(), Violation> {
-        self.idle_frames += 1;
+        match head.kind {
+            kind::WINDOW_UPDATE | kind::PING if self.due_answers > 0 => self.due_answers -= 1,
+            // It ends a request of ours.
+            kind::RST_STREAM if self.place_of(head.stream).is_some() => {}
+            _ => self.idle_frames += 1,
+        }
         self.overhead_in += (frame::HEAD_BYTES + payload.len()) as u64;
         match head.kind {
             kind::SETTINGS | kind::PING | kind::GOAWAY if head.stream != 0 => Err(Violation::NotStreamZero),
@@ -126,7 +131,13 @@ impl<B: Body> State<B> {
         }
         if let Some(place) = self.place_of(stream) {
             let refused = code == ErrorCode::RefusedStream as u32;
-            self.finish(place, Err(declared(Fault::StreamReset, code)), refused);
+            let unannounced = self.stream_at(place).map_or(0, |stream| stream.unannounced);
+            let fault = match refused {
+                true if unannounced > self.peer.stream_limit() => Fault::StreamsOverLimit,
+                true => Fault::StreamRefused,
+                false => Fault::StreamReset,
+            };
+            self.finish(place, Err(declared(fault, code)), refused);
         }
         Ok(())
     }

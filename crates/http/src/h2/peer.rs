@@ -5,12 +5,18 @@ use super::hpack::{write_integer, TABLE_BYTES};
 use super::request::Request;
 use super::violation::Violation;
 
+/// What servers are advised to allow at least (RFC 9113, section 6.5.2).
+const FIRST_STREAMS: u32 = 100;
+
 /// The server's end of a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
     /// Its settings have come, which is how it begins.
     pub(super) has_spoken: bool,
-    pub(super) max_streams: u32,
+    /// The most streams that we open before its settings have come.
+    pub(super) first_streams: u32,
+    /// As announced.
+    max_streams: u32,
     pub(super) initial_window: i64,
     pub(super) frame_bytes: usize,
     /// Room for the data of all streams.
@@ -36,6 +42,7 @@ impl Default for Peer {
     fn default() -> Self {
         Self {
             has_spoken: false,
+            first_streams: FIRST_STREAMS,
             max_streams: u32::MAX,
             initial_window: FIRST_WINDOW,
             frame_bytes: PAYLOAD_BYTES,
@@ -52,6 +59,15 @@ impl Default for Peer {
 }
 
 impl Peer {
+    /// Returns how many streams may be open at a time, as far as that is known.
+    pub(super) fn stream_limit(&self) -> u32 {
+        if self.has_spoken {
+            self.max_streams
+        } else {
+            self.first_streams
+        }
+    }
+
     /// Takes one setting; gives by how much the windows of all streams grow.
     pub(super) fn set(&mut self, name: u16, value: u32) -> Result<i64, Violation> {
         match name {

@@ -5,47 +5,72 @@ use super::state::State;
 use super::violation::Violation;
 use crate::response::Body;
 
+/// What a server may answer a DATA frame of ours by, beside a response: windows, of the stream and of the connection, and
+/// pings that time the way. Many answer each read of a handler, so long frames count by their bytes.
+const ANSWERS_PER_FRAME: u32 = 2;
+const BYTES_PER_ANSWER: usize = 256;
+/// The most that may be due at a time: a server that answers in larger steps does not save up a flood.
+const MOST_DUE_ANSWERS: u32 = 1 << 18;
+
+/// Of bodies, what may wait to be sent: so much is before any other frame. The rest follows once that was sent.
+const MOST_WAITING_BYTES: usize = 256 * 1024;
+
+/// What became of the next part of a body.
+enum Part {
+    Sent,
+    /// There is no room in its window.
+    Blocked,
+    /// It was the last, or there is none.
+    Ended,
+}
+
 impl<B: Body> State<B> {
-    /// Sends of a request's body what both windows have room for.
-    pub(super) fn send_body(&mut self, place: usize) {
-        let Some(stream) = &mut self.streams[place] else {
-            return;
-        };
-        let Some((body, mut sent)) = stream.unsent.take() else {
-            return;
-        };
-        loop {
-            let room = self.peer.window.min(stream.send_window);
-            let size = (body.len() - sent).min(self.peer.frame_bytes).min(PAYLOAD_BYTES);
-            let size = size.min(usize::try_from(room).unwrap_or(0));
-            if size == 0 && sent < body.len() {
-                stream.unsent = Some((body, sent));
+    /// Sends bodies as far as there is room, a frame of each in turn.
+    pub(super) fn send_bodies(&mut self) {
+        let mut blocked = 0;
+        while blocked < self.senders.len() && self.waiting_bytes < MOST_WAITING_BYTES && self.peer.window > 0
+        {
+            let Some(place) = self.senders.pop_front() else {
                 return;
+            };
+            match self.send_part(place) {
+                Part::Ended => continue,
+                Part::Sent => blocked = 0,
+                Part::Blocked => blocked += 1,
             }
-            let last = sent + size == body.len();
-            let flags = if last { flag::END_STREAM } else { 0 };
-            frame::write(
-                &mut self.outgoing,
-                kind::DATA,
-                flags,
-                stream.id,
-                &body[sent..sent + size],
-            );
-            stream.sent_bytes += (frame::HEAD_BYTES + size) as u64;
-            sent += size;
-            self.peer.window -= size as i64;
-            stream.send_window -= size as i64;
-            if last {
-                return;
-            }
+            self.senders.push_back(place);
         }
     }
 
-    /// Goes on with bodies that waited for a window.
-    pub(super) fn send_bodies(&mut self) {
-        for place in 0..self.streams.len() {
-            self.send_body(place);
+    fn send_part(&mut self, place: usize) -> Part {
+        let Some(stream) = &mut self.streams[place] else {
+            return Part::Ended;
+        };
+        let Some((body, sent)) = &mut stream.unsent else {
+            return Part::Ended;
+        };
+        let room = usize::try_from(self.peer.window.min(stream.send_window)).unwrap_or(0);
+        let most = self.peer.frame_bytes.min(PAYLOAD_BYTES).min(room);
+        let part = &body[*sent..][..most.min(body.len() - *sent)];
+        if part.is_empty() {
+            return Part::Blocked;
         }
+        let size = part.len();
+        let last = *sent + size == body.len();
+        let flags = if last { flag::END_STREAM } else { 0 };
+        frame::write(&mut self.outgoing, kind::DATA, flags, stream.id, part);
+        *sent += size;
+        stream.sent_bytes += (frame::HEAD_BYTES + size) as u64;
+        self.waiting_bytes += size;
+        self.peer.window -= size as i64;
+        stream.send_window -= size as i64;
+        let answers = ANSWERS_PER_FRAME + (size / BYTES_PER_ANSWER) as u32;
+        self.due_answers = (self.due_answers + answers).min(MOST_DUE_ANSWERS);
+        if last {
+            stream.unsent = None;
+            return Part::Ended;
+        }
+        Part::Sent
     }
 
     /// Room to send grows for one stream.
@@ -58,6 +83,6 @@ impl<B: Body> State<B> {
             let violation = Violation::WindowOverflow;
             return self.reset(place, violation.code(), violation.into());
         }
-        self.send_body(place);
+        self.send_bodies();
     }
 }

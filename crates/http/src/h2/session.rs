@@ -7,7 +7,7 @@ use super::reader::Reader;
 use super::request::Request;
 use super::state::{State, CONNECTION_WINDOW, STREAM_WINDOW};
 use super::violation::Violation;
-use crate::lane::{Conversation, Ended};
+use crate::conversation::{Conversation, Ended};
 use crate::response::{Body, Limits};
 use dyno_measure::{Failure, Fault};
 
@@ -25,8 +25,7 @@ pub struct Session<B> {
 impl<B: Body> Session<B> {
     fn feed_pieces(&mut self, bytes: &mut &[u8]) -> Result<(), Violation> {
         if self.state.outgoing.is_empty() {
-            self.state.unsent_answer_bytes = 0;
-            self.state.flushes += 1;
+            self.state.flushed();
         }
         while let Some(piece) = self.reader.next(bytes).map_err(|violation| {
             // A frame without bounds is what the answer of another protocol looks like.
@@ -77,7 +76,16 @@ impl<B: Body> Conversation for Session<B> {
     }
 
     fn has_room(&self) -> bool {
-        self.is_open() && self.state.active < self.state.peer.max_streams
+        self.is_open() && self.state.active < self.state.peer.stream_limit()
+    }
+
+    fn announced_room(&self) -> Option<u32> {
+        let peer = &self.state.peer;
+        peer.has_spoken.then(|| peer.stream_limit())
+    }
+
+    fn expect_room(&mut self, room: u32) {
+        self.state.peer.first_streams = room;
     }
 
     fn active(&self) -> u32 {
@@ -145,6 +153,11 @@ impl<B: Body> Conversation for Session<B> {
 
     fn say_goodbye(&mut self) {
         frame::write_goaway(&mut self.state.outgoing, ErrorCode::NoError);
+    }
+
+    fn all_sent(&mut self) {
+        self.state.flushed();
+        self.state.send_bodies();
     }
 
     fn outgoing(&mut self) -> &mut Vec<u8> {

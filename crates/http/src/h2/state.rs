@@ -71,6 +71,12 @@ pub(super) struct State<B> {
     open_block: Option<OpenBlock>,
     open_data: OpenData,
     pub(super) idle_frames: u32,
+    /// Places whose bodies were not sent to their ends, in the order of their turns.
+    pub(super) senders: VecDeque<usize>,
+    /// Of bodies in `outgoing`.
+    pub(super) waiting_bytes: usize,
+    /// Frames by which the server may still answer the data that we have sent.
+    pub(super) due_answers: u32,
     /// Bytes of frames that belong to no stream, for the next that ends.
     pub(super) overhead_in: u64,
     pub(super) overhead_out: u64,
@@ -104,9 +110,19 @@ impl<B: Body> State<B> {
                 end_stream: false,
             },
             idle_frames: 0,
+            senders: VecDeque::new(),
+            waiting_bytes: 0,
+            due_answers: 0,
             overhead_in: 0,
             unsent_answer_bytes: 0,
         }
+    }
+
+    /// All of `outgoing` was sent.
+    pub(super) fn flushed(&mut self) {
+        self.flushes += 1;
+        self.unsent_answer_bytes = 0;
+        self.waiting_bytes = 0;
     }
 
     pub(super) fn open(&mut self, request: &Request, body: B) -> usize {
@@ -114,8 +130,19 @@ impl<B: Body> State<B> {
         self.next_id += 2;
         let before = self.outgoing.len();
         self.peer.write_head(&mut self.outgoing, id, request);
+        let (unsent, is_empty) = match &request.body {
+            Some(body) => (
+                Some((body.clone(), 0)).filter(|_| !body.is_empty()),
+                body.is_empty(),
+            ),
+            None => (None, false),
+        };
+        if is_empty {
+            frame::write(&mut self.outgoing, kind::DATA, flag::END_STREAM, id, &[]);
+        }
         let stream = Stream {
             id,
+            unannounced: if self.peer.has_spoken { 0 } else { self.active + 1 },
             body,
             status: None,
             length: None,
@@ -126,7 +153,7 @@ impl<B: Body> State<B> {
             sent_bytes: (self.outgoing.len() - before) as u64,
             window: Window::new(STREAM_WINDOW),
             send_window: self.peer.initial_window,
-            unsent: request.body.clone().map(|body| (body, 0)),
+            unsent,
             outcome: None,
         };
         let place = self.free.pop().unwrap_or_else(|| {
@@ -139,7 +166,8 @@ impl<B: Body> State<B> {
         let has_body = stream.unsent.is_some();
         self.streams[place] = Some(stream);
         if has_body {
-            self.send_body(place);
+            self.senders.push_back(place);
+            self.send_bodies();
         }
         place
     }
@@ -163,6 +191,9 @@ impl<B: Body> State<B> {
         };
         if stream.outcome.is_none() {
             stream.outcome = Some((result, unprocessed));
+            if stream.unsent.take().is_some() {
+                self.senders.retain(|sender| *sender != place);
+            }
             self.ids[place] = 0;
             self.active -= 1;
             if self.open_data.place == Some(place) {

@@ -13,7 +13,7 @@ from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.words import capacity, http2, negotiated, open_load, tls, verdicts
+from serverdyno.report.words import capacity, codings, http2, negotiated, open_load, tls, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
@@ -215,9 +215,9 @@ def _servers(source: Source) -> list[Fact]:
             source, configuration.name
         )
         spoken = http2.sentences(source, configuration.name)
-        facts.append(
-            Fact(f"Configuration {configuration.name}", " ".join(filter(None, (text, spoken, came_to))))
-        )
+        decoded = codings.sentences(source, configuration.name)
+        parts = filter(None, (text, spoken, came_to, decoded))
+        facts.append(Fact(f"Configuration {configuration.name}", " ".join(parts)))
     return facts
 
 

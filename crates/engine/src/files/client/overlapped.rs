@@ -5,6 +5,7 @@ use super::{CachedClient, FilesClient};
 use crate::files::sessions::Sessions;
 use crate::protocol::{Overlapping, Performed};
 use dyno_files::{Call, CallId, FileClient, Reply, Stability, Traffic};
+use dyno_http::Streams;
 use dyno_measure::{Failure, Fault};
 use dyno_workload::{content_of, FileAction, FileOp, Slot};
 
@@ -143,7 +144,8 @@ impl<S: Sessions> FilesClient<S> {
             connect_ns: None,
             connections: 0,
             handshake: None,
-            streams: 0,
+            streams: Streams::default(),
+            decoded: None,
             reconnected: false,
             session_lost: self.lost,
             result,

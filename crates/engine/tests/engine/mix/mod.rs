@@ -1,6 +1,7 @@
 //! Whole mixes over real sockets, against servers that answer rightly or wrongly in one small way each.
 
 mod clean;
+mod coding;
 mod faults;
 mod http2;
 mod open;

@@ -6,8 +6,13 @@ use dyno_measure::{Failure, Fault};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const MAX_CONCURRENT_STREAMS: u16 = 3;
 const WINDOW_BYTES: usize = 1 << 22;
 const ALL_WINDOW_BYTES: usize = 1 << 24;
 const FRAME_BYTES: usize = 16_384;
@@ -130,4 +135,306 @@ fn answers_to_a_server_that_does_not_read_are_bounded() {
         assert!(session.outgoing().len() < 1 << 20, "it grows without end");
     };
     assert_eq!(refused.fault, Fault::FrameFlood);
+}
+
+fn setting(name: u16, value: u32) -> Vec<u8> {
+    frame(
+        SETTINGS,
+        0,
+        0,
+        &[&name.to_be_bytes()[..], &value.to_be_bytes()].concat(),
+    )
+}
+
+fn grown(stream: u32, bytes: usize) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &(bytes as u32).to_be_bytes())
+}
+
+/// Stream, kind and length of the frames that the session wants to send now, which are taken away.
+fn sent_frames(session: &mut Session<Counted>) -> Vec<(u32, u8, usize)> {
+    let outgoing = std::mem::take(session.outgoing());
+    session.all_sent();
+    let mut rest = outgoing
+        .strip_prefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .unwrap_or(&outgoing);
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, _, stream @ ..] = rest {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let stream = stream.first_chunk().expect("a whole head");
+        frames.push((u32::from_be_bytes(*stream), *kind, length));
+        rest = &rest[9 + length..];
+    }
+    frames
+}
+
+/// The lengths of all DATA frames that the session can send, which are taken away.
+fn sent_data(session: &mut Session<Counted>) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    while !session.outgoing().is_empty() {
+        let frames = sent_frames(session).into_iter();
+        lengths.extend(
+            frames
+                .filter(|(_, kind, _)| *kind == DATA)
+                .map(|(_, _, length)| length),
+        );
+    }
+    lengths
+}
+
+/// A session that uploads `bytes` on each of so many streams, within the windows that servers begin with.
+fn uploading(streams: usize, bytes: usize) -> Session<Counted> {
+    let shape = Shape {
+        method: "POST".into(),
+        body: Some(vec![1; bytes]),
+        ..Shape::default()
+    };
+    let request = RequestMaker::new("h", false, &shape).request("/");
+    let mut session = Session::new(Limits::default());
+    session.feed(&frame(SETTINGS, 0, 0, &[])).expect("it is right");
+    for _ in 0..streams {
+        session.open(&request, Counted::default());
+    }
+    session
+}
+
+/// Feeds a frame until that is a flood; gives how often it was none.
+fn fed_before_flood(session: &mut Session<Counted>, bytes: &[u8]) -> usize {
+    for fed in 0..1_000_000 {
+        session.outgoing().clear();
+        if let Err(failure) = session.feed(bytes) {
+            assert_eq!(failure.fault, Fault::FrameFlood);
+            return fed;
+        }
+    }
+    panic!("there is no end to it");
+}
+
+#[test]
+fn windows_and_pings_that_answer_our_data_are_no_flood_however_large_the_upload() {
+    // As servers do it whose handlers read 4 KiB at a time: two windows for each read, and a ping now and then.
+    const READ_BYTES: usize = 4096;
+    const BODY_BYTES: usize = 8 << 20;
+    let (streams, mut answered) = (8, 0);
+    let mut session = uploading(streams, BODY_BYTES);
+    let mut unread: Vec<usize> = sent_data(&mut session);
+    assert!(unread.iter().sum::<usize>() <= 65_535);
+    let mut left = vec![BODY_BYTES; streams];
+    while left.iter().any(|left| *left > 0) {
+        for (place, left) in left.iter_mut().enumerate() {
+            let bytes = READ_BYTES.min(*left);
+            let stream = 2 * place as u32 + 1;
+            let answer = [grown(stream, bytes), grown(0, bytes)].concat();
+            session.feed(&answer).expect("it answers what was sent");
+            if answered % 4 == 0 {
+                session
+                    .feed(&frame(PING, 0, 0, &[0; 8]))
+                    .expect("it times the way");
+            }
+            answered += 1;
+            *left -= bytes;
+            unread = sent_data(&mut session);
+        }
+    }
+    assert!(answered > 16_000 && unread.is_empty());
+}
+
+#[test]
+fn windows_beyond_what_our_data_can_be_answered_by_are_a_flood() {
+    let idle = fed_before_flood(&mut uploading(0, 0), &grown(0, 1));
+    for bytes in [1000, 16_384, 65_000] {
+        let allowed = fed_before_flood(&mut uploading(1, bytes), &grown(0, 1));
+        assert!(
+            allowed > idle && allowed <= idle + bytes / 100,
+            "{bytes}: {allowed}"
+        );
+    }
+    // A server that never answered is owed no more than a bound, however much was sent.
+    let mut patient = uploading(1, 256 << 20);
+    patient
+        .feed(&setting(INITIAL_WINDOW_SIZE, (1 << 31) - 1))
+        .expect("it is right");
+    patient.feed(&grown(0, 1 << 30)).expect("it is right");
+    assert_eq!(sent_data(&mut patient).iter().sum::<usize>(), 256 << 20);
+    assert!(fed_before_flood(&mut patient, &grown(0, 1)) < 300_000);
+}
+
+#[test]
+fn settings_are_no_answer_to_our_data() {
+    let idle = fed_before_flood(&mut uploading(0, 0), &frame(SETTINGS, 0, 0, &[]));
+    let uploading = fed_before_flood(&mut uploading(1, 65_000), &frame(SETTINGS, 0, 0, &[]));
+    assert_eq!(idle, uploading);
+}
+
+#[test]
+fn resets_that_end_requests_are_no_flood() {
+    let mut session = session(0);
+    for number in 0..3000u32 {
+        let place = session.open(&request(), Counted::default());
+        let reset = frame(RST_STREAM, 0, 2 * number + 1, &7u32.to_be_bytes());
+        session.feed(&reset).expect("it ends a request");
+        assert!(session.take(place).expect("it has ended").unprocessed);
+    }
+}
+
+/// Opens streams as long as there is room, 1,000 at most; gives how many.
+fn open_all(session: &mut Session<Counted>) -> usize {
+    let room = |session: &mut Session<Counted>| {
+        session
+            .has_room()
+            .then(|| session.open(&request(), Counted::default()))
+    };
+    (0..1000).map_while(|_| room(session)).count()
+}
+
+#[test]
+fn no_more_streams_are_opened_than_the_last_settings_allow() {
+    // Before any have come: what servers are advised to allow at least.
+    let mut session = Session::new(Limits::default());
+    assert_eq!(open_all(&mut session), 100);
+    // They say nothing of it: there is no limit.
+    session.feed(&frame(SETTINGS, 0, 0, &[])).expect("it is right");
+    assert_eq!(open_all(&mut session), 1000);
+    let mut session = Session::new(Limits::default());
+    session
+        .feed(&setting(MAX_CONCURRENT_STREAMS, 5))
+        .expect("it is right");
+    assert_eq!(open_all(&mut session), 5);
+    // A lower limit ends no stream, and opens none until enough have ended.
+    session
+        .feed(&setting(MAX_CONCURRENT_STREAMS, 2))
+        .expect("it is right");
+    for stream in [1, 3, 5] {
+        assert_eq!(open_all(&mut session), 0);
+        session
+            .feed(&frame(HEADERS, 5, stream, &[0x88]))
+            .expect("it is right");
+    }
+    assert_eq!(open_all(&mut session), 0);
+    session.feed(&frame(HEADERS, 5, 7, &[0x88])).expect("it is right");
+    assert_eq!((session.active(), open_all(&mut session)), (1, 1));
+    session
+        .feed(&setting(MAX_CONCURRENT_STREAMS, 0))
+        .expect("it is right");
+    session
+        .feed(&setting(MAX_CONCURRENT_STREAMS, 4))
+        .expect("it is right");
+    assert_eq!(open_all(&mut session), 2);
+}
+
+#[test]
+fn a_refusal_is_the_servers_within_its_limit_and_ours_beyond_it() {
+    let refused = |stream| frame(RST_STREAM, 0, stream, &7u32.to_be_bytes());
+    let mut session = Session::new(Limits::default());
+    assert_eq!(open_all(&mut session), 100);
+    session
+        .feed(&setting(MAX_CONCURRENT_STREAMS, 4))
+        .expect("it is right");
+    for (place, stream, expected) in [
+        (3, 7, Fault::StreamRefused),
+        (4, 9, Fault::StreamsOverLimit),
+        (99, 199, Fault::StreamsOverLimit),
+    ] {
+        session.feed(&refused(stream)).expect("it is right");
+        let ended = session.take(place).expect("it has ended");
+        assert_eq!(ended.result.expect_err("it was refused").fault, expected);
+        assert!(ended.unprocessed);
+    }
+    // A reset for another reason says nothing of what was processed.
+    let cancelled = frame(RST_STREAM, 0, 1, &8u32.to_be_bytes());
+    session.feed(&cancelled).expect("it is right");
+    let ended = session.take(0).expect("it has ended");
+    assert_eq!(ended.result.expect_err("it was reset").fault, Fault::StreamReset);
+    assert!(!ended.unprocessed);
+}
+
+#[test]
+fn streams_above_the_last_of_a_goaway_are_unprocessed_and_those_below_go_on() {
+    let mut session = session(0);
+    for _ in 0..3 {
+        session.open(&request(), Counted::default());
+    }
+    let goaway = [3u32.to_be_bytes(), 0u32.to_be_bytes()].concat();
+    session.feed(&frame(GOAWAY, 0, 0, &goaway)).expect("it is right");
+    let ended = session.take(2).expect("it has ended");
+    assert_eq!(ended.result.expect_err("it ends").fault, Fault::GoingAway);
+    assert!(ended.unprocessed && !session.is_open());
+    session.feed(&frame(HEADERS, 5, 3, &[0x88])).expect("it is right");
+    assert_eq!(session.take(1).expect("it has ended").result, Ok(200));
+}
+
+/// A session with uploads of 8 MiB on so many streams, to a server that leaves the windows open.
+fn uploading_freely(streams: usize) -> Session<Counted> {
+    let mut session = uploading(streams, 8 << 20);
+    session
+        .feed(&setting(INITIAL_WINDOW_SIZE, (1 << 31) - 1))
+        .expect("it is right");
+    session.feed(&grown(0, 1 << 30)).expect("it is right");
+    session
+}
+
+#[test]
+fn however_much_a_server_lets_us_send_little_is_before_what_it_is_answered_next() {
+    let mut session = uploading_freely(8);
+    let mut sent = 0;
+    for _ in 0..20 {
+        session
+            .feed(&frame(PING, 0, 0, &[0; 8]))
+            .expect("it times the way");
+        assert!(session.outgoing().len() < 300 * 1024);
+        let frames = sent_frames(&mut session);
+        assert!(frames.iter().any(|(_, kind, _)| *kind == PING), "it is answered");
+        sent += frames.iter().map(|(_, _, length)| length).sum::<usize>();
+    }
+    assert!(sent > 4 << 20);
+    sent += sent_data(&mut session).iter().sum::<usize>();
+    assert!(sent >= 64 << 20, "all of it is sent in the end");
+}
+
+#[test]
+fn uploads_take_turns() {
+    let mut session = uploading_freely(8);
+    sent_frames(&mut session);
+    for _ in 0..20 {
+        let frames = sent_frames(&mut session);
+        let streams: Vec<u32> = frames.iter().map(|(stream, ..)| *stream).collect();
+        for turns in streams.windows(8) {
+            let mut once = turns.to_vec();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), 8, "{streams:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_more_is_sent_of_a_request_that_has_ended() {
+    let mut session = uploading_freely(2);
+    let reset = frame(RST_STREAM, 0, 1, &2u32.to_be_bytes());
+    session.feed(&reset).expect("it ends a request");
+    session
+        .feed(&frame(HEADERS, 5, 3, &[0x88]))
+        .expect("it is answered early");
+    sent_frames(&mut session);
+    assert_eq!(
+        sent_data(&mut session),
+        [],
+        "nobody has taken what became of them"
+    );
+    for place in 0..2 {
+        session.take(place).expect("it has ended");
+        session.open(&request(), Counted::default());
+    }
+    assert_eq!(sent_data(&mut session), [], "others have their places");
+}
+
+#[test]
+fn windows_count_as_sent_although_an_upload_goes_on() {
+    let mut session = uploading_freely(8);
+    session.feed(&frame(HEADERS, 4, 1, &[0x88])).expect("it is right");
+    let data = frame(DATA, 0, 1, &[0; FRAME_BYTES]).repeat(16);
+    for _ in 0..2 * ALL_WINDOW_BYTES / (16 * FRAME_BYTES) {
+        session.feed(&data).expect("there is room");
+        sent_frames(&mut session);
+        assert!(!session.outgoing().is_empty(), "the upload goes on");
+    }
 }

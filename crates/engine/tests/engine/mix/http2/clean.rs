@@ -8,8 +8,10 @@ use crate::mix::running::{faults, mix, run, with_client};
 use crate::mix::server::Server;
 use dyno_engine::{MixSpec, MixTally};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 pub(super) fn http2(server: &Server, streams: usize) -> MixSpec {
     let mut mix = with_client(mix(server.address), "version", json!("2"));
@@ -275,24 +277,184 @@ fn streams_that_a_leaving_server_did_not_process_are_asked_again_on_a_new_connec
     // Of each connection but the last of a client, the sixth request was not processed and was sent again.
     let again = tally.generator.connections - 2;
     assert_eq!(tally.operations_total + again, server.requests());
-    assert_eq!(tally.requests[0].count, server.requests());
+    assert_eq!(
+        streams(&tally),
+        [
+            ("HTTP/2 stream", server.requests()),
+            ("HTTP/2 stream above GOAWAY", again)
+        ]
+    );
     assert_eq!(tally.generator.connections, server.connections());
     assert_eq!(tally.generator.reconnects, again);
 }
 
+/// How often each kind of stream was counted.
+fn streams(tally: &MixTally) -> Vec<(&str, u64)> {
+    let rows = tally.requests.iter();
+    rows.map(|row| (row.request.as_str(), row.count)).collect()
+}
+
 #[test]
-fn a_stream_that_was_refused_is_asked_once_more() {
+fn streams_that_were_refused_are_asked_again_and_counted_by_name() {
+    // Two refusals before each answer.
+    let refused = Arc::new(AtomicU64::new(0));
+    let seen = refused.clone();
+    let server = answering(move |peer, stream| {
+        if stream % 6 == 5 {
+            peer.send(&hello(stream));
+        } else {
+            seen.fetch_add(1, Ordering::Relaxed);
+            peer.send(&frame(RST_STREAM, 0, stream, &7u32.to_be_bytes()));
+        }
+    });
+    let tally = run(http2(&server, 1));
+    assert_eq!(faults(&tally), []);
+    let refused = refused.load(Ordering::Relaxed);
+    assert_eq!(refused, 2 * tally.operations_total);
+    assert_eq!(
+        streams(&tally),
+        [
+            ("HTTP/2 stream", server.requests()),
+            ("HTTP/2 stream refused (REFUSED_STREAM)", refused)
+        ]
+    );
+    assert_eq!((tally.generator.connections, tally.generator.reconnects), (2, 0));
+}
+
+#[test]
+fn the_time_of_a_request_that_was_refused_counts_from_its_first_stream() {
+    const HELD: Duration = Duration::from_millis(60);
     let server = answering(|peer, stream| {
-        if stream % 4 == 3 {
+        if stream == 1 {
+            std::thread::sleep(HELD);
             peer.send(&frame(RST_STREAM, 0, stream, &7u32.to_be_bytes()));
         } else {
             peer.send(&hello(stream));
         }
     });
-    let tally = run(http2(&server, 1));
+    let tally = check_but_refused(&server, http2(&server, 1), 2);
+    assert!(u128::from(tally.response_time().max()) >= HELD.as_nanos());
+}
+
+/// As `check`, of a server that refused so many streams.
+fn check_but_refused(server: &Server, mix: MixSpec, refused: u64) -> MixTally {
+    let tally = run(mix);
     assert_eq!(faults(&tally), []);
-    assert_eq!(tally.requests[0].count, server.requests());
-    assert_eq!((tally.generator.connections, tally.generator.reconnects), (2, 0));
+    assert_eq!(tally.operations_total + refused, server.requests());
+    assert_eq!(
+        streams(&tally)[1],
+        ("HTTP/2 stream refused (REFUSED_STREAM)", refused)
+    );
+    tally
+}
+
+#[test]
+fn streams_opened_before_the_limit_was_known_are_asked_again_within_it() {
+    const LIMIT: usize = 4;
+    const THREADS: usize = 50;
+    // As nginx does it: what is beyond the limit is refused, from the first stream on.
+    let server = Server::start(|connection| {
+        let Some(mut peer) = Peer::begin(connection, &setting(3, LIMIT as u32)) else {
+            return;
+        };
+        let (mut open, mut asked) = (Vec::new(), 0);
+        loop {
+            if asked >= THREADS && !open.is_empty() && peer.is_quiet() {
+                open.drain(..).for_each(|stream| peer.send(&hello(stream)));
+            }
+            let Some(next) = peer.read() else { return };
+            if next.kind != HEADERS {
+                continue;
+            }
+            peer.connection.count();
+            asked += 1;
+            if open.len() < LIMIT {
+                open.push(next.stream);
+            } else {
+                peer.send(&frame(RST_STREAM, 0, next.stream, &7u32.to_be_bytes()));
+            }
+        }
+    });
+    let mut mix = http2(&server, THREADS);
+    mix.clients = 1;
+    mix.leave_after_errors = Some(1);
+    check_but_refused(&server, mix, (THREADS - LIMIT) as u64);
+}
+
+#[test]
+fn threads_that_wait_for_room_get_it_in_the_order_in_which_they_came() {
+    const THREADS: usize = 5;
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let server = Server::start(move |connection| {
+        let Some(mut peer) = Peer::begin(connection, &setting(3, 1)) else {
+            return;
+        };
+        // The first requests were sent before the client knew.
+        let first: Vec<_> = (0..THREADS).map_while(|_| peer.path()).collect();
+        first.iter().for_each(|(stream, _)| peer.send(&hello(*stream)));
+        while let Some((stream, path)) = peer.path() {
+            seen.lock().expect("no test panics here").push(path);
+            peer.send(&hello(stream));
+        }
+    });
+    let mut mix = http2(&server, THREADS);
+    let step = json!({"name": "step", "method": "GET", "path": "/${thread}"});
+    mix.workload = json!({"name": "session", "steps": [step]});
+    mix.clients = 1;
+    assert_eq!(faults(&run(mix)), []);
+    let asked = asked.lock().expect("no test panics here");
+    assert!(asked.len() > 10 * THREADS);
+    for round in asked[..asked.len() - THREADS].chunks_exact(THREADS) {
+        let threads: BTreeSet<_> = round.iter().collect();
+        assert_eq!(threads.len(), THREADS, "{round:?}: a thread was passed over");
+    }
+}
+
+#[test]
+fn a_new_connection_begins_with_the_limit_of_the_last_one() {
+    // As nginx does it, which ends each connection after so many requests.
+    const LIMIT: usize = 2;
+    const THREADS: usize = 8;
+    let most = Arc::new(Mutex::new(Vec::new()));
+    let seen = most.clone();
+    let server = Server::start(move |connection| {
+        let Some(mut peer) = Peer::begin(connection, &setting(3, LIMIT as u32)) else {
+            return;
+        };
+        // Who acknowledges knows the limit.
+        let mut before = 0;
+        while let Some(next) = peer.read() {
+            match next.kind {
+                SETTINGS if next.flags & ACK != 0 => break,
+                HEADERS => {
+                    peer.connection.count();
+                    before += 1;
+                    peer.send(&hello(next.stream));
+                }
+                _ => {}
+            }
+        }
+        seen.lock().expect("no test panics here").push(before);
+        for _ in 0..20 {
+            let Some(stream) = peer.request() else { return };
+            peer.send(&hello(stream));
+        }
+        peer.send(&frame(GOAWAY, 0, 0, &[u32::MAX.to_be_bytes(), [0; 4]].concat()));
+        while let Some(stream) = peer.request() {
+            peer.send(&hello(stream));
+        }
+    });
+    let mut mix = http2(&server, THREADS);
+    mix.clients = 1;
+    check(&server, mix);
+    let most = most.lock().expect("no test panics here");
+    assert!(most.len() > 3);
+    assert_eq!(
+        most.iter().filter(|before| **before > LIMIT).count(),
+        1,
+        "{most:?}"
+    );
 }
 
 #[test]

@@ -284,11 +284,47 @@ fn a_server_that_always_leaves_before_it_has_processed_anything_fails_the_reques
         ..http2(&server, 1)
     }));
     assert_eq!(faults(&tally), [(Fault::GoingAway, 1)]);
-    assert_eq!(
-        (server.connections(), server.requests()),
-        (2, 2),
-        "once more, not for ever"
+    assert_eq!((server.connections(), server.requests()), ATTEMPTS);
+}
+
+/// Connections and requests of one operation that is sent again as often as may be.
+const ATTEMPTS: (u64, u64) = (11, 11);
+
+/// Servers that refuse each stream: after so many that is an error, of the server or ours.
+fn check_refusals(name: &str, settings: &'static [u8], raised: &'static [u8], (fault, side): (Fault, Side)) {
+    let server = Server::start(move |connection| {
+        let Some(mut peer) = Peer::begin(connection, settings) else {
+            return;
+        };
+        while let Some(stream) = peer.request() {
+            let refused = frame(RST_STREAM, 0, stream, &7u32.to_be_bytes());
+            // A new connection begins with what is allowed in the end.
+            peer.send(&[refused, frame(SETTINGS, 0, 0, raised), farewell(stream, 0)].concat());
+        }
+    });
+    let tally = run(until_all_have_left(MixSpec {
+        clients: 1,
+        ..http2(&server, 1)
+    }));
+    assert_eq!(faults(&tally), [(fault, 1)], "{name}");
+    assert_eq!(tally.errors[0].side, side.name(), "{name}");
+    assert!(tally.errors[0].example.contains("REFUSED_STREAM"), "{name}");
+    assert_eq!((server.connections(), server.requests()), ATTEMPTS, "{name}");
+    let counts: Vec<u64> = tally.requests.iter().map(|row| row.count).collect();
+    assert_eq!(counts, [11, 11], "{name}: all of them were refused");
+}
+
+#[test]
+fn a_request_that_is_refused_again_and_again_is_an_error_of_whoever_broke_the_limit() {
+    const NONE: &[u8] = &[0, 3, 0, 0, 0, 0];
+    const ONE: &[u8] = &[0, 3, 0, 0, 0, 1];
+    let (theirs, ours) = (
+        (Fault::StreamRefused, Side::Server),
+        (Fault::StreamsOverLimit, Side::Client),
     );
+    check_refusals("no limit", &[], &[], theirs);
+    check_refusals("a limit that is kept", ONE, ONE, theirs);
+    check_refusals("a limit that is told too late", NONE, ONE, ours);
 }
 
 #[test]

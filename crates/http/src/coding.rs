@@ -1,0 +1,336 @@
+//! Content codings (RFC 9110, section 8.4): whether a body can be decoded. What comes out is counted and thrown away.
+//!
+//! A body is hostile input: what it may decode to is bounded, and so is the memory that its decoder may take. Decoded are
+//! gzip, deflate (with zlib's frame or without, as some servers send it) and br. Not for: bodies in another coding, or in
+//! several; of those nothing is known.
+
+use crate::response::Body;
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use flate2::write::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
+use std::fmt;
+use std::io::{self, Write};
+
+/// The most that a body may decode to. What decodes to more is not checked: 1 KB can stand for 1 MB.
+pub const MOST_DECODED_BYTES: u64 = 16 << 20;
+
+/// What is decoded at a time.
+const PART_BYTES: usize = 8 * 1024;
+
+named_enum! {
+    /// What came of a right body that was to be decoded, as it stands in records.
+    pub enum Decoded {
+        Gzip "body decoded (gzip)"
+        Deflate "body decoded (deflate)"
+        Brotli "body decoded (br)"
+        Other "body not decoded (another content coding)"
+        TooLarge "body not decoded (more than 16 MiB)"
+    }
+}
+
+static CODINGS: StatusTable = StatusTable {
+    name: "content codings",
+    write: |code, formatter| {
+        let coding = ["gzip", "deflate", "br"].get(code as usize).unwrap_or(&"coding");
+        write!(formatter, "{coding} that is damaged or cut short")
+    },
+};
+
+/// Returns whether the fields of a request ask for a content coding.
+#[must_use]
+pub fn asks_coding(fields: &[(String, String)]) -> bool {
+    fields.iter().any(|(name, value)| {
+        let codings = value.split(',');
+        let mut codings = codings.map(|coding| coding.split(';').next().unwrap_or_default().trim());
+        name.eq_ignore_ascii_case("accept-encoding")
+            && codings.any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+    })
+}
+
+/// Decodes one body.
+#[derive(Debug, Default)]
+pub struct ContentCheck {
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// No coding was named.
+    #[default]
+    Plain,
+    Decoding(Decoder),
+    Whole(Decoded),
+    Unknown(Decoded),
+    Broken(Failure),
+}
+
+impl ContentCheck {
+    /// Returns what came of a whole body, of a response with this status. None: it has no content coding.
+    ///
+    /// # Errors
+    /// `Fault::BrokenCoding`, with what is wrong.
+    pub fn judge(&self, status: u16) -> Result<Option<Decoded>, Failure> {
+        match &self.state {
+            // These have no body, whatever their fields say of it (RFC 9110, section 6.4.1).
+            _ if matches!(status, 204 | 304) => Ok(None),
+            State::Plain => Ok(None),
+            State::Decoding(decoder) => Err(decoder.failure()),
+            State::Whole(decoded) | State::Unknown(decoded) => Ok(Some(*decoded)),
+            State::Broken(failure) => Err(*failure),
+        }
+    }
+}
+
+impl Body for ContentCheck {
+    fn wants_fields(&mut self) -> bool {
+        // Of an attempt that was not the last, something may be there.
+        self.state = State::Plain;
+        true
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        let coding = value.trim_ascii();
+        if !name.eq_ignore_ascii_case(b"content-encoding") || coding.eq_ignore_ascii_case(b"identity") {
+            return;
+        }
+        self.state = match (&self.state, Decoder::of(coding)) {
+            (State::Plain, Some(decoder)) => State::Decoding(decoder),
+            _ => State::Unknown(Decoded::Other),
+        };
+    }
+
+    fn part(&mut self, data: &[u8], last: bool) {
+        let State::Decoding(decoder) = &mut self.state else {
+            return;
+        };
+        let fed = decoder.feed(data).and_then(|()| match last {
+            true => decoder.finish(),
+            false => Ok(()),
+        });
+        match fed {
+            Ok(()) if last => self.state = State::Whole(decoder.decoded()),
+            Ok(()) => {}
+            Err(Stop::TooLarge) => self.state = State::Unknown(Decoded::TooLarge),
+            Err(Stop::Broken) => self.state = State::Broken(decoder.failure()),
+        }
+    }
+}
+
+/// Why a body is not decoded any further.
+enum Stop {
+    TooLarge,
+    Broken,
+}
+
+/// The decoder of one body.
+enum Decoder {
+    Gzip(Box<MultiGzDecoder<Counter>>),
+    Deflate(Box<Inflater>),
+    Brotli(Box<Brotli>),
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.decoded().name())
+    }
+}
+
+impl Decoder {
+    /// None: a coding that is not known here.
+    fn of(coding: &[u8]) -> Option<Self> {
+        let is = |name: &str| coding.eq_ignore_ascii_case(name.as_bytes());
+        if is("gzip") || is("x-gzip") {
+            Some(Self::Gzip(Box::new(MultiGzDecoder::new(Counter::default()))))
+        } else if is("deflate") {
+            Some(Self::Deflate(Box::default()))
+        } else if is("br") {
+            Some(Self::Brotli(Box::default()))
+        } else {
+            None
+        }
+    }
+
+    fn decoded(&self) -> Decoded {
+        match self {
+            Self::Gzip(_) => Decoded::Gzip,
+            Self::Deflate(_) => Decoded::Deflate,
+            Self::Brotli(_) => Decoded::Brotli,
+        }
+    }
+
+    fn failure(&self) -> Failure {
+        Failure {
+            fault: Fault::BrokenCoding,
+            detail: Detail::Status(ProtocolStatus {
+                code: self.decoded() as u32,
+                table: &CODINGS,
+            }),
+        }
+    }
+
+    fn feed(&mut self, data: &[u8]) -> Result<(), Stop> {
+        match self {
+            Self::Gzip(gzip) => gzip.write_all(data).map_err(|_| gzip.get_ref().stop()),
+            Self::Deflate(inflater) => inflater.feed(data),
+            Self::Brotli(brotli) => brotli.feed(data),
+        }
+    }
+
+    /// Takes it that the body has ended.
+    fn finish(&mut self) -> Result<(), Stop> {
+        let ended = match self {
+            // Its length and checksum are held against what came.
+            Self::Gzip(gzip) => return gzip.try_finish().map_err(|_| gzip.get_ref().stop()),
+            Self::Deflate(inflater) => inflater.ended,
+            Self::Brotli(brotli) => brotli.ended,
+        };
+        ended.then_some(()).ok_or(Stop::Broken)
+    }
+}
+
+/// Counts what is written to it, up to the bound.
+#[derive(Debug, Default)]
+struct Counter {
+    bytes: u64,
+}
+
+impl Counter {
+    fn add(&mut self, bytes: usize) -> Result<(), Stop> {
+        self.bytes += bytes as u64;
+        match self.stop() {
+            Stop::TooLarge => Err(Stop::TooLarge),
+            Stop::Broken => Ok(()),
+        }
+    }
+
+    /// Returns why a decoder failed that writes here.
+    fn stop(&self) -> Stop {
+        if self.bytes > MOST_DECODED_BYTES {
+            Stop::TooLarge
+        } else {
+            Stop::Broken
+        }
+    }
+}
+
+impl Write for Counter {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let added = self.add(data.len());
+        added
+            .map(|()| data.len())
+            .map_err(|_| io::ErrorKind::FileTooLarge.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Decodes deflate. Its first two bytes tell whether zlib's frame is around it (RFC 1950, section 2.2).
+#[derive(Default)]
+struct Inflater {
+    first: Vec<u8>,
+    inflating: Option<Decompress>,
+    counter: Counter,
+    ended: bool,
+}
+
+impl Inflater {
+    fn feed(&mut self, data: &[u8]) -> Result<(), Stop> {
+        if let Some(inflating) = &mut self.inflating {
+            return inflate(inflating, data, &mut self.counter, &mut self.ended);
+        }
+        self.first.extend_from_slice(data);
+        let Some([method, flags]) = self.first.first_chunk().copied() else {
+            return Ok(());
+        };
+        let framed = method & 0x0f == 8 && u16::from_be_bytes([method, flags]) % 31 == 0;
+        let inflating = self.inflating.insert(Decompress::new(framed));
+        inflate(
+            inflating,
+            &std::mem::take(&mut self.first),
+            &mut self.counter,
+            &mut self.ended,
+        )
+    }
+}
+
+fn inflate(
+    inflating: &mut Decompress,
+    mut data: &[u8],
+    counter: &mut Counter,
+    ended: &mut bool,
+) -> Result<(), Stop> {
+    let mut part = [0; PART_BYTES];
+    while !*ended {
+        let (before_in, before_out) = (inflating.total_in(), inflating.total_out());
+        let status = inflating.decompress(data, &mut part, FlushDecompress::None);
+        let taken = (inflating.total_in() - before_in) as usize;
+        let made = (inflating.total_out() - before_out) as usize;
+        data = &data[taken..];
+        counter.add(made)?;
+        match status {
+            Err(_) => return Err(Stop::Broken),
+            Ok(Status::StreamEnd) => *ended = true,
+            Ok(_) if taken == 0 && made == 0 => return Ok(()),
+            Ok(_) => {}
+        }
+    }
+    if data.is_empty() {
+        Ok(())
+    } else {
+        Err(Stop::Broken)
+    }
+}
+
+/// Decodes br. A window has 16 MiB at most, not 1 GiB as in the format for large ones. The format has no checksum, and this
+/// decoder passes some wrong lengths of blocks if a body comes in one piece, which the reference decoder refuses.
+struct Brotli {
+    state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    counter: Counter,
+    ended: bool,
+}
+
+impl Default for Brotli {
+    fn default() -> Self {
+        let alloc = StandardAlloc::default;
+        Self {
+            state: BrotliState::new_strict(alloc(), alloc(), alloc()),
+            counter: Counter::default(),
+            ended: false,
+        }
+    }
+}
+
+impl Brotli {
+    fn feed(&mut self, mut data: &[u8]) -> Result<(), Stop> {
+        let mut part = [0; PART_BYTES];
+        while !self.ended {
+            let (mut left, mut taken, mut room, mut made, mut all) = (data.len(), 0, part.len(), 0, 0);
+            let result = BrotliDecompressStream(
+                &mut left,
+                &mut taken,
+                data,
+                &mut room,
+                &mut made,
+                &mut part,
+                &mut all,
+                &mut self.state,
+            );
+            data = &data[taken..];
+            self.counter.add(made)?;
+            match result {
+                BrotliResult::ResultSuccess => self.ended = true,
+                BrotliResult::NeedsMoreOutput => {}
+                BrotliResult::NeedsMoreInput => return Ok(()),
+                BrotliResult::ResultFailure => return Err(Stop::Broken),
+            }
+        }
+        if data.is_empty() {
+            Ok(())
+        } else {
+            Err(Stop::Broken)
+        }
+    }
+}
