@@ -168,6 +168,7 @@ import socket, time
 there = socket.create_server(("127.0.0.1", 0))
 open("port", "w").write(str(there.getsockname()[1]) + "\\n")
 client, _ = there.accept()
+client.send(b"x")
 client.recv(1)
 """
 
@@ -182,6 +183,7 @@ def test_whoever_sees_the_connection_end_finds_the_server_ended(tmp_path: Path) 
             port = directory / "port"
             wait_until(lambda: port.exists() and port.read_text().endswith("\n"), "it listens")  # noqa: B023
             with socket.create_connection(("127.0.0.1", int(port.read_text()))) as client:
+                assert client.recv(1) == b"x"
                 [pid] = server.pids()
                 psutil.Process(pid).kill()
                 assert client.recv(1) == b""
