@@ -43,6 +43,7 @@ GROUPS = {
         "test_room",
         "test_samba",
         "test_scenario",
+        "test_server_ended",
         "test_tasks",
         "test_testbed",
     ),

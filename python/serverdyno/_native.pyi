@@ -1,5 +1,6 @@
 """The data plane as Python sees it. Everything that happens while a mix runs is in Rust, without the GIL."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NotRequired, TypedDict, final
 
 class ClassFacts(TypedDict):
@@ -510,14 +511,12 @@ def smb_probe(address: str, *, timeout_s: float, network_namespace: str | None =
     Releases the GIL; a signal ends it. Raises AnswerError.
     """
 
-@final
-class Interrupt:
-    """Ends the questions of threads that no signal reaches: Python runs handlers in its main thread alone."""
+def look_while_waiting(look: Callable[[], None]) -> None:
+    """From now on each wait of this module for an answer calls `look` a few times per second, in the thread that waits,
+    and once at its end. What `look` raises ends the wait. `Load.wait` and `Removal.wait` are short and call nothing.
 
-    def obey(self) -> None:
-        """From now on the calling thread's questions end with KeyboardInterrupt once the interrupt is set."""
-
-    def set(self) -> None: ...
+    KeyboardInterrupt lets a job remove its files first; anything else abandons it. Raises RuntimeError the second time.
+    """
 
 def names_loopback(host: str) -> bool:
     """Whether a host, with or without a port, is loopback by how it is written: an address, or `localhost`."""

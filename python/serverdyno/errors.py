@@ -43,6 +43,10 @@ class ServerError(DynoError):
     """A server under test could not be prepared, started, proven to be ours, or stopped."""
 
 
+class ServerEndedError(ServerError):
+    """A server of ours has ended by itself. Whoever waits for it waits no longer; its files went with it."""
+
+
 class WorkloadError(ServerError):
     """A server answers, and does not serve what the workload asks for."""
 

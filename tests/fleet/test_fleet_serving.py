@@ -136,6 +136,32 @@ def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resume
     assert carried_out(folder, last), last.failures
 
 
+def test_a_server_that_is_killed_on_its_node_ends_its_mix(fleet: RunningFleet, tmp_path: Path) -> None:
+    name, length_s = SERVERS[0].server, 60.0
+    folder = planned(tmp_path / "e", fleet.path, SERVERS[:1], length_s=length_s)
+
+    class Killer(Breaker):
+        """Kills the server in its only mix, and remembers how far that came."""
+
+        elapsed_s = 0.0
+
+        def mix_tick(self, snapshot: Any) -> None:
+            super().mix_tick(snapshot)
+            self.elapsed_s = snapshot["elapsed_s"]
+
+    def kill() -> None:
+        [keeper] = psutil.Process(fleet.nodes["c"].pid).children()
+        [server] = keeper.children()
+        server.kill()
+
+    killer = Killer(kill, mix=1)
+    assert not carried_out(folder, killer)
+    [failure] = killer.failures
+    assert f"node c: {name} exited under load.\nThe server ended by signal 9." in failure
+    assert 0 < killer.elapsed_s < length_s
+    assert below(fleet, "c") == []
+
+
 def test_a_plan_says_everything_that_is_wrong_with_a_node_at_once() -> None:
     text = (
         'name = "p"\nsuite = "quick-static"\n[[servers]]\nserver = "varnish"\nnode = "s"\naddress = "here"\n'

@@ -5,7 +5,7 @@
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
 use crate::engine_thread::EngineThread;
-use crate::job::{FileJob, FileJobOutcome};
+use crate::job::{FileJob, FileJobOutcome, JobEnd};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::{self, Debug};
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 /// What opens a target and stands in no record.
@@ -140,12 +139,12 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Carries out a job, until `stop` is set. None of a target that has no files. `nonce`: as of `look`.
+    /// Carries out a job, until `end` ends it. None of a target that has no files. `nonce`: as of `look`.
     fn carry_out(
         &self,
         _job: &FileJob,
         _nonce: u64,
-        _stop: &Arc<AtomicBool>,
+        _end: &Arc<JobEnd>,
     ) -> Option<Result<FileJobOutcome, Failure>> {
         None
     }

@@ -44,7 +44,7 @@ pub use bonnie::{BonniePhase, BonnieSpec};
 pub use break_tally::BreakTally;
 pub use client_rows::ClientTally;
 pub use failover_tally::{FailoverTally, OutageTally};
-pub use job::{FileJob, FileJobOutcome};
+pub use job::{FileJob, FileJobOutcome, JobEnd};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};

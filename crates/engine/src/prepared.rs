@@ -1,6 +1,6 @@
 //! Targets that were opened, and mixes that were prepared for them: what the control plane holds of the data plane.
 
-use crate::job::{FileJob, FileJobOutcome};
+use crate::job::{FileJob, FileJobOutcome, JobEnd};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::Look;
 use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
@@ -11,7 +11,6 @@ use crate::removal::Removal;
 use crate::spec::MixSpec;
 use dyno_measure::Failure;
 use serde_json::Value;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -84,17 +83,17 @@ impl OpenTarget {
         self.inner.look(nonce)
     }
 
-    /// Carries out a job, until `stop` is set. None of a target that has no files, and of one that is not this machine:
+    /// Carries out a job, until `end` ends it. None of a target that has no files, and of one that is not this machine:
     /// nothing bounds its rate. `nonce`: as of `look`.
     #[must_use]
     pub fn carry_out(
         &self,
         job: &FileJob,
         nonce: u64,
-        stop: &Arc<AtomicBool>,
+        end: &Arc<JobEnd>,
     ) -> Option<Result<FileJobOutcome, Failure>> {
         self.is_loopback()
-            .then(|| self.inner.carry_out(job, nonce, stop))?
+            .then(|| self.inner.carry_out(job, nonce, end))?
     }
 
     /// What to try against a failure of a job.

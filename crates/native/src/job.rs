@@ -1,13 +1,13 @@
-//! Bonnie's phases and the steps of scenarios, from Python: carried out on threads of their own, ended by a signal.
+//! Bonnie's phases and the steps of scenarios, from Python: carried out on threads of their own, ended by a signal or by the
+//! end of the server.
 
 use crate::data::to_python;
 use crate::question::{answer_error, in_slices};
 use crate::target::Target;
-use dyno_engine::{BonnieSpec, FileJob, StepSpec};
-use pyo3::exceptions::PyValueError;
+use dyno_engine::{BonnieSpec, FileJob, JobEnd, StepSpec};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,16 +53,19 @@ fn parsed<T: DeserializeOwned>(text: &str) -> PyResult<T> {
 }
 
 fn carry_out<'py>(py: Python<'py>, target: &Target, job: FileJob, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let end = Arc::new(JobEnd::default());
     let (ended, waited) = sync_channel::<()>(1);
-    let (inner, stopped) = (target.inner.clone(), stop.clone());
+    let (inner, ended_by) = (target.inner.clone(), end.clone());
     let asked = in_slices(py, move || {
-        let outcome = inner.carry_out(&job, nonce, &stopped);
+        let outcome = inner.carry_out(&job, nonce, &ended_by);
         let _ = ended.send(());
         outcome
     });
-    if asked.is_err() {
-        stop.store(true, Ordering::Relaxed);
+    if let Err(error) = &asked {
+        match error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            true => end.stop(),
+            false => end.abandon(),
+        }
         // What it has made is removed before the tool ends.
         let _ = py.detach(move || waited.recv_timeout(ENDING));
     }

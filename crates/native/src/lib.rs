@@ -41,7 +41,7 @@ mod _native {
     #[pymodule_export]
     use crate::page::{page_bytes, page_check, page_path, page_shown};
     #[pymodule_export]
-    use crate::question::{AnswerError, Interrupt};
+    use crate::question::{look_while_waiting, AnswerError};
     #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};
     #[pymodule_export]

@@ -1,17 +1,16 @@
 //! How Python waits for questions outside of load: on threads of their own, without the interpreter's lock, in slices. A
-//! signal ends the wait at once, and what was asked ends by its own deadline. Not for the questions: see `look.rs`.
+//! signal ends the wait within a slice, and so does the look that Python takes between two slices. What was asked ends by
+//! its own deadline. Not for the questions: see `look.rs`.
 
 use dyno_measure::Failure;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use pyo3::sync::PyOnceLock;
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a signal waits at most until Python hears of it.
+/// From one look for a signal, and for what else ends a wait, to the next.
 const SLICE: Duration = Duration::from_millis(50);
 
 create_exception!(
@@ -21,36 +20,21 @@ create_exception!(
     "A server gave no answer that can be read: the fault's name, its side, words, and what to try."
 );
 
-thread_local! {
-    /// What this thread obeys while it waits.
-    static INTERRUPT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+/// What is called between two slices, in the thread that waits.
+static LOOK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// From now on every wait calls `look` a few times per second and at its end, and raises what that raises.
+#[pyfunction]
+pub fn look_while_waiting(py: Python<'_>, look: Py<PyAny>) -> PyResult<()> {
+    LOOK.set(py, look)
+        .map_err(|_| PyRuntimeError::new_err("waits have a look already"))
 }
 
-/// Ends the waits of threads that no signal reaches: Python runs the handlers of signals in its main thread alone.
-#[pyclass(frozen, module = "serverdyno._native")]
-pub struct Interrupt {
-    set: Arc<AtomicBool>,
+fn look(py: Python<'_>) -> PyResult<()> {
+    LOOK.get(py).map_or(Ok(()), |look| look.call0(py).map(|_| ()))
 }
 
-#[pymethods]
-impl Interrupt {
-    #[new]
-    fn new() -> Self {
-        Self {
-            set: Arc::new(AtomicBool::new(false)),
-        }
-    }
-
-    fn obey(&self) {
-        INTERRUPT.set(Some(self.set.clone()));
-    }
-
-    fn set(&self) {
-        self.set.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Does `work` on a thread of its own, and waits for it until a signal or the thread's interrupt says otherwise.
+/// Does `work` on a thread of its own, and waits for it until a signal or the look ends the wait.
 pub(crate) fn in_slices<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -60,7 +44,6 @@ pub(crate) fn in_slices<T: Send + 'static>(
         // Nobody waits any more where a signal has come.
         let _ = done.send(work());
     })?;
-    let interrupt = INTERRUPT.with_borrow(Clone::clone);
     loop {
         let outcome;
         (waited, outcome) = py.detach(move || {
@@ -68,16 +51,15 @@ pub(crate) fn in_slices<T: Send + 'static>(
             (waited, outcome)
         });
         match outcome {
-            Ok(result) => return Ok(result),
+            // Why it failed may be that the server has ended.
+            Ok(result) => return look(py).map(|()| result),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("the question panicked"))
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
         py.check_signals()?;
-        if interrupt.as_ref().is_some_and(|set| set.load(Ordering::Relaxed)) {
-            return Err(PyKeyboardInterrupt::new_err(()));
-        }
+        look(py)?;
     }
 }
 

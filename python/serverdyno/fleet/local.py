@@ -13,6 +13,7 @@ from serverdyno.fleet.document import mix_document
 from serverdyno.fleet.fleet import FleetLoad, FleetRemoval
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Mix
+from serverdyno.servers import waiting
 
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
@@ -35,7 +36,8 @@ def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> _native.M
 
     `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times a second in
     between, with the seconds since the start and where the mix stands: of a fleet as its nodes said last. Raises
-    UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
+    UserError for a mix that can't be run here, ServerEndedError once the server has ended. Whatever interrupts it, the
+    load ends.
     """
     try:
         load = _started(mix, setup, seed)
@@ -45,7 +47,9 @@ def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> _native.M
         on_tick(_elapsed_s(load), load.snapshot())
         while not load.wait(_until_next_look(_elapsed_s(load), mix)):
             on_tick(_elapsed_s(load), load.snapshot())
+            waiting.look()
         on_tick(_elapsed_s(load), load.snapshot())
+        waiting.look()
     except BaseException:
         load.stop()
         load.wait(STOP_WAIT_S)
@@ -74,7 +78,7 @@ def remove_workspaces(
     try:
         on_start()
         while not removal.wait(TICK_S):
-            pass
+            waiting.look()
     except BaseException:
         removal.stop()
         removal.wait(STOP_WAIT_S)
@@ -89,12 +93,7 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
     return UserError(f"mix {mix.name} can't be run: {error}")
 
 
-def preflight(
-    setup: LoadSetup,
-    mix: Mix,
-    length_s: float = PREFLIGHT_S,
-    on_tick: OnTick = lambda *_: None,
-) -> _native.MixResult:
+def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
     """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
 
     Raises ServerError.
@@ -112,7 +111,7 @@ def preflight(
     )
     work = setup.suite.work
     calm = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
-    result = run_mix(short, replace(setup, suite=calm), seed=0, on_tick=on_tick)
+    result = run_mix(short, replace(setup, suite=calm), seed=0, on_tick=lambda *_: None)
     if result["errors"]:
         worst = max(result["errors"], key=lambda error: error["count"])
         if worst["advice"] is not None:

@@ -124,7 +124,12 @@ class NodeServer:
 
     def check(self) -> None:
         """Raises ServerError where it has ended, DynoError where its node is lost."""
-        self._asked("check")
+        try:
+            self._asked("check")
+        except DynoError as error:
+            if self.node.lost:
+                raise DynoError(f"{error}; the server went with it", hint=error.hint) from error
+            raise
 
     def crashes(self) -> list[str]:
         """See `RunningServer`."""

@@ -70,7 +70,8 @@ class Guest:
         said = self._said()
         if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
             last = "\n".join(said.strip().splitlines()[-LOG_LINES:])
-            raise ServerError(f"the virtual machine or the server in it did not start:\n{last}")
+            what = "ended" if self.seconds_to_boot else "did not start"
+            raise ServerError(f"the virtual machine or the server in it {what}:\n{last}")
 
     def _said(self) -> str:
         return self._console.read_text(errors="replace") if self._console.exists() else ""

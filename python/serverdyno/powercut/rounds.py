@@ -25,6 +25,7 @@ from serverdyno.plan.spoken import protocol_of
 from serverdyno.powercut import boot_files, guests, machine
 from serverdyno.powercut.guests import InGuest
 from serverdyno.powercut.machine import BootFiles, Guest
+from serverdyno.servers import waiting
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.registry import create
 from serverdyno.store.powercut import Cut, PowerCuts
@@ -107,8 +108,11 @@ class _Rounds:
         cuts: list[Cut] = []
         written: _Written | None = None
         for number in range(rounds + 1):
-            with machine.powered(self.files, self.in_guest.ports, self.place) as guest:
-                target = self._answering(guest)
+            with (
+                machine.powered(self.files, self.in_guest.ports, self.place) as guest,
+                waiting.ended_by(guest.check),
+            ):
+                target = self._answering()
                 if written is not None:
                     cuts.append(self._compared(target, written))
                     self.tell(f"cut {number} of {rounds}: {said(cuts[-1])}")
@@ -116,7 +120,7 @@ class _Rounds:
                     written = self._written(target, guest, number)
         return cuts
 
-    def _answering(self, guest: Guest) -> _native.Target:
+    def _answering(self) -> _native.Target:
         """The server, once it lets its clients in. Raises ServerError."""
         protocol = protocol_of(self.configuration, self.suite)
         target = open_target(protocol, self.in_guest.access, self.suite.settings(protocol))
@@ -126,7 +130,6 @@ class _Rounds:
             refused = [look["why"] for look in looks if look["why"] is not None]
             if looks and not refused:
                 return target
-            guest.check()
             if time.monotonic() > deadline:
                 raise ServerError(f"the server in the virtual machine refuses its clients: {refused}")
             time.sleep(POLL_S)
@@ -144,10 +147,14 @@ class _Rounds:
         try:
             deadline = time.monotonic() + ANSWER_TIMEOUT_S
             while not any(entry["flushed_bytes"] for entry in journal.entries()):
+                waiting.look()
                 if time.monotonic() > deadline:
                     raise ServerError("the server in the virtual machine answered no flush")
                 time.sleep(POLL_S)
-            time.sleep(at_s)
+            cut_at_s = time.monotonic() + at_s
+            while (left_s := cut_at_s - time.monotonic()) > 0:
+                waiting.look()  # one that ended before its power was cut shows nothing
+                time.sleep(min(POLL_S, left_s))
         finally:
             guest.cut_power()
             journal.end()

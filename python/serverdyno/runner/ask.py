@@ -23,6 +23,7 @@ from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.smb import SMB
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.under_test import under_test
+from serverdyno.servers import waiting
 from serverdyno.servers.base import Access
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.head import ExperimentHead
@@ -72,16 +73,11 @@ def _all_asked(
     head: ExperimentHead, configurations: Sequence[Configuration]
 ) -> list[tuple[DynoError | None, tuple[str, str] | None]]:
     """The answers, in the order of `configurations`, several servers at a time. A signal ends all questions."""
-    interrupt = _native.Interrupt()
-    with (
-        interrupts.held() as signals,
-        ThreadPoolExecutor(AT_ONCE, initializer=interrupt.obey) as pool,
-    ):
+    with interrupts.held() as signals, ThreadPoolExecutor(AT_ONCE) as pool:
         questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
         while wait(questions, timeout=LOOK_S).not_done and not signals:
             pass
         if signals:
-            interrupt.set()  # the threads of the pool see no signal
             pool.shutdown(cancel_futures=True)
             return []  # what is handled now raises
         return [question.result() for question in questions]
@@ -90,27 +86,27 @@ def _all_asked(
 def _asked(
     head: ExperimentHead, configuration: Configuration, signals: interrupts.Held
 ) -> tuple[DynoError | None, tuple[str, str] | None]:
-    """What is wrong with a server, and what is to be said of it otherwise."""
+    """What is wrong with a server, and what is to be said of it otherwise. A signal ends each wait for it."""
+
+    def obey() -> None:
+        if signals:  # the threads of the pool see none
+            raise KeyboardInterrupt
+
     try:
-        with under_test(head, configuration, head.mixes) as (server, setup):
+        with waiting.ended_by(obey), under_test(head, configuration, head.mixes) as (server, setup):
             looks = looked(setup, head.mixes)
-            _look_at_documents(setup, head.mixes[0], signals)
+            _look_at_documents(setup, head.mixes[0])
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None
 
 
-def _look_at_documents(setup: LoadSetup, mix: Mix, signals: interrupts.Held) -> None:
+def _look_at_documents(setup: LoadSetup, mix: Mix) -> None:
     """Raises WorkloadError for a wrong document root, which must not show only after other servers were measured."""
     if not setup.suite.work.uses_documents:
         return
-
-    def obey(_elapsed_s: float, _snapshot: _native.Snapshot) -> None:
-        if signals:
-            raise KeyboardInterrupt
-
     try:
-        local.preflight(setup, mix, on_tick=obey)
+        local.preflight(setup, mix)
     except WorkloadError:
         raise
     except ServerError:

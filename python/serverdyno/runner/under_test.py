@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,13 @@ from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.access import Access
 from serverdyno.runner.site import HERE, Site
+from serverdyno.servers import waiting
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
+
+NODE_LOOK_S = 1.0
+"""From one question to a node whether its server runs to the next: an answer costs the node about 1 ms of CPU time."""
 
 
 @contextmanager
@@ -78,11 +82,16 @@ def served(head: ExperimentHead, configuration: Configuration, site: Site) -> It
 
             placed = {**nodes, configuration.node: replace(front, address=address)}
             settings = TeamSettings.model_validate(configuration.settings)
-            with team_on(configuration, placed, settings) as team:
+            with team_on(configuration, placed, settings) as team, _watched(team):
                 yield team
             return
-        with served_by(front.node, configuration, address, front.machine) as server:
-            yield server
+        with served_by(front.node, configuration, address, front.machine) as alone, _watched(alone):
+            yield alone
+
+
+def _watched(server: NodeServer | NodeTeam) -> AbstractContextManager[None]:
+    """End each wait in the block once the server has ended, or its node is lost."""
+    return waiting.ended_by(waiting.every(NODE_LOOK_S, server.check))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from serverdyno import _native
-from serverdyno.errors import ServerError, UserError
+from serverdyno.errors import ServerEndedError, ServerError, UserError
 from serverdyno.scenarios import model
 from serverdyno.scenarios.model import Scenario, Step
 
@@ -106,6 +106,8 @@ def carry_out(
                 if options.drop_caches:
                     _drop_caches()
                 done(_one_step(state, step))
+        except ServerEndedError:
+            raise  # what was made went with the server
         except ServerError as error:
             try:
                 _remove(state)

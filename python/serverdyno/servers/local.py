@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from serverdyno import _native
-from serverdyno.errors import ServerError, UserError
+from serverdyno.errors import ServerEndedError, ServerError, UserError
 from serverdyno.probes.package import package_of
 from serverdyno.probes.topology import Topology
-from serverdyno.servers import abandoned
+from serverdyno.servers import abandoned, waiting
 from serverdyno.servers.base import Access, Description, Installed, LocalSettings, Settings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import LOG_NAME, ServerProcess
@@ -335,22 +335,23 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def answers(self) -> bool:
-        """Whether it does, and as ours; what can't be asked does not."""
+        """Whether it does, and as ours; what can't be asked does not. Once it has ended, nobody waits for an answer."""
         try:
-            return self.answers_as_ours()
-        except _native.AnswerError:
+            with waiting.ended_by(self.check):
+                return self.answers_as_ours()
+        except (_native.AnswerError, ServerEndedError):
             return False
 
     def ask(self, target: object) -> None:
         """Nothing: `ready` has asked it."""
 
     def check(self) -> None:
-        """Raises ServerError, with the server's own message, where its first process has ended."""
+        """Raises ServerEndedError, with the server's own message, where its first process has ended."""
         process = self._require_process()
         if not process.running():
-            raise ServerError(
+            raise ServerEndedError(
                 f"{self.name} exited under load.\n{process.failure(self.directory / ERROR_LOG)}",
-                hint="The message above is the server's own. `dyno resume` repeats the run.",
+                hint="The lines above are from the server's own log. `dyno resume` repeats the run of a plan.",
             )
 
     def crashes(self) -> list[str]:

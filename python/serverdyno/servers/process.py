@@ -13,7 +13,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -29,6 +29,8 @@ GRACE_S = 5.0  # between SIGTERM and SIGKILL
 KEEPER_ANSWER_S = 30.0  # generous: a loaded machine, and the keeper's own limit for SIGKILL to work
 STEADY_ATTEMPTS = 20
 MS_PER_S = 1000
+STAT_FLAGS = 6  # proc(5): field 9 of /proc/PID/stat, counted after the name
+PF_EXITING = 0x4  # linux/sched.h
 LOG_NAME = "server.log"
 INHERITED = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 
@@ -93,15 +95,15 @@ class ServerProcess:
             keeper.stdin.flush()
         process = cls(keeper, directory)
         process._surroundings, process._host = host_changes, host
-        process._read_events(KEEPER_ANSWER_S, until_started=True)
+        process._read_events(KEEPER_ANSWER_S, lambda: process._server_pid is not None)
         if process._server_pid is None:
             text = process.failure()
             process.stop()
             raise process._refusal or ServerError(f"{command[0]} could not be started.\n{text}")
         return process
 
-    def _read_events(self, timeout_s: float, *, until_started: bool = False) -> None:
-        """Takes in what the keeper says until it ends, the time is up or, if asked, the server is there."""
+    def _read_events(self, timeout_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Takes in what the keeper says until it ends, the time is up, or what it has said `is_enough`."""
         assert self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
@@ -114,7 +116,7 @@ class ServerProcess:
             for line in lines:
                 self._take(json.loads(line))
             self._keeper_ended = not data
-            if self._keeper_ended or (until_started and self._server_pid is not None):
+            if self._keeper_ended or is_enough():
                 return
 
     def _take(self, event: dict[str, object]) -> None:
@@ -122,7 +124,7 @@ class ServerProcess:
             case {"event": "started", "pid": int(pid)}:
                 self._server_pid = pid
             case {"event": "killed", "at_ns": int(at_ns)}:
-                self._killed_ns = at_ns
+                self._killed_ns, self._server_pid = at_ns, None
             case {"event": "exited", "status": int(status)}:
                 self._status = status
             case {"event": "refused", "reason": str(reason), "hint": str(hint)}:
@@ -131,8 +133,20 @@ class ServerProcess:
                 self._clean = clean
 
     def running(self) -> bool:
-        """Whether the server's first process and its keeper are there."""
+        """Whether the server's first process and its keeper are there, or it is between two starts.
+
+        A process that ends closes its sockets before its parent hears of it. So clients can know first, and the keeper
+        is waited for.
+        """
+        seen = self._server_pid
+        is_ending = seen is not None and _is_ending(seen)
+
+        def is_told() -> bool:
+            return self._status is not None or self._server_pid != seen
+
         self._read_events(0)
+        if is_ending and not is_told():
+            self._read_events(KEEPER_ANSWER_S, is_told)
         return self._status is None and not self._keeper_ended
 
     def restart(self, away_s: float) -> None:
@@ -298,3 +312,12 @@ class ServerProcess:
                 ):
                     found.append(process)
         return found
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether a process ends, or has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return True
+    return bool(int(stat.rpartition(b")")[2].split()[STAT_FLAGS]) & PF_EXITING)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 from serverdyno.errors import ServerError
-from serverdyno.servers import abandoned, registry
+from serverdyno.servers import abandoned, registry, waiting
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
 from serverdyno.servers.web import Behind, WebServer
@@ -57,7 +57,11 @@ def member_elsewhere(server: ServerDriver, token: str, backs: Sequence[Behind]) 
 
 @contextmanager
 def started(server: Driver) -> Iterator[Driver]:
-    """It, ready for load. Raises UserError or ServerError, with nothing left running."""
+    """It, ready for load. Raises UserError or ServerError, with nothing left running.
+
+    Once it has ended by itself, no wait in the block goes on; a server that the user runs is not ours to watch.
+    """
+    is_ours = not server.settings_type.is_external
     try:
         try:
             server.prepare()
@@ -65,6 +69,7 @@ def started(server: Driver) -> Iterator[Driver]:
             server.ready()
         except OSError as error:  # such as a disk that is full
             raise ServerError(f"{server.name} can't be started: {error}") from error
-        yield server
+        with waiting.ended_by(server.check) if is_ours else nullcontext():
+            yield server
     finally:
         server.stop()

@@ -2,6 +2,7 @@
 //! for: load (`client_task.rs`).
 
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
+use crate::job::JobEnd;
 use dyno_files::Files;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::Executor;
@@ -23,11 +24,13 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -
     })
 }
 
-/// A task for each client, given as its number and the place of its share, and all of them run to their end.
+/// A task for each client, given as its number and the place of its share. All of them run to their end, or until
+/// `is_over`; those left then are dropped where they wait.
 pub(super) fn each_client<S: Sessions>(
     sessions: &S,
     identity: u64,
     clients: impl IntoIterator<Item = (u32, usize)>,
+    is_over: impl Fn() -> bool,
     mut spawn: impl FnMut(u32, S::Client, &Executor),
 ) -> Result<(), Failure> {
     sessions.enter().map_err(|_| Fault::Unreachable)?;
@@ -42,29 +45,36 @@ pub(super) fn each_client<S: Sessions>(
         let session = sessions.session(place, identity, FIRST_ASKING_CLIENT - client, share);
         spawn(client, session, &executor);
     }
-    executor.run(|| false).map_err(|_| Fault::OtherIo.into())
+    executor.run(is_over).map_err(|_| Fault::OtherIo.into())
 }
 
-/// What one client on the first share comes to, within `most_ns`.
+/// What one client on the first share comes to, within `most_ns`, unless `end` abandons it.
 pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     sessions: &S,
     identity: u64,
     client: u32,
     most_ns: u64,
+    end: &JobEnd,
     work: impl FnOnce(S::Client) -> F,
 ) -> Result<T, Failure> {
     let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
     let mut work = Some(work);
-    each_client(sessions, identity, [(client, 0)], |_, session, executor| {
-        let Some(work) = work.take() else { return };
-        let work = work(session);
-        let (slot, handle) = (result.clone(), executor.clone());
-        executor.spawn(async move {
-            handle.set_deadline(monotonic_ns().saturating_add(most_ns));
-            let outcome = work.await;
-            *slot.borrow_mut() = outcome;
-        });
-    })?;
+    each_client(
+        sessions,
+        identity,
+        [(client, 0)],
+        || end.is_abandoned(),
+        |_, session, executor| {
+            let Some(work) = work.take() else { return };
+            let work = work(session);
+            let (slot, handle) = (result.clone(), executor.clone());
+            executor.spawn(async move {
+                handle.set_deadline(monotonic_ns().saturating_add(most_ns));
+                let outcome = work.await;
+                *slot.borrow_mut() = outcome;
+            });
+        },
+    )?;
     result.replace(Err(Fault::ResponseTimeout.into()))
 }
 

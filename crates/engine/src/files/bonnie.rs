@@ -10,12 +10,13 @@ use super::client::CachedClient;
 use super::measured::Measured;
 use super::sessions::Sessions;
 use crate::bonnie::{BonniePhase, BonnieSpec};
+use crate::job::JobEnd;
 use dyno_files::{Access, Ask, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 /// Each seeker writes what it has read at its first seek, and at every tenth after it.
@@ -24,18 +25,18 @@ const WORD_BYTES: usize = 4;
 /// In the order in which they are done.
 const SEQUENTIAL: [&str; 5] = ["putc", "rewrite", "write", "getc", "read"];
 
-/// Carries the phases out, until one fails or `stop` is set; the file is removed in any case.
+/// Carries the phases out, until one fails or `end` ends them; the file is removed, unless the server is gone.
 pub(crate) fn carry_out<S: Sessions>(
     sessions: &S,
     options: FilesOptions,
     identity: u64,
     spec: &BonnieSpec,
-    stop: &Arc<AtomicBool>,
+    end: &Arc<JobEnd>,
 ) -> Result<Vec<BonniePhase>, Failure> {
-    let mut phases = all_sequential(sessions, options, identity, spec, stop)?;
-    let seeks = all_seekers(sessions, options, identity, spec, stop);
+    let mut phases = all_sequential(sessions, options, identity, spec, end)?;
+    let seeks = all_seekers(sessions, options, identity, spec, end);
     let removed = apart(|| {
-        alone(sessions, identity, 0, spec.most_ns, |session| {
+        alone(sessions, identity, 0, spec.most_ns, end, |session| {
             remove(options.client(session), spec.clone())
         })
     });
@@ -47,20 +48,20 @@ pub(crate) fn carry_out<S: Sessions>(
 #[derive(Debug)]
 struct Together {
     gate: Gate,
-    stop: Arc<AtomicBool>,
+    end: Arc<JobEnd>,
 }
 
 impl Together {
-    fn new(clients: u32, stop: &Arc<AtomicBool>) -> Arc<Self> {
+    fn new(clients: u32, end: &Arc<JobEnd>) -> Arc<Self> {
         Arc::new(Self {
             gate: Gate::new(clients),
-            stop: stop.clone(),
+            end: end.clone(),
         })
     }
 
     /// Fails once the phases are to end.
     fn go_on(&self) -> Result<(), Failure> {
-        match self.stop.load(Ordering::Relaxed) {
+        match self.end.is_stopped() {
             true => Err(Fault::OtherIo.into()),
             false => self.gate.go_on(),
         }
@@ -73,11 +74,11 @@ fn all_sequential<S: Sessions>(
     options: FilesOptions,
     identity: u64,
     spec: &BonnieSpec,
-    stop: &Arc<AtomicBool>,
+    end: &Arc<JobEnd>,
 ) -> Result<Vec<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients, stop);
+    let together = Together::new(spec.clients, end);
     let found = at_once(&together.gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, |session| {
+        alone(sessions, identity, number, spec.most_ns, end, |session| {
             let spec = of_client(spec, number);
             sequential(Worker::new(options.client(session), spec, together.clone()))
         })
@@ -109,9 +110,9 @@ fn all_seekers<S: Sessions>(
     options: FilesOptions,
     identity: u64,
     spec: &BonnieSpec,
-    stop: &Arc<AtomicBool>,
+    end: &Arc<JobEnd>,
 ) -> Result<Option<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients * spec.seekers, stop);
+    let together = Together::new(spec.clients * spec.seekers, end);
     let taken: Vec<_> = (0..spec.clients).map(|_| Arc::new(AtomicU32::new(0))).collect();
     let found = at_once(&together.gate, |place| {
         let (client, seeker) = (place / spec.seekers, place % spec.seekers);
@@ -121,6 +122,7 @@ fn all_seekers<S: Sessions>(
             identity,
             spec.clients + place,
             spec.most_ns,
+            end,
             |session| {
                 let spec = of_client(spec, client);
                 let worker = Worker::new(options.client(session), spec, together.clone());

@@ -22,19 +22,25 @@ pub(crate) fn begin<S: Sessions + Clone>(sessions: &S, identity: u64, spec: Jour
     Journal::start(move |page| {
         let failures = Failures::default();
         let clients = (0..spec.clients).zip(0..);
-        let ran = each_client(&sessions, identity, clients, |client, session, executor| {
-            let (page, failures, spec) = (page.clone(), failures.clone(), spec.clone());
-            let handle = executor.clone();
-            executor.spawn(async move {
-                let mut files = Uncached::as_sent(session);
-                let until_ns = monotonic_ns().saturating_add(spec.most_ns);
-                handle.set_deadline(until_ns);
-                if let Err(failure) = write(&mut files, &spec, client, &page, until_ns).await {
-                    failures.borrow_mut().push(failure);
-                }
-                let _ = files.finish().await;
-            });
-        });
+        let ran = each_client(
+            &sessions,
+            identity,
+            clients,
+            || false,
+            |client, session, executor| {
+                let (page, failures, spec) = (page.clone(), failures.clone(), spec.clone());
+                let handle = executor.clone();
+                executor.spawn(async move {
+                    let mut files = Uncached::as_sent(session);
+                    let until_ns = monotonic_ns().saturating_add(spec.most_ns);
+                    handle.set_deadline(until_ns);
+                    if let Err(failure) = write(&mut files, &spec, client, &page, until_ns).await {
+                        failures.borrow_mut().push(failure);
+                    }
+                    let _ = files.finish().await;
+                });
+            },
+        );
         if let Err(failure) = ran {
             failures.borrow_mut().push(failure);
         }
@@ -59,16 +65,22 @@ fn read_all<S: Sessions + Clone>(
     entries: &[Entry],
 ) -> Result<Vec<LeftOfFile>, Failure> {
     let found = Rc::new(RefCell::new(Ok(Vec::new())));
-    each_client(sessions, identity, [(0, 0)], |_, session, executor| {
-        let (found, spec, entries) = (found.clone(), spec.clone(), entries.to_vec());
-        let handle = executor.clone();
-        executor.spawn(async move {
-            handle.set_deadline(monotonic_ns().saturating_add(spec.most_ns));
-            let mut files = Uncached::new(session);
-            *found.borrow_mut() = read(&mut files, &spec, &entries).await;
-            let _ = files.finish().await;
-        });
-    })?;
+    each_client(
+        sessions,
+        identity,
+        [(0, 0)],
+        || false,
+        |_, session, executor| {
+            let (found, spec, entries) = (found.clone(), spec.clone(), entries.to_vec());
+            let handle = executor.clone();
+            executor.spawn(async move {
+                handle.set_deadline(monotonic_ns().saturating_add(spec.most_ns));
+                let mut files = Uncached::new(session);
+                *found.borrow_mut() = read(&mut files, &spec, &entries).await;
+                let _ = files.finish().await;
+            });
+        },
+    )?;
     found.replace(Ok(Vec::new()))
 }
 

@@ -38,28 +38,34 @@ fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Look>,
     let until_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
     let shares = 0..sessions.shares().len();
     let clients = (0..).zip(shares);
-    each_client(sessions, identity, clients, |client, session, executor| {
-        let number = client as usize;
-        let (looks, handle) = (looks.clone(), executor.clone());
-        let share = sessions.shares()[number].clone();
-        executor.spawn(async move {
-            handle.set_deadline(until_ns);
-            let mut client = Uncached::new(session);
-            let asked = ask(&mut client).await;
-            // What was asked for is known; how the session ends is of no use to anybody.
-            let _ = client.finish().await;
-            looks.borrow_mut()[number] = match asked {
-                Ok((free_bytes, is_used)) => Look {
-                    share,
-                    free_bytes,
-                    is_used,
-                    why: None,
-                    advice: None,
-                },
-                Err(failure) => failed::<S>(&share, &failure),
-            };
-        });
-    })?;
+    each_client(
+        sessions,
+        identity,
+        clients,
+        || false,
+        |client, session, executor| {
+            let number = client as usize;
+            let (looks, handle) = (looks.clone(), executor.clone());
+            let share = sessions.shares()[number].clone();
+            executor.spawn(async move {
+                handle.set_deadline(until_ns);
+                let mut client = Uncached::new(session);
+                let asked = ask(&mut client).await;
+                // What was asked for is known; how the session ends is of no use to anybody.
+                let _ = client.finish().await;
+                looks.borrow_mut()[number] = match asked {
+                    Ok((free_bytes, is_used)) => Look {
+                        share,
+                        free_bytes,
+                        is_used,
+                        why: None,
+                        advice: None,
+                    },
+                    Err(failure) => failed::<S>(&share, &failure),
+                };
+            });
+        },
+    )?;
     Ok(looks.take())
 }
 

@@ -13,6 +13,7 @@ use super::cache::FilesOptions;
 use super::client::CachedClient;
 use super::measured::Measured;
 use super::sessions::Sessions;
+use crate::job::JobEnd;
 use crate::scenario::{StepAction, StepPass, StepSpec, TreeSpec};
 use dyno_files::{
     matches_pattern, Access, Ask, Call, Disposition, Files, Handle, Info, Open, Reply, Stability,
@@ -22,7 +23,6 @@ use dyno_workload::{content_of, Writing};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// What cp and cat move at once at least (coreutils, `ioblksize.h`).
@@ -39,14 +39,14 @@ pub(crate) fn carry_out<S: Sessions>(
     options: FilesOptions,
     identity: u64,
     spec: &StepSpec,
-    stop: &Arc<AtomicBool>,
+    end: &Arc<JobEnd>,
 ) -> Result<Vec<StepPass>, Failure> {
     match &spec.action {
-        StepAction::Metadata(shape) => metadata::carry_out(sessions, options, identity, spec, shape, stop),
-        StepAction::Streams(shape) => streams::carry_out(sessions, identity, spec, shape, stop),
+        StepAction::Metadata(shape) => metadata::carry_out(sessions, options, identity, spec, shape, end),
+        StepAction::Streams(shape) => streams::carry_out(sessions, identity, spec, shape, end),
         _ => apart(|| {
-            alone(sessions, identity, 0, spec.most_ns, |session| {
-                Step::<S>::new(options.client(session), spec.clone(), stop.clone()).all_passes()
+            alone(sessions, identity, 0, spec.most_ns, end, |session| {
+                Step::<S>::new(options.client(session), spec.clone(), end.clone()).all_passes()
             })
         }),
     }
@@ -131,17 +131,17 @@ impl Names {
 struct Step<S: Sessions> {
     client: CachedClient<S::Client>,
     spec: StepSpec,
-    stop: Arc<AtomicBool>,
+    end: Arc<JobEnd>,
     entries: u64,
     bytes: u64,
 }
 
 impl<S: Sessions> Step<S> {
-    fn new(client: CachedClient<S::Client>, spec: StepSpec, stop: Arc<AtomicBool>) -> Self {
+    fn new(client: CachedClient<S::Client>, spec: StepSpec, end: Arc<JobEnd>) -> Self {
         Self {
             client,
             spec,
-            stop,
+            end,
             entries: 0,
             bytes: 0,
         }
@@ -251,7 +251,7 @@ impl<S: Sessions> Step<S> {
     }
 
     async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.end.is_stopped() {
             return Err(Fault::OtherIo.into());
         }
         self.client.call(call, &mut |_: &[u8]| {}).await
@@ -541,7 +541,7 @@ impl<S: Sessions> Step<S> {
         let mut buffer = vec![0; self.copy_bytes() as usize];
         let mut offset = 0;
         loop {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.end.is_stopped() {
                 return Err(Fault::OtherIo.into());
             }
             let bytes = self.client.read_into(handle, offset, &mut buffer).await?;

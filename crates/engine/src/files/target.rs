@@ -3,14 +3,13 @@
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
-use crate::job::{FileJob, FileJobOutcome};
+use crate::job::{FileJob, FileJobOutcome, JobEnd};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Look, Material, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
 use dyno_measure::Failure;
 use serde_json::{json, Value};
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 /// Clients that block have a thread each.
@@ -54,15 +53,15 @@ impl<S: Sessions + Clone> Target for S {
         &self,
         job: &FileJob,
         nonce: u64,
-        stop: &Arc<AtomicBool>,
+        end: &Arc<JobEnd>,
     ) -> Option<Result<FileJobOutcome, Failure>> {
         let options = FilesOptions::usual().kept_by(self.kept_by());
         Some(match job {
             FileJob::Bonnie(spec) => {
-                bonnie::carry_out(self, options, nonce, spec, stop).map(FileJobOutcome::Bonnie)
+                bonnie::carry_out(self, options, nonce, spec, end).map(FileJobOutcome::Bonnie)
             }
             FileJob::Step(spec) => {
-                scenario::carry_out(self, options, nonce, spec, stop).map(FileJobOutcome::Step)
+                scenario::carry_out(self, options, nonce, spec, end).map(FileJobOutcome::Step)
             }
         })
     }

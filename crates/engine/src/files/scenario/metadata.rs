@@ -7,10 +7,10 @@ use crate::files::alone::{alone, at_once, Gate};
 use crate::files::cache::FilesOptions;
 use crate::files::measured::Measured;
 use crate::files::sessions::Sessions;
+use crate::job::JobEnd;
 use crate::scenario::{MetadataSpec, StepPass, StepSpec};
 use dyno_files::{Access, Call, Disposition, Files};
 use dyno_measure::Failure;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
@@ -34,12 +34,12 @@ pub(super) fn carry_out<S: Sessions>(
     identity: u64,
     spec: &StepSpec,
     shape: &MetadataSpec,
-    stop: &Arc<AtomicBool>,
+    end: &Arc<JobEnd>,
 ) -> Result<Vec<StepPass>, Failure> {
     let gate = Arc::new(Gate::new(shape.clients));
     let found = at_once(&gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, |session| {
-            let step = Step::<S>::new(options.client(session), spec.clone(), stop.clone());
+        alone(sessions, identity, number, spec.most_ns, end, |session| {
+            let step = Step::<S>::new(options.client(session), spec.clone(), end.clone());
             all_phases(step, shape.clone(), number, gate.clone())
         })
     })?;

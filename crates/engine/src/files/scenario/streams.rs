@@ -6,6 +6,7 @@ use super::{same_length, told};
 use crate::files::alone::{alone, at_once, Gate};
 use crate::files::measured::Measured;
 use crate::files::sessions::Sessions;
+use crate::job::JobEnd;
 use crate::scenario::{StepPass, StepSpec, StreamsSpec};
 use dyno_files::{
     Access, Ask, Call, CallId, Disposition, FileClient, Files, Handle, Open, Reply, Stability, Uncached,
@@ -13,7 +14,6 @@ use dyno_files::{
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// The whole of a stream's files is written and read again so much at once while nothing is timed.
@@ -24,11 +24,11 @@ pub(super) fn carry_out<S: Sessions>(
     identity: u64,
     spec: &StepSpec,
     shape: &StreamsSpec,
-    stop: &Arc<AtomicBool>,
+    end: &Arc<JobEnd>,
 ) -> Result<Vec<StepPass>, Failure> {
     let gate = Arc::new(Gate::new(shape.writers + shape.readers));
     let found = at_once(&gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, |session| {
+        alone(sessions, identity, number, spec.most_ns, end, |session| {
             let stream = Stream {
                 files: Uncached::as_sent(session),
                 path: format!("{}/{}.{number}", spec.base, shape.name),
@@ -44,7 +44,7 @@ pub(super) fn carry_out<S: Sessions>(
                     generation: super::SOURCE_GENERATION,
                 },
                 shape: shape.clone(),
-                stop: stop.clone(),
+                end: end.clone(),
             };
             stream.run(number < shape.writers, gate.clone())
         })
@@ -66,7 +66,7 @@ struct Stream<C: FileClient> {
     order: Vec<u64>,
     writing: Writing,
     shape: StreamsSpec,
-    stop: Arc<AtomicBool>,
+    end: Arc<JobEnd>,
 }
 
 impl<C: FileClient> Stream<C> {
@@ -156,7 +156,7 @@ impl<C: FileClient> Stream<C> {
         loop {
             while under_way.len() < depth as usize {
                 let Some(&offset) = blocks.next() else { break };
-                if self.stop.load(Ordering::Relaxed) {
+                if self.end.is_stopped() {
                     return Err(Fault::OtherIo.into());
                 }
                 let begun_ns = monotonic_ns();
