@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from benches.mixes import files_mix
 
 from serverdyno import _native
 from serverdyno.errors import ServerEndedError
@@ -265,3 +266,32 @@ def test_where_nothing_listens_any_more_a_users_server_is_not_said_to_accept_con
     fault, side, words, advice = raised.value.args
     assert (fault, side) == ("connection_refused", "server"), words
     assert advice is not None and "nothing listens there" in advice, advice
+
+
+BLOCKS = {
+    "workload": "failover",
+    "blocks": 8,
+    "block_bytes": 4096,
+    "writes_per_flush": 4,
+    "cut_connections_percent": None,
+    "cache": "none",
+}
+
+
+@pytest.mark.parametrize("workload", [BLOCKS, {"workload": "diskmix"}], ids=["failover", "disk mix"])
+def test_calls_of_durable_handles_that_meet_no_listener_say_so_and_not_that_nobody_answered(
+    workload: dict[str, object],
+) -> None:
+    server = _native.ReferenceSmbServer.start()
+    place = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"], "durable_handles": True}
+    target = _native.Target.open("smb", json.dumps(place))
+    shape = {"clients": 2, "threads": 1, "length_s": PATIENCE_S, "timeout_s": 0.5, "leave_after_errors": 1}
+    load = files_mix(target, workload, None, **shape).start()
+    while not load.snapshot()["operations"]:
+        assert not load.wait(0.02), load.result()["errors"]
+    server.stop()
+    while load.snapshot()["clients_active"]:
+        assert not load.wait(0.02)
+    load.stop()
+    assert load.wait(PATIENCE_S)
+    assert {error["fault"] for error in load.result()["errors"]} == {"connection_refused"}

@@ -194,19 +194,20 @@ impl Session {
         Ok(())
     }
 
-    /// Makes another connection in the place of a lost one, on which everything is sent again.
-    async fn reconnect(&mut self) -> Result<(), Failure> {
+    /// Makes another connection in the place of one that was `lost`, on which everything is sent again.
+    async fn reconnect(&mut self, lost: Failure) -> Result<(), Failure> {
         self.drop_connection();
+        let mut last = lost;
         loop {
             let next_ns = self.dialed_ns.saturating_add(RECONNECT_NS);
             if monotonic_ns() < next_ns {
                 self.executor.sleep_until(next_ns).await;
             }
             if self.executor.deadline_passed() {
-                return Err(Fault::ResponseTimeout.into());
+                return Err(at_deadline(last));
             }
             match self.dial() {
-                Err(failure) if costs_connection(&failure) => {}
+                Err(failure) if costs_connection(&failure) => last = failure,
                 result => {
                     self.conversation.reconnected();
                     return result;
@@ -336,7 +337,7 @@ impl Session {
 
     async fn replace_if_lost(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
-            Err(failure) if costs_connection(&failure) => self.reconnect().await,
+            Err(failure) if costs_connection(&failure) => self.reconnect(failure).await,
             result => result,
         }
     }
@@ -362,6 +363,14 @@ impl Session {
             self.replace_if_lost(sent).await?;
         }
         Ok(id)
+    }
+}
+
+/// What a call fails with whose time is over. Where nothing listened at the last attempt, that is why.
+fn at_deadline(last: Failure) -> Failure {
+    match last.fault {
+        Fault::ConnectionRefused => last,
+        _ => Fault::ResponseTimeout.into(),
     }
 }
 

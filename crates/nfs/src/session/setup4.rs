@@ -73,7 +73,7 @@ impl Session {
 
     /// Makes another session on another connection, takes back what was open, and has everything sent again.
     pub(super) async fn establish_again(&mut self) -> Result<(), Failure> {
-        self.reconnect().await?;
+        self.reconnect(Fault::ConnectionReset.into()).await?;
         let Some((opens, lease_s)) = self.conversation.opens_and_lease() else {
             return Err(Fault::SessionLost.into());
         };

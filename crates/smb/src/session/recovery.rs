@@ -34,6 +34,7 @@ impl Session {
     }
 
     async fn connect_until_deadline(&mut self, left: &mut LeftBehind) -> Result<(), Failure> {
+        let mut at_deadline = Fault::ResponseTimeout.into();
         loop {
             self.close_connection();
             let next_ns = self.dialed_ns.saturating_add(RECONNECT_NS);
@@ -41,12 +42,13 @@ impl Session {
                 self.executor.sleep_until(next_ns).await;
             }
             if self.executor.deadline_passed() {
-                return Err(Fault::ResponseTimeout.into());
+                return Err(at_deadline);
             }
             self.dialed_ns = monotonic_ns();
             self.previous_session_id = left.session_id;
             match self.take_up(left).await {
-                Err(failure) if costs_connection(&failure) => {}
+                Err(failure) if failure.fault == Fault::ConnectionRefused => at_deadline = failure,
+                Err(failure) if costs_connection(&failure) => at_deadline = Fault::ResponseTimeout.into(),
                 result => return result,
             }
         }

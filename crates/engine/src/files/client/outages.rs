@@ -5,7 +5,7 @@ use super::answers::costs_connection;
 use super::shared::{ReadBack, SharedBlocks};
 use super::FilesClient;
 use crate::files::sessions::Sessions;
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure};
 
 /// Of one client: a server that is lost more often than this is told so often.
 const MOST_OUTAGES: usize = 64;
@@ -74,13 +74,13 @@ impl<S: Sessions> FilesClient<S> {
     /// The same after an outage, once the server is back, within the time that an operation may take.
     pub(super) async fn connect_again(&mut self) -> Result<(), Failure> {
         loop {
-            match self.connect().await {
-                Err(failure) if self.waits_for_server && costs_connection(failure.fault) => {}
+            let failure = match self.connect().await {
+                Err(failure) if self.waits_for_server && costs_connection(failure.fault) => failure,
                 result => return result,
-            }
+            };
             self.executor.sleep_until(monotonic_ns() + RECONNECT_NS).await;
             if self.executor.deadline_passed() {
-                return Err(Fault::ConnectTimeout.into());
+                return Err(failure);
             }
         }
     }
