@@ -84,7 +84,7 @@ class Journal:
         """What was acknowledged until now."""
 
     def end(self) -> list[str]:
-        """Lets the clients come to an end and waits for them. Why each ended that did not by itself; the first time."""
+        """Lets the clients come to an end, within a second. Why each ended that did not by itself; the first time."""
 
 def bonnie(target: Target, spec: str, nonce: int) -> list[BonniePhase]:
     """Carries out Bonnie's phases on a target of this machine, and removes the files. `spec`: JSON of clients, file,

@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from serverdyno.protocols.smb import SMB
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.samba import Samba
 from serverdyno.store.powercut import Cut, PowerCuts
+from support.dyno_process import wait_until
 from support.file_server import PATIENCE_S, needs_root, samba
 from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import experiment
@@ -103,6 +105,25 @@ def test_a_journal_ends_by_itself_when_its_server_is_gone() -> None:
         why = journal.end()
     assert len(why) == 3  # each client lost its connection
     entries = journal.entries()
+    assert entries == journal.entries() and journal.end() == []
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowledged(
+    version: str,
+) -> None:
+    """Its clients would try again for as long as a journal may last."""
+    server = _native.ReferenceNfsServer.start()
+    url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
+    target = _native.Target.open("nfs", json.dumps({"url": url}))
+    spec = SPEC | {"most_ns": int(2 * PATIENCE_S * 1e9)}
+    journal = _native.begin_journal(target, json.dumps(spec), nonce())
+    wait_until(lambda: any(entry["flushed_bytes"] for entry in journal.entries()), "a flush is answered")
+    server.stop()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(journal.end).result(PATIENCE_S)
+    entries = journal.entries()
+    assert any(entry["flushed_bytes"] for entry in entries)
     assert entries == journal.entries() and journal.end() == []
 
 

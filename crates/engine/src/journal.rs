@@ -2,11 +2,11 @@
 //! journal of a power cut, kept where no power is lost. Not for: how the files are written (`files/journal.rs`), and
 //! what a loss means.
 
-use dyno_measure::Failure;
+use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -16,6 +16,8 @@ pub(crate) const PIECE_BYTES: usize = 8 << 10;
 const MOST_PIECES: u32 = 6;
 /// Of so many files one is not flushed: what a server may lose.
 const UNFLUSHED_EACH: u32 = 4;
+/// How long clients may take to come to an end: what a server had sent is taken, and one that is gone not waited for.
+const ENDING_NS: u64 = NS_PER_S;
 
 /// Who writes, where, and for how long at most.
 #[derive(Debug, Clone, Deserialize)]
@@ -83,7 +85,8 @@ impl JournalSpec {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     entries: Mutex<Vec<Entry>>,
-    stop: AtomicBool,
+    /// When the clients were told to end; 0: not yet.
+    ends_ns: AtomicU64,
 }
 
 impl Page {
@@ -109,7 +112,12 @@ impl Page {
     }
 
     pub(crate) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.ends_ns.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a server that is there would have answered what was under way at the end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stopped() && monotonic_ns() > self.ends_ns.load(Ordering::Relaxed) + ENDING_NS
     }
 }
 
@@ -137,10 +145,10 @@ impl Journal {
         entries.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets the clients come to an end, and waits for them: all that was acknowledged is among the entries then. Why each
-    /// client ended, where it did not by itself; the first time.
+    /// Lets the clients come to an end, and waits for them for a second: all that was acknowledged is among the entries
+    /// then. Why each client ended, where it did not by itself; the first time.
     pub fn end(&self) -> Vec<Failure> {
-        self.page.stop.store(true, Ordering::Relaxed);
+        self.page.ends_ns.store(monotonic_ns(), Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         thread.map_or_else(Vec::new, |thread| thread.join().unwrap_or_default())
     }

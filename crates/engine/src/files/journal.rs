@@ -26,7 +26,7 @@ pub(crate) fn begin<S: Sessions + Clone>(sessions: &S, identity: u64, spec: Jour
             &sessions,
             identity,
             clients,
-            || false,
+            || page.is_over(),
             |client, session, executor| {
                 let (page, failures, spec) = (page.clone(), failures.clone(), spec.clone());
                 let handle = executor.clone();
