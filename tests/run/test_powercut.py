@@ -9,6 +9,8 @@ import json
 import os
 import secrets
 import shutil
+import socket
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,12 +20,14 @@ from typing import Any
 import pytest
 
 from serverdyno import _native, suites
-from serverdyno.errors import UserError
+from serverdyno.errors import ServerError, UserError
 from serverdyno.fleet.consent import open_target
 from serverdyno.plan.model import Configuration
 from serverdyno.powercut import guests
+from serverdyno.powercut.machine import FAILED, READY, Guest
 from serverdyno.powercut.rounds import NONCE_BITS, compared, cut_power
 from serverdyno.protocols.smb import SMB
+from serverdyno.servers import waiting
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.samba import Samba
 from serverdyno.store.powercut import Cut, PowerCuts
@@ -125,6 +129,30 @@ def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowled
     entries = journal.entries()
     assert any(entry["flushed_bytes"] for entry in entries)
     assert entries == journal.entries() and journal.end() == []
+
+
+@pytest.mark.parametrize("ends", ["the guest", "its disk", "the server in it"])
+def test_a_guest_that_ends_by_itself_ends_the_wait_for_its_server(tmp_path: Path, ends: str) -> None:
+    """With other processes in the place of qemu and nbdkit: who ends is all that matters."""
+    console = tmp_path / "console"
+    console.write_text(f"{READY}\n")
+    idle = ["sleep", "600"]
+    silent = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+    target = _native.Target.open("http", json.dumps({"url": url}))
+    with silent, subprocess.Popen(idle) as disk, subprocess.Popen(idle) as machine:
+        guest = Guest(disk, machine, console)
+        guest.wait_until_ready()
+        guest.check()
+        {"the guest": machine.kill, "its disk": disk.kill}.get(
+            ends, lambda: console.write_text(f"{READY}\n{FAILED}the server ended\n")
+        )()
+        with (
+            waiting.ended_by(guest.check),
+            pytest.raises(ServerError, match="the virtual machine or the server in it ended"),
+        ):
+            _native.http_get(target, "/", timeout_s=PATIENCE_S, most_bytes=1)
+        guest.cut_power()
 
 
 def test_what_was_only_written_may_be_lost_and_what_was_flushed_may_not() -> None:
