@@ -28,8 +28,15 @@ def starved(record: MixRecord, clients: int) -> MixRecord:
     return replace(record, by_client=[*rows[:-1], replace(rows[-1], operations=rows[-1].operations + rest)])
 
 
-def stopped(record: MixRecord, seconds: range) -> MixRecord:
+def idle(record: MixRecord, seconds: range) -> MixRecord:
+    """The record without a completed operation in these seconds, as of clients that think at the same time."""
     return replace(record, by_second=[row for row in record.by_second if row.second not in seconds])
+
+
+def stopped(record: MixRecord, seconds: range) -> MixRecord:
+    """The same of clients that wait for an answer."""
+    longest_s = record.under_way_longest_s or float(len(seconds))
+    return replace(idle(record, seconds), under_way_longest_s=longest_s)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +81,13 @@ def test_seconds_without_a_success_are_a_finding_with_their_numbers(report: Repo
     assert "nginx: 10 seconds with 24 clients (repetition 2: 12 to 21)" in finding.claim
     [warning] = [each for each in report.warnings if "marked T" in each]
     assert "nginx with 24 clients in repetition 2 (10 seconds: 12 to 21)" in warning
+
+
+def test_seconds_in_which_all_clients_think_are_no_stall() -> None:
+    """The session of docs/sessions.md: all think for 2 s, and no request takes a millisecond."""
+    source = experiment(TWO, scale=0.1)
+    records = [replace(idle(record, range(12, 14)), under_way_longest_s=0.0) for record in source.records]
+    assert marked(build_from(replace(source, records=records)), Mark.STALLED) == set()
 
 
 def test_fairness_to_clients_stands_in_the_summary_of_web_suites(report: Report) -> None:

@@ -10,6 +10,8 @@ from serverdyno.analysis.trust import Mark
 from serverdyno.protocols.work import stayed
 from serverdyno.store.records import MixRecord
 
+MS_PER_S = 1000
+
 
 def left(record: MixRecord) -> int:
     """How many clients left before the window closed."""
@@ -24,9 +26,18 @@ def starved(record: MixRecord) -> int:
 
 
 def stalled(record: MixRecord) -> tuple[int, ...]:
-    """The whole seconds of the window without any success."""
+    """Return the whole seconds of the window without any success, if the server kept an operation waiting meanwhile."""
+    if not _waited(record):
+        return ()
     completed = {row.second: row.operations for row in record.by_second}
     return stalls.stalled(completed, record.ramp_up_s, record.window_s)
+
+
+def _waited(record: MixRecord) -> bool:
+    """Whether an operation failed or took a second, or that is not known. Otherwise the clients were thinking."""
+    under_way_s = record.under_way_longest_s
+    longest_s = (record.response_time_ms(1.0) or 0.0) / MS_PER_S
+    return record.failures > 0 or under_way_s is None or max(longest_s, under_way_s) >= 1.0
 
 
 def drifting(records: Sequence[MixRecord], passes_a_client: float | None) -> dict[int, float]:
