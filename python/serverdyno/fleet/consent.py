@@ -18,7 +18,6 @@ from typing import Any
 from serverdyno._native import AnswerError, SessionError, Target
 from serverdyno.errors import ConsentError, ServerError, UserError, no_answer
 from serverdyno.plan.model import MAX_RATE_PER_S, Bounds, Mix
-from serverdyno.plan.validate import is_loopback
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.model import SectionModel
@@ -90,14 +89,13 @@ def token_for(access: Access, *, loopback: bool) -> str | None:
 
 def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str | None], Target]) -> Target:
     url = access.url
-    token = token_for(access, loopback=is_loopback(url))
     try:
         try:
-            return opened(token)
+            return opened(access.consent_token)
         except PermissionError:
-            if token is not None:
+            if access.consent_token is not None:
                 raise
-            return opened(consent_token())  # a directory that is mounted from another machine
+            return opened(consent_token())  # it is elsewhere, whatever its name
     except PermissionError as error:
         hint = "Put the file there, or ask whoever runs the server; loopback needs no consent."
         if access.consent_token is not None:
