@@ -99,6 +99,14 @@ def test_clients_are_dealt_out_by_stated_weights(
         pass
 
 
+def test_a_node_on_the_machine_of_its_controller_is_not_pinned_though_it_is_alone(
+    fleet: RunningFleet, server: _native.ReferenceServer
+) -> None:
+    for apart in ((), NAMES[1:]):
+        with fleet_at(fleet.path, GeneratorPlan(), target_of(server), NO_SECRETS, apart) as nodes:
+            assert [place.cpus for place in nodes.places] == [()] * (len(NAMES) - len(apart))
+
+
 def test_a_node_has_one_controller_at_a_time(
     home: Home, fleet: RunningFleet, server: _native.ReferenceServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

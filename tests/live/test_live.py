@@ -17,7 +17,9 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from serverdyno import _native
 from serverdyno.cli.progress import PlainLines
+from serverdyno.live.feed import Event, Feed
 from serverdyno.live.pages import STATIC
 from serverdyno.plan.model import ServerPlan
 from serverdyno.report.views import palette
@@ -111,6 +113,25 @@ def test_a_run_is_shown_while_it_goes_on(home: Home, browser: webdriver.Chrome, 
     wait(browser, "document.getElementById('state').textContent.includes('has ended')")
     assert text(browser, "state") == f"The run has ended. Report: {folder}/report/report.html"
     assert browser.execute_script("return levels.length") == 6
+
+
+def test_each_look_at_a_mix_replaces_what_was_true_of_it_before(tmp_path: Path) -> None:
+    told: list[Event] = []
+
+    class Page(PlainLines):
+        """Asks for what is true now after each look."""
+
+        def mix_tick(self, snapshot: _native.Snapshot) -> None:
+            if snapshot["operations"]:
+                told.append(feed.since(0)[1])
+
+    folder = experiment(tmp_path / "e", [ServerPlan(server="reference")], clients=[1])
+    with Experiment.open(folder, writable=True) as opened:
+        feed = Feed(Page(Console(quiet=True)), opened.head, f"{folder}", [])
+        assert carry_out(opened, feed)
+    assert {(now["configuration"], now["level"]) for now in told} == {("reference", 1)}
+    elapsed_s = [now["elapsed_s"] for now in told]
+    assert elapsed_s[-1] > elapsed_s[0] > 0
 
 
 def test_a_port_that_is_taken_refuses_before_anything_is_measured(home: Home, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import Suite
 from serverdyno.plan.spoken import protocol_of, protocols_of
 from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.documents import DocumentsSettings
 from serverdyno.protocols.files import FILES, FilesSettings
 from serverdyno.protocols.http import HTTP, HttpSettings
 from serverdyno.protocols.model import NoSettings
@@ -170,3 +171,9 @@ def test_an_experiment_of_format_2_is_read(tmp_path: Path) -> None:
         assert protocols_of(found.head.configurations, found.head.suite) == [SMB]
     with pytest.raises(UserError, match="older format 2"):
         Experiment.open(folder, writable=True)
+
+
+def test_shares_of_a_suite_that_are_more_than_all_requests_are_refused() -> None:
+    DocumentsSettings(dynamic_share=0.6, secure_share=0.4, dynamic_share_of_secure=1.0)
+    with pytest.raises(ValueError, match="more than 1 together"):
+        DocumentsSettings(dynamic_share=0.6, secure_share=0.5, dynamic_share_of_secure=0.1)

@@ -242,6 +242,13 @@ CONTRADICTS, UNCHECKED = ClaimVerdict.CONTRADICTS, ClaimVerdict.NOT_CHECKED
             "0 of 2",
         ),
         (
+            "all",
+            "",
+            PAIRED | {"kind": "greater_in_each", "greater": OF_A, "lower": OF_A},
+            CONTRADICTS,
+            "0 of 3",
+        ),
+        (
             "100",
             "percent",
             PAIRED | {"kind": "greatest_percent_improvement", "of": OF_A, "over": OF_B},

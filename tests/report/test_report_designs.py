@@ -228,6 +228,11 @@ def test_a_second_in_which_a_server_stood_still_is_drawn_in_the_panel_of_its_mix
     lines = [panel.series[0] for panel in figure.panels]
     assert {line.name for line in lines} == {"apache"}
     assert {len(line.points) for line in lines} == {30}
+    for mix, line in enumerate(lines, start=1):  # the mean of the repetitions
+        totals = [
+            sum(row.operations for row in each.by_second) for each in report.results.records("apache", mix)
+        ]
+        assert sum(point.y for point in line.points) == pytest.approx(sum(totals) / len(totals))
     assert [[point.x for point in line.points if point.y == 0] for line in lines] == [[], [11.5], [], [], []]
     assert {panel.shaded for panel in figure.panels} == {((0.0, 3.0), (27.0, 30.0))}
     assert "Second of the mix" in " ".join(words_of(figure))

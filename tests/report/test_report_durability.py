@@ -359,6 +359,14 @@ def shifted(source: Source, by: dict[int, int]) -> tuple[Promise, ...]:
     return build_from(changed_source).results.promises
 
 
+def test_of_syncs_that_one_run_does_not_know_no_sum_is_told() -> None:
+    made = experiment({"samba": FileShape(100)})
+    records = [replace(row, syncs=[], syncs_known=False) if row.run == 2 else row for row in made.records]
+    found = build_from(replace(made, records=records)).results.promises
+    assert [each.syncs is None for each in found] == [False, True, False]
+    assert durability.flush_summaries(found)["samba"].syncs is None
+
+
 def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     for by, verdict in (({1: -3}, FEWER), ({1: -3, 5: 3}, FEWER), ({1: -3, 5: 300}, FEWER), ({1: -2}, EACH)):

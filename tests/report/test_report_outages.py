@@ -140,6 +140,12 @@ def test_clients_that_never_came_back_are_slower_than_all_others() -> None:
     assert figures("b", [r for r in nobody if r.configuration == "b" and r.clients == 8]).median_s is None
 
 
+def test_a_client_is_back_when_it_is_first_served_after_the_cut() -> None:
+    made = source({"a": Shape(1.0)}, repetitions=1).records[0]
+    rows = [OutageRow(0, at, at, session_lost=False) for at in (CUT_S - 1, CUT_S + 5, CUT_S + 2)]
+    assert figures("a", [replace(made, outages=rows)]).back_s == (2.0,)
+
+
 def test_no_difference_below_the_resolution_of_the_times_is_claimed() -> None:
     report = built({"a": Shape(1.0), "b": Shape(1.09)})
     assert dict(report.answer.lines)["Differences"] == "No difference of the medians is proven."

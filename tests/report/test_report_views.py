@@ -16,7 +16,7 @@ from rich.console import Console
 from serverdyno.report import build
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
-from serverdyno.report.views import annotate, charts, files, html, palette, text
+from serverdyno.report.views import annotate, charts, files, html, lines, palette, text
 from serverdyno.report.views import csv as report_csv
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
@@ -261,3 +261,8 @@ def test_a_stored_experiment_is_written_as_page_figures_and_tables(tmp_path: Pat
 def test_a_report_written_again_is_the_same_to_the_byte(report: Report, tmp_path: Path) -> None:
     first = files.write_report(report, Folder.open(tmp_path)).read_bytes()
     assert files.write_report(report, Folder.open(tmp_path)).read_bytes() == first
+
+
+def test_names_of_lines_that_end_near_the_bottom_are_moved_apart_upwards() -> None:
+    assert lines.spread([95.0, 97.0, 99.0], 14.0, (0.0, 100.0)) == [72.0, 86.0, 100.0]
+    assert lines.spread([1.0, 2.0, 50.0], 14.0, (0.0, 100.0)) == [1.0, 15.0, 50.0]

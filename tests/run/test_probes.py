@@ -16,6 +16,7 @@ import pytest
 
 from serverdyno.fleet.node_window import NodeWindow
 from serverdyno.plan.model import Mix
+from serverdyno.probes import noise
 from serverdyno.probes.host import host_facts, read, whole
 from serverdyno.probes.noise import CpuTime, OthersUse, machine_cpu, process_cpu_s, used_by_others
 from serverdyno.probes.window import UNKNOWN, WindowMeter
@@ -66,6 +67,30 @@ def test_a_machine_that_looks_only_after_the_middle_of_a_window_says_nothing_of_
         assert (meter.use(2.0) != UNKNOWN, meter.syncs() is not None) == (is_known, is_known)
         assert (node.told()["cpus"] is not None) == is_known
         assert node.until_due_s(4.0) == math.inf
+
+
+def test_what_was_stolen_while_processes_ran_is_not_busy_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = "100 0 50 900 0 0 0 {} 0 0"
+    steal = [20, 70]
+    (tmp_path / "stat").write_text(
+        "".join(
+            f"cpu{name} {ticks.format(value)}\n" for name, value in zip(("", 0, 1), (90, *steal), strict=True)
+        )
+    )
+    run = "0 0 0 0 0 0 {} 5 6"
+    (tmp_path / "schedstat").write_text(
+        "version 15\n"
+        + "".join(f"cpu{cpu} {run.format(ns)}\n" for cpu, ns in enumerate((3 * 10**9, 5 * 10**9)))
+    )
+    monkeypatch.setattr(psutil, "PROCFS_PATH", f"{tmp_path}")
+    monkeypatch.setattr(noise, "CPUACCT", tmp_path)
+    monkeypatch.setattr(noise, "SCHEDSTAT", tmp_path / "schedstat")
+    hertz = os.sysconf("SC_CLK_TCK")
+    both, second = machine_cpu(), machine_cpu([1])
+    assert (both.cpus, both.steal_s, both.busy_s) == pytest.approx((2, 90 / hertz, 8 - 90 / hertz))
+    assert (second.cpus, second.steal_s, second.busy_s) == pytest.approx((1, 70 / hertz, 5 - 70 / hertz))
 
 
 SPIN = "import time\nwhile time.process_time() < {seconds}: pass"

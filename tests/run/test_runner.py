@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -23,10 +24,11 @@ from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.probes.window import UNKNOWN
+from serverdyno.runner import time_left
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out, note_failure
 from serverdyno.runner.record import HostFigures, mix_record
-from serverdyno.runner.time_left import REPORT_S, START_S
+from serverdyno.runner.time_left import REPORT_S, START_S, TimeLeft
 from serverdyno.runner.under_test import under_test
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
@@ -206,6 +208,23 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     assert listener.left_s == pytest.approx(
         [load + runs + REPORT_S for load, runs in zip(load_s, of_runs_s, strict=True)]
     )
+
+
+def test_what_a_run_takes_besides_its_load_is_learned_from_those_that_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moments_s = iter([100.0, 112.0, 200.0, 216.0, 300.0])
+    monkeypatch.setattr(time_left, "time", SimpleNamespace(monotonic=lambda: next(moments_s)))
+    left = TimeLeft(load_s=40.0, runs=4, overhead_s=1.5)
+    for overhead_s in (2.0, 4.0):  # the second run takes 6 s besides its load
+        left.run_begins()
+        left.mix_ends(4.0)
+        left.mix_ends(6.0)
+        left.run_ends()
+        assert left.overhead_s == overhead_s
+    left.run_begins()
+    left.run_ends(unfinished_s=10.0)
+    assert left.total_s() == 10.0 + 4.0 + REPORT_S
 
 
 def test_a_server_that_is_missing_is_told_before_another_is_measured(

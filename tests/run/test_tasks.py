@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -23,9 +24,11 @@ from serverdyno.plan.order import order
 from serverdyno.report import tasks
 from serverdyno.report.model import TaskReport
 from serverdyno.report.views import charts, markdown, steps_document
+from serverdyno.scenarios import carry_out as of_scenarios
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
 from serverdyno.tasks.bonnie import BONNIE
+from serverdyno.tasks.carry_out import carry_out, head_of
 from serverdyno.tasks.experiment import StepRecord, TaskExperiment, TaskHead, TaskRecord
 from serverdyno.tasks.load import LoadedTasks, load_tasks
 from support.dyno_process import Home
@@ -162,6 +165,25 @@ def test_a_run_keeps_each_task_and_a_resume_does_what_is_missing(home: Home, tmp
     for refused in (("compare", folder), ("run", plan, "--until", "2%")):
         told = home.here(*refused)
         assert told.returncode == 2 and "tasks" in told.stderr and "Traceback" not in told.stderr, told.stderr
+
+
+@needs_root
+def test_repetitions_have_other_contents_and_all_configurations_have_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    carried_out = of_scenarios.carry_out
+
+    def noting(*words: Any) -> None:
+        seeds.append(words[2].seed)
+        carried_out(*words)
+
+    monkeypatch.setattr(of_scenarios, "carry_out", noting)
+    loaded = load_tasks(written(tmp_path, PLAN.replace('"bonnie", ', "")), SETTINGS_TYPES)
+    with TaskExperiment.create(tmp_path / "e", loaded.text, head_of(loaded)) as experiment:
+        assert carry_out(experiment, lambda _: None)
+    first = loaded.plan.seed
+    assert seeds == [first, first, first + 1, first + 1]
 
 
 def test_a_server_that_cannot_start_is_noted_and_the_others_go_on(home: Home, tmp_path: Path) -> None:

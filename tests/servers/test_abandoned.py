@@ -67,6 +67,8 @@ def test_what_is_not_named_as_ours_stays(tmp_path: Path, name: str) -> None:
 def test_what_is_young_a_link_or_in_use_stays(tmp_path: Path) -> None:
     young = made(tmp_path)
     assert sweep(tmp_path) == []
+    os.utime(young / OWNER, (0, 0))
+    assert sweep(tmp_path) == []  # something else in it has changed lately
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     target = made(elsewhere)

@@ -348,13 +348,16 @@ def test_what_a_killed_writer_left_unfinished_is_ignored_and_then_removed(experi
     experiment.write_mix(make_record(experiment.head.order[0], 1))
     leftover = experiment.folder / "runs/001-a-r1/.unfinished-mix-02.parquet.tmp"
     leftover.write_bytes(b"half a file")
+    others = [leftover.with_name(name) for name in ("mine.tmp", ".unfinished-mine")]
+    for other in others:
+        other.write_text("of somebody else")
     experiment.close()
     with Experiment.open(experiment.folder) as reader:
         assert reader.finished() == {(1, 1)}
     assert leftover.exists()
     with Experiment.open(experiment.folder, writable=True) as writer:
         assert writer.finished() == {(1, 1)}
-    assert not leftover.exists()
+    assert not leftover.exists() and all(other.exists() for other in others)
 
 
 def check_damaged(experiment: Experiment, path: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from serverdyno import _native
+from serverdyno.plan.quick_http import HttpOptions
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
 
@@ -125,6 +126,12 @@ def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_co
         assert refused.returncode == 2 and said in refused.stderr, refused.stderr
 
 
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
+def test_a_url_without_a_port_is_resolved_at_that_of_its_scheme(scheme: str, port: int) -> None:
+    options = HttpOptions(resolve=f"shop.example:{port}:127.0.0.1")
+    assert list(options.problems(f"{scheme}://shop.example/")) == []
+
+
 def test_an_address_elsewhere_is_asked_for_consent_though_the_url_names_this_machine() -> None:
     section = json.dumps({"url": "http://127.0.0.1:9/", "connect_to": "192.0.2.1"})
     with pytest.raises(PermissionError, match="is not this machine"):
@@ -174,6 +181,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
     for habit, said in (
         (("-n", "1000"), "--length"),
         (("-n1000",), "--length"),
+        (("-c64", "-n", "1000"), "-n: "),
         (("-z", "10s"), "--length"),
         (("-i",), "HEAD is not measured"),
         (("-q", "10"), "--rate"),
