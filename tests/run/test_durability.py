@@ -105,6 +105,17 @@ def test_two_count_at_once_without_disturbing_each_other(active: subprocess.Pope
 
 
 @needs_root
+def test_counts_that_fell_are_no_counts() -> None:
+    disk = Path.cwd()
+    with FsyncCounter([os.getpid()]) as counter:
+        disk_fsync_s(disk, 3)
+        [instance] = [path for call, path in counter._instances.items() if call == "fsync"]
+        (instance / "trace").write_text("")  # forgets them, and those of before
+        assert counter.counts() is None
+        assert counter.reason == "the kernel's counts are not whole: those of fsync fell"
+
+
+@needs_root
 @pytest.mark.parametrize("by_a_counter", [True, False], ids=["counter", "experiment"])
 def test_what_a_killed_counter_leaves_is_removed_by_the_next(
     active: subprocess.Popen[str], by_a_counter: bool

@@ -94,10 +94,13 @@ class FsyncCounter:
             return None
         try:
             now = {call: _count(instance) for call, instance in self._instances.items()}
+            counts = {call: count - self._before[call] for call, count in now.items()}
+            if fallen := [call for call, count in counts.items() if count < 0]:
+                raise Unavailable(f"those of {' and '.join(fallen)} fell")
         except (OSError, Unavailable) as error:
             self._give_up(f"the kernel's counts are not whole: {error}")
             return None
-        return {call: count - self._before[call] for call, count in now.items()}
+        return counts
 
     def _give_up(self, reason: str) -> None:
         self._reason = reason
