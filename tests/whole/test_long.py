@@ -2,54 +2,58 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from serverdyno.plan.model import ServerPlan
-from serverdyno.servers.running import running
+from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
-from support.dyno_process import INSTALLED, Home
-from support.experiments import carried_out, created
-from support.file_server import needs_root, skip_unless_installed
+from serverdyno.store.records import MixRecord
+from support.dyno_process import Home
+from support.file_server import needs_root
+from support.fleet_nodes import running_fleet
 from support.places import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-SCALE = "0.25"
+SCALE = "0.34"
+"""The least at which a window of each plan is long enough to be one."""
 CLIENTS = 1000
 PLANS = sorted(
     path.stem for path in (ROOT / "plans").glob("*.toml") if path.stem.startswith(("quick-", "demo-"))
 )
 
 
-@needs_root
-@pytest.mark.parametrize("plan", PLANS)
-def test_a_shipped_plan_runs_whole_and_no_operation_fails(plan: str, home: Home, tmp_path: Path) -> None:
-    folder = tmp_path / "e"
-    done = home.here("run", ROOT / "plans" / f"{plan}.toml", "--scale", SCALE, "--into", folder)
+def finished(home: Home, plan: Path, folder: Path, *options: str) -> list[MixRecord]:
+    """Run a plan to its end, and return the records of its levels."""
+    done = home.here("run", plan, *options, "--into", folder)
     assert done.returncode == 0, done.stderr
     with Experiment.open(folder) as opened:
         assert len(opened.finished()) == len(opened.head.order) * len(opened.head.mixes)
         assert opened.report_page.exists()
-        failed = {row.fault for record in opened.mixes() for row in record.errors if record.cut_at_s is None}
-    assert not failed
-
-
-@pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed")
-def test_a_thousand_web_clients_are_served_without_an_error(home: Home, tmp_path: Path) -> None:
-    with running("nginx", {}) as server:
-        done = home.here("load", server.url, "-c", str(CLIENTS), "-d", "10s", "--into", tmp_path / "e")
-    assert done.returncode == 0, done.stderr
-    [record] = Experiment.open(tmp_path / "e").mixes()
-    assert (record.clients_participating, record.failures) == (CLIENTS, 0)
+        return list(opened.mixes())
 
 
 @needs_root
-def test_a_thousand_nfs_clients_are_served_without_an_error(tmp_path: Path) -> None:
-    skip_unless_installed("ganesha.nfsd", "rpcbind")
-    folder = created(tmp_path / "e", [CLIENTS], ServerPlan(server="ganesha"), workload="metadata")
-    assert carried_out(folder)
-    with Experiment.open(folder) as opened:
-        [record] = opened.mixes()
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_shipped_plan_runs_whole_and_no_operation_fails(plan: str, home: Home, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ROOT / "plans", tmp_path / "plans")) / f"{plan}.toml"
+    nodes = ("a", "b", "c", "s") if "fleet" in path.read_text() else ()
+    with running_fleet(tmp_path / "lab", nodes) if nodes else nullcontext():
+        records = finished(home, path, tmp_path / "e", "--scale", SCALE)
+    assert not {row.fault for record in records for row in record.errors if record.cut_at_s is None}
+
+
+@needs_root
+@pytest.mark.parametrize(("server", "suite"), [("nginx", "quick-web"), ("ganesha", "quick-metadata")])
+def test_a_thousand_clients_are_served_without_an_error(
+    server: str, suite: str, home: Home, tmp_path: Path
+) -> None:
+    if DRIVERS[server].installed() is None:
+        pytest.skip(f"{server} is not installed here: run tools/install-servers.sh tests")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'name = "many"\nsuite = "{suite}"\nrepetitions = 1\n[[servers]]\nserver = "{server}"\n')
+    [record] = finished(home, plan, tmp_path / "e", "--clients", str(CLIENTS))
     assert (record.clients_participating, record.failures) == (CLIENTS, 0)
