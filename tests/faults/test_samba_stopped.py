@@ -25,7 +25,7 @@ from support.experiments import Listener, carried_out
 from support.file_server import machine, needs_root, wait_until_machine_is
 from support.users_smbd import PASSWORD, USER, started
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.usefixtures("own_tmpdir")]
 TIMEOUT_S, LENGTH_S = 1.0, 1.0
 READY_S, LEAVING_S = 2 * TIMEOUT_S, 4 * TIMEOUT_S
 SPARE_S = 60.0

@@ -70,7 +70,7 @@ VERBS: dict[str, tuple[list[str], str]] = {
 def test_a_verb_whose_server_is_killed_says_so_and_leaves_nothing(home: Home, verb: str, server: str) -> None:
     skip_unless_installed(PROGRAMS[server])
     arguments, file = VERBS[verb]
-    before = machine()
+    before = machine(home.temporary)
     with home.started(*arguments, "--server", server) as tool:
         kill_once(home, tool.pid, server, file)
         _, told = tool.communicate(timeout=PATIENCE_S)

@@ -93,17 +93,22 @@ def flush_twice(server: Samba) -> None:
 class Machine:
     """What a server must leave as it was."""
 
+    place: Path
     mounts: tuple[str, ...]
     loop_devices: tuple[str, ...]
     limits: tuple[str, ...]
     journal: bool
 
 
-def machine() -> Machine:
-    """As it is now, as far as ours: images and mounts of others come and go."""
-    ours = f"{tempfile.gettempdir()}/serverdyno-samba-"
+def machine(place: Path | None = None) -> Machine:
+    """Return what servers below `place` have changed; without one, below the directory for temporary files. Images and
+    mounts of others come and go.
+    """
+    place = place or Path(tempfile.gettempdir())
+    ours = f"{place}/serverdyno-samba-"
     loops = Path("/sys/block").glob("loop*/loop/backing_file")
     return Machine(
+        place=place,
         mounts=tuple(
             sorted(
                 each.mountpoint
@@ -129,8 +134,8 @@ def _text(path: Path) -> str:
 def wait_until_machine_is(before: Machine) -> None:
     """The kernel takes a mount down behind the back of the last process inside, and then its loop device."""
     deadline = time.monotonic() + PATIENCE_S
-    while machine() != before:
-        assert time.monotonic() < deadline, (machine(), before)
+    while (now := machine(before.place)) != before:
+        assert time.monotonic() < deadline, (now, before)
         time.sleep(0.01)
 
 

@@ -154,7 +154,7 @@ def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: 
 def test_an_interrupted_experiment_leaves_nothing_running_and_is_finished_later(
     home: Home, tmp_path: Path
 ) -> None:
-    before = machine()
+    before = machine(home.temporary)
     folder = created(tmp_path / "e", [ServerPlan(server="samba")], [1, 2, 2])
     with home.started("resume", folder) as dyno:
         wait_for_line(dyno, "1 clients")  # the first mix has ended
