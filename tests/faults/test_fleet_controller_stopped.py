@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benches.mixes import http_target
@@ -24,13 +25,14 @@ from support.fleet_nodes import RunningFleet, running_fleet
 
 NAMES = ("a", "b")
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
-LOADED_S = 0.1
+LOADED_S = 0.03
 """CPU time of a node that makes load, and not of one that waits for it."""
 
 
 def planned(folder: Path, fleet: Path, node: str | None = None) -> Path:
     """An experiment of two runs that was not begun. `node`: where the servers run."""
-    suite = Suite(name="tiny", source="a test", workload="webbench-static", clients=[2, 3], length_s=3.0)
+    load: dict[str, Any] = {"clients": [2, 3], "length_s": 3.0, "think_time_s": 0.001}
+    suite = Suite(name="tiny", source="a test", workload="webbench-static", **load)
     plan = Plan(
         name="tiny",
         suite="tiny",
@@ -46,9 +48,13 @@ def planned(folder: Path, fleet: Path, node: str | None = None) -> Path:
 def wait_until_free(fleet: RunningFleet) -> None:
     """Until no node is anybody's: each has given up a controller that says nothing."""
     with cluster.connected(fleet.folder) as connection:
-        members, in_use = connection.members(), True
-        while in_use:
-            in_use = any(told is None or told["in_use"] for told in connection.facts(members).values())
+        members = connection.members()
+
+        def free() -> bool:
+            facts = connection.facts(members).values()
+            return all(told is not None and not told["in_use"] for told in facts)
+
+        wait_until(free, "nodes that are free")
 
 
 @contextmanager
