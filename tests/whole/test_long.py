@@ -56,4 +56,4 @@ def test_a_thousand_clients_are_served_without_an_error(
     plan = tmp_path / "plan.toml"
     plan.write_text(f'name = "many"\nsuite = "{suite}"\nrepetitions = 1\n[[servers]]\nserver = "{server}"\n')
     [record] = finished(home, plan, tmp_path / "e", "--clients", str(CLIENTS))
-    assert (record.clients_participating, record.failures) == (CLIENTS, 0)
+    assert (record.clients_participating, record.failures) == (CLIENTS, 0), record.errors
