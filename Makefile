@@ -91,7 +91,7 @@ test-rust: setup servers-for-tests
 
 test-python: setup servers-for-tests
 	# Most of a test is waiting; tests/conftest.py says which tests may run side by side.
-	$(BIN)/pytest --numprocesses 4 -m "not long"
+	$(BIN)/pytest --numprocesses 6 -m "not long"
 
 lint: lint-python lint-rust ## Check format, lints and types; a warning is an error.
 
