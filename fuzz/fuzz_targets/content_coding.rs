@@ -5,6 +5,8 @@
 //! coding is named.
 #![no_main]
 
+mod pieces;
+
 use dyno_http::coding::{ContentCheck, Decoded};
 use dyno_http::Body;
 use dyno_measure::Fault;
@@ -20,25 +22,13 @@ fn check<'a>(coding: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> Result<Op
     checked.judge(200).map_err(|failure| failure.fault)
 }
 
-/// Pieces of one byte, two, three ...
-fn growing(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    (1..).map_while(move |length| {
-        let (piece, rest) = bytes.split_at(bytes.len().min(length));
-        bytes = rest;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
 fuzz_target!(|input: &[u8]| {
     let [cut, coding, bytes @ ..] = input else {
         return;
     };
     let coding = CODINGS[usize::from(*coding) % CODINGS.len()];
     let in_one_piece = check(coding, std::iter::once(bytes));
-    let in_pieces = match cut {
-        0 => check(coding, growing(bytes)),
-        length => check(coding, bytes.chunks(usize::from(*length))),
-    };
+    let in_pieces = check(coding, pieces::cut(bytes, *cut));
     // Damage that the decoder of br passes in one piece it may find in several.
     assert!(
         in_one_piece == in_pieces || coding == b"br",

@@ -6,6 +6,8 @@
 //! many streams are open. The server's SETTINGS have come before.
 #![no_main]
 
+mod pieces;
+
 use dyno_http::h2::{Request, RequestMaker, Session};
 use dyno_http::{Body, Conversation, Limits, Shape};
 use dyno_measure::Fault;
@@ -102,25 +104,13 @@ fn read<'a>(streams: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Ending {
     ending
 }
 
-/// Pieces of one byte, two, three ...
-fn growing(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    (1..).map_while(move |length| {
-        let (piece, rest) = bytes.split_at(bytes.len().min(length));
-        bytes = rest;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
 fuzz_target!(|input: &[u8]| {
     let [cut, streams, bytes @ ..] = input else {
         return;
     };
     let streams = 1 + streams % MOST_STREAMS;
     let in_one_piece = read(streams, std::iter::once(bytes));
-    let in_pieces = match cut {
-        0 => read(streams, growing(bytes)),
-        length => read(streams, bytes.chunks(usize::from(*length))),
-    };
+    let in_pieces = read(streams, pieces::cut(bytes, *cut));
     assert_eq!(in_one_piece.broken, in_pieces.broken, "cut by {cut}");
     assert_eq!(
         in_one_piece.streams.len(),

@@ -5,6 +5,8 @@
 //! bytes, three ... at a time.
 #![no_main]
 
+mod pieces;
+
 use dyno_http::{Body, Head, Limits, Progress, ResponseReader};
 use dyno_measure::Fault;
 use libfuzzer_sys::fuzz_target;
@@ -68,23 +70,11 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Ending {
     }
 }
 
-/// Pieces of one byte, two, three ...
-fn growing(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    (1..).map_while(move |length| {
-        let (piece, rest) = bytes.split_at(bytes.len().min(length));
-        bytes = rest;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
 fuzz_target!(|input: &[u8]| {
     let Some((&cut, bytes)) = input.split_first() else {
         return;
     };
     let in_one_piece = read(std::iter::once(bytes));
-    let in_pieces = match cut {
-        0 => read(growing(bytes)),
-        length => read(bytes.chunks(usize::from(length))),
-    };
+    let in_pieces = read(pieces::cut(bytes, cut));
     assert_eq!(in_one_piece, in_pieces, "cut by {cut}");
 });
