@@ -26,15 +26,15 @@ use std::sync::Arc;
 /// What a session agreed on with the server, in the protocol's own terms.
 pub(crate) type SessionFacts = BTreeMap<String, Value>;
 
-/// The kind, in records, of operations that were under way when the window closed and ran into their time limit: they
-/// say nothing of the window, and are no errors of it.
+/// In records, the kind of operations that were in flight when the window closed and then exceeded their time limit.
+/// They are no errors of the window.
 const UNANSWERED: &str = "unanswered_at_close";
 
 /// One kind of failure.
 #[derive(Debug, Clone, Copy)]
 struct FaultCount {
     fault: Fault,
-    /// Of operations that the window closed upon.
+    /// Whether the operations were in flight when the window closed.
     unanswered: bool,
     count: u64,
     in_window: u64,
@@ -50,7 +50,7 @@ struct HandshakeCount {
     in_window: u64,
 }
 
-/// Streams of HTTP/2, of requests that were sent again included.
+/// Numbers of HTTP/2 streams, including those of repeated requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct StreamCount {
     opened: u64,
@@ -65,7 +65,7 @@ impl StreamCount {
         self.above_goaway += u64::from(streams.above_goaway);
     }
 
-    /// Returns the counts under their names in records.
+    /// Return each count with its name in records.
     fn by_name(&self) -> [(&'static str, u64); 3] {
         [
             ("HTTP/2 stream", self.opened),
@@ -112,7 +112,7 @@ pub(crate) struct Tally {
     /// One or two rows in nearly every mix.
     handshakes: Vec<HandshakeCount>,
     streams: StreamCount,
-    /// Bodies in a content coding, by what came of decoding them.
+    /// Number of sampled bodies per result of their decoding.
     decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
     bytes_in_total: u64,
@@ -196,7 +196,7 @@ impl Tally {
             Ok(()) => self.count_success(client, performed, measured, response_ns),
             Err(failure) => {
                 let unanswered = under_way && is_timeout(failure.fault);
-                self.count_failure(client, performed, elapsed_ns, (failure, unanswered));
+                self.count_failure(client, performed, elapsed_ns, failure, unanswered);
             }
         }
         self.count_second(performed, elapsed_ns);
@@ -254,19 +254,21 @@ impl Tally {
         client: usize,
         performed: &Performed,
         elapsed_ns: u64,
-        failure: (Failure, bool),
+        failure: Failure,
+        unanswered: bool,
     ) {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
         self.mix.by_operation[usize::from(performed.class.0)].errors += u64::from(measured);
-        self.note_failure(client, measured, failure, elapsed_ns);
+        self.note_failure(client, measured, failure, unanswered, elapsed_ns);
     }
 
-    /// `unanswered`: the window closed upon the operation.
+    /// `unanswered`: the operation was in flight when the window closed, and exceeded its time limit.
     fn note_failure(
         &mut self,
         client: usize,
         measured: bool,
-        (failure, unanswered): (Failure, bool),
+        failure: Failure,
+        unanswered: bool,
         elapsed_ns: u64,
     ) {
         self.errors_total += 1;
@@ -292,7 +294,7 @@ impl Tally {
 
     /// Counts what kept a client out of the mix: an error before the first second's operations, and of no class.
     pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
-        self.note_failure(client, false, (failure, false), 0);
+        self.note_failure(client, false, failure, false, 0);
         self.second(0).errors += 1;
     }
 

@@ -5,7 +5,7 @@ use crate::scenario::{StepPass, StepSpec};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends a job before its time, from outside.
+/// Stops a job from another thread.
 #[derive(Debug, Default)]
 pub struct JobEnd {
     stopped: AtomicBool,
@@ -13,12 +13,12 @@ pub struct JobEnd {
 }
 
 impl JobEnd {
-    /// Ends the job after the call that is under way. What it has made is removed.
+    /// Stop the job after its current call. The job removes its files.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the job within a moment, whatever it waits for. Nothing is removed: the server is gone.
+    /// Stop the job at once, because its server is gone. Its files stay.
     pub fn abandon(&self) {
         self.stop();
         self.abandoned.store(true, Ordering::Relaxed);

@@ -16,7 +16,7 @@ pub(crate) const PIECE_BYTES: usize = 8 << 10;
 const MOST_PIECES: u32 = 6;
 /// Of so many files one is not flushed: what a server may lose.
 const UNFLUSHED_EACH: u32 = 4;
-/// How long clients may take to come to an end: what a server had sent is taken, and one that is gone not waited for.
+/// Time that clients have to read the last responses before they end. A server that is gone sends none.
 const ENDING_NS: u64 = NS_PER_S;
 
 /// Who writes, where, and for how long at most.
@@ -81,7 +81,7 @@ impl JournalSpec {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     entries: Mutex<Vec<Entry>>,
-    /// When the clients were told to end; 0: not yet.
+    /// When the clients were told to end; 0 before that.
     ends_ns: AtomicU64,
 }
 
@@ -111,7 +111,7 @@ impl Page {
         self.ends_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a server that is there would have answered what was under way at the end.
+    /// Whether the clients' time to end is over.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped() && monotonic_ns() > self.ends_ns.load(Ordering::Relaxed) + ENDING_NS
     }
@@ -141,8 +141,8 @@ impl Journal {
         entries.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets the clients come to an end, and waits for them for a second: all that was acknowledged is among the entries
-    /// then. Why each client ended, where it did not by itself; the first time.
+    /// Tell the clients to end and wait for them, one second at most. The entries then have all acknowledged files.
+    /// Return the failure of each client that did not end by itself; a second call returns none.
     pub fn end(&self) -> Vec<Failure> {
         self.page.ends_ns.store(monotonic_ns(), Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -137,7 +137,7 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Carries out a job, until `end` ends it. None of a target that has no files. `nonce`: as of `look`.
+    /// Run a job until `end` stops it. Return None for a target without files. `nonce`: see `look`.
     fn carry_out(
         &self,
         _job: &FileJob,

@@ -83,8 +83,8 @@ impl OpenTarget {
         self.inner.look(nonce)
     }
 
-    /// Carries out a job, until `end` ends it. None of a target that has no files, and of one that is not this machine:
-    /// nothing bounds its rate. `nonce`: as of `look`.
+    /// Run a job until `end` stops it. Return None for a target without files, and for one on another machine, because
+    /// nothing bounds the rate. `nonce`: see `look`.
     #[must_use]
     pub fn carry_out(
         &self,

@@ -32,7 +32,7 @@ pub struct Performed {
     pub handshake: Option<Handshake>,
     /// Whether an idle connection was found closed and the operation was begun again.
     pub reconnected: bool,
-    /// What came of decoding its body, of those that were to be decoded.
+    /// Result of decoding its body; None if the body was not in the sample.
     pub decoded: Option<Decoded>,
     /// Whether the session ended, and what depends on it (open files) with it.
     pub session_lost: bool,

@@ -1,8 +1,7 @@
-//! Content codings (RFC 9110, section 8.4): whether a body can be decoded. What comes out is counted and thrown away.
+//! Checks that a body can be decoded from its content coding (RFC 9110, section 8.4). The output is counted and dropped.
 //!
-//! A body is hostile input: what it may decode to is bounded, and so is the memory that its decoder may take. Decoded are
-//! gzip, deflate (with zlib's frame or without, as some servers send it) and br. Not for: bodies in another coding, or in
-//! several; of those nothing is known.
+//! A body is hostile input, so its output and its decoder's memory are bounded. The codings are gzip, deflate (with or
+//! without zlib's frame) and br. Not for: bodies in another coding or in several, which are not checked.
 
 use crate::response::Body;
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
@@ -12,14 +11,14 @@ use flate2::{Decompress, FlushDecompress, Status};
 use std::fmt;
 use std::io::{self, Write};
 
-/// The most that a body may decode to. What decodes to more is not checked: 1 KB can stand for 1 MB.
+/// Largest output of a body. A larger one is not checked, because 1 KB can decode to 1 MB.
 pub const MOST_DECODED_BYTES: u64 = 16 << 20;
 
-/// What is decoded at a time.
+/// Size of the output buffer.
 const PART_BYTES: usize = 8 * 1024;
 
 named_enum! {
-    /// What came of a right body that was to be decoded, as it stands in records.
+    /// Result of decoding a body that was not broken, with its name in records.
     pub enum Decoded {
         Gzip "body decoded (gzip)"
         Deflate "body decoded (deflate)"
@@ -37,7 +36,7 @@ static CODINGS: StatusTable = StatusTable {
     },
 };
 
-/// Returns whether the fields of a request ask for a content coding.
+/// Return whether the fields of a request ask for a content coding.
 #[must_use]
 pub fn asks_coding(fields: &[(String, String)]) -> bool {
     fields.iter().any(|(name, value)| {
@@ -56,7 +55,7 @@ pub struct ContentCheck {
 
 #[derive(Debug, Default)]
 enum State {
-    /// No coding was named.
+    /// The response names no coding.
     #[default]
     Plain,
     Decoding(Decoder),
@@ -66,10 +65,10 @@ enum State {
 }
 
 impl ContentCheck {
-    /// Returns what came of a whole body, of a response with this status. None: it has no content coding.
+    /// Return the result for a complete body, or None if it has no content coding. `status`: that of the response.
     ///
     /// # Errors
-    /// `Fault::BrokenCoding`, with what is wrong.
+    /// `Fault::BrokenCoding` with the coding.
     pub fn judge(&self, status: u16) -> Result<Option<Decoded>, Failure> {
         match &self.state {
             // These have no body, whatever their fields say of it (RFC 9110, section 6.4.1).
@@ -117,7 +116,7 @@ impl Body for ContentCheck {
     }
 }
 
-/// Why a body is not decoded any further.
+/// Why decoding stopped.
 enum Stop {
     TooLarge,
     Broken,
@@ -137,7 +136,7 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// None: a coding that is not known here.
+    /// Return the decoder of a coding, or None if the coding is unknown.
     fn of(coding: &[u8]) -> Option<Self> {
         let is = |name: &str| coding.eq_ignore_ascii_case(name.as_bytes());
         if is("gzip") || is("x-gzip") {
@@ -177,7 +176,7 @@ impl Decoder {
         }
     }
 
-    /// Takes it that the body has ended.
+    /// Finish decoding at the end of the body.
     fn finish(&mut self) -> Result<(), Stop> {
         let ended = match self {
             // Its length and checksum are held against what came.
@@ -189,7 +188,7 @@ impl Decoder {
     }
 }
 
-/// Counts what is written to it, up to the bound.
+/// Counts the output, up to the bound.
 #[derive(Debug, Default)]
 struct Counter {
     bytes: u64,
@@ -204,7 +203,7 @@ impl Counter {
         }
     }
 
-    /// Returns why a decoder failed that writes here.
+    /// Return why the decoder that writes here failed.
     fn stop(&self) -> Stop {
         if self.bytes > MOST_DECODED_BYTES {
             Stop::TooLarge

@@ -25,14 +25,14 @@ pub struct Connecting {
     pub timeout_ns: u64,
 }
 
-/// Streams of HTTP/2.
+/// Numbers of HTTP/2 streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// All that were opened.
+    /// All opened streams.
     pub opened: u32,
-    /// Of these, those that the server refused unprocessed (REFUSED_STREAM).
+    /// Streams that the server refused unprocessed (REFUSED_STREAM).
     pub refused: u32,
-    /// Of these, those above the last that the server named in its GOAWAY.
+    /// Streams above the last one that a GOAWAY of the server accepted.
     pub above_goaway: u32,
 }
 
@@ -63,7 +63,7 @@ pub struct Exchange {
     pub handshake: Option<Handshake>,
     /// Whether a new connection was made because the server had closed the idle one.
     pub reconnected: bool,
-    /// What came of decoding the body, where that was to be done.
+    /// Result of decoding the body; None if it was not in the sample.
     pub decoded: Option<Decoded>,
 }
 

@@ -1,8 +1,8 @@
 //! Load goes only where its sender has a right to send it. A `Target` is the only thing that the engine takes, and
 //! `Target::open` is the only way to make one.
 //!
-//! A target on loopback is the user's own, unless there is a token for it. Any other must serve, under a path that contains the user's secret token,
-//! a document that can be written only by somebody who knows the token and can write to that server; a server that
+//! A target on loopback is the user's own, unless there is a token for it. Any other must serve, under a path that
+//! contains the user's secret token, a document that can be written only by somebody who knows the token and can write to that server; a server that
 //! answers everything, or echoes what it was asked for, does not pass. The address that passed is the address that is
 //! used: the name is resolved once.
 //!
@@ -74,7 +74,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Resolves `url`, and asks the host for its consent: outside loopback, and wherever there is a `token`.
+    /// Resolve `url` and ask the host for its consent, if it is outside loopback or there is a `token`.
     ///
     /// # Errors
     /// See `TargetError`.

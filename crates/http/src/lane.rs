@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Calls in a row after which a driver that always finds more bytes lets the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// How often a request is sent again that the server has declared unprocessed (RFC 9113, section 8.7).
+/// Most repetitions of a request that the server has declared unprocessed (RFC 9113, section 8.7).
 const MOST_REPEATS: u32 = 10;
 const NO_DEADLINE: u64 = u64::MAX;
 
@@ -37,9 +37,9 @@ pub struct Lane<T: Transport, C> {
     ended_idle: Cell<bool>,
     /// What a server did wrong while nothing was outstanding: of the next request.
     owed: Cell<Option<Failure>>,
-    /// How many exchanges at a time the last connection allowed.
+    /// Number of simultaneous exchanges that the last connection allowed.
     room: Cell<Option<u32>>,
-    /// Threads that were put on it so far.
+    /// Number of threads that have joined so far.
     threads: Cell<usize>,
 }
 
@@ -273,7 +273,7 @@ struct Driving {
 }
 
 impl Driving {
-    /// Sends what there is room for; gives whether there is more to be sent at once.
+    /// Send what fits. Return whether more can be sent at once.
     fn send(
         &mut self,
         session: &mut impl Conversation,
@@ -311,7 +311,7 @@ impl<C: Conversation> Shared<C> {
         }
     }
 
-    /// Calls the threads whose streams have ended, and who waits for room; gives how many ended.
+    /// Wake the threads whose streams have ended and the first that waits for room. Return how many streams ended.
     fn wake_finished(&self) -> usize {
         let mut finished = self.finished.borrow_mut();
         self.session.borrow_mut().take_finished(&mut finished);
@@ -327,7 +327,7 @@ impl<C: Conversation> Shared<C> {
         finished.len()
     }
 
-    /// A thread has begun, or waits no longer: the next may find room.
+    /// Wake the next thread after one has begun or has stopped waiting.
     fn leave_queue(&self, thread: usize) {
         self.queue.leave(thread);
         if self.session.borrow().has_room() {
@@ -349,7 +349,7 @@ impl<C: Conversation> Shared<C> {
 pub struct StreamClient<T: Transport + 'static, C: Conversation + 'static> {
     lane: Rc<Lane<T, C>>,
     repeat: bool,
-    /// Its number among those of the lane.
+    /// The thread's number in the lane.
     thread: usize,
 }
 

@@ -1,20 +1,20 @@
-//! Who waits for room on a connection, in the order in which they came: nobody is passed over.
+//! The queue of threads that wait for room on a connection: first come, first served.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
-/// The threads that wait, by their numbers.
+/// The waiting threads: number and waker.
 #[derive(Debug, Default)]
 pub(crate) struct RoomQueue(RefCell<VecDeque<(usize, Waker)>>);
 
 impl RoomQueue {
-    /// Whether this thread, which may wait already, comes before all that wait.
+    /// Return whether the thread is first in the queue, or the queue is empty.
     pub(crate) fn is_first(&self, thread: usize) -> bool {
         self.0.borrow().front().is_none_or(|(first, _)| *first == thread)
     }
 
-    /// Lets a thread wait behind those that wait already.
+    /// Append a thread to the queue.
     pub(crate) fn join(&self, thread: usize, context: &Context<'_>) {
         let mut waiting = self.0.borrow_mut();
         match waiting.iter_mut().find(|(other, _)| *other == thread) {
@@ -23,19 +23,19 @@ impl RoomQueue {
         }
     }
 
-    /// A thread waits no longer.
+    /// Remove a thread from the queue.
     pub(crate) fn leave(&self, thread: usize) {
         self.0.borrow_mut().retain(|(other, _)| *other != thread);
     }
 
-    /// Calls the first that waits.
+    /// Wake the first thread in the queue.
     pub(crate) fn call_first(&self) {
         if let Some((_, first)) = self.0.borrow().front() {
             first.wake_by_ref();
         }
     }
 
-    /// Sends all away.
+    /// Empty the queue and wake all its threads.
     pub(crate) fn call_all(&self) {
         self.0.take().into_iter().for_each(|(_, waker)| waker.wake());
     }

@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::time::Duration;
 
-/// From one look for a signal, and for what else ends a wait, to the next.
+/// Time between two checks for a signal or the end of the server.
 const SLICE: Duration = Duration::from_millis(50);
 
 create_exception!(
@@ -20,10 +20,10 @@ create_exception!(
     "A server gave no answer that can be read: the fault's name, its side, words, and what to try."
 );
 
-/// What is called between two slices, in the thread that waits.
+/// Function that is called between two slices, in the waiting thread.
 static LOOK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// From now on every wait calls `look` a few times per second and at its end, and raises what that raises.
+/// Have every wait call `look` a few times per second and at its end. A wait raises what `look` raises.
 #[pyfunction]
 pub fn look_while_waiting(py: Python<'_>, look: Py<PyAny>) -> PyResult<()> {
     LOOK.set(py, look)
@@ -34,7 +34,7 @@ fn look(py: Python<'_>) -> PyResult<()> {
     LOOK.get(py).map_or(Ok(()), |look| look.call0(py).map(|_| ()))
 }
 
-/// Does `work` on a thread of its own, and waits for it until a signal or the look ends the wait.
+/// Run `work` on a new thread and wait for it, until a signal or `look` ends the wait.
 pub(crate) fn in_slices<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,

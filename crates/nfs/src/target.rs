@@ -64,8 +64,8 @@ struct Url<'a> {
 
 impl NfsTarget {
     /// Resolves `url`, `nfs://host[:port]/export`, asks the portmapper for the ports that are not named, and the server for
-    /// its consent, unless it is on loopback and there is no `token`. The clients are spread over `exports`, or work on the URL's path alone where
-    /// there are none. Behind `?` stand libnfs's parameters, `nfsport`, `mountport`, `uid`, `gid`, and `vers` and `proto` as of a mount. The server is looked for
+    /// its consent, unless it is on loopback and there is no `token`. The clients are spread over `exports`, or work on the
+    /// URL's path alone where there are none. Behind `?` stand libnfs's parameters, `nfsport`, `mountport`, `uid`, `gid`, and `vers` and `proto` as of a mount. The server is looked for
     /// in the network namespace whose file (`/proc/PID/ns/net`) is given.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 //! way to make one.
 //!
 //! A server on loopback is the user's own, also on the loopback of another network namespace of this machine, unless
-//! there is a token for it. Any other must hold, in the root of each share, a file whose name contains the user's secret token and whose content can be
-//! made only by somebody who knows it (`dyno_target::consent_document`). The address that passed is the address that is
+//! there is a token for it. Any other must hold, in the root of each share, a file whose name contains the user's secret
+//! token and whose content can be made only by somebody who knows it (`dyno_target::consent_document`). The address that passed is the address that is
 //! used: the name is resolved once, and a namespace stays open.
 //!
 //! `SmbTarget` can be neither built nor changed elsewhere:

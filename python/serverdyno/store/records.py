@@ -275,13 +275,18 @@ class MixRecord:
 
     @property
     def never_began(self) -> int:
-        """Clients that could not be made ready. They have left no mix: `leave_after_errors` is of clients in it."""
+        """Number of clients that could not be made ready. They have not left: `leave_after_errors` is for later ones."""
         return sum(row.left_at_s == 0.0 for row in self.by_client)
+
+    @property
+    def failed(self) -> list[ErrorRow]:
+        """Return the rows of `errors` that are errors: all but those of operations in flight at the close."""
+        return [row for row in self.errors if row.fault != UNANSWERED]
 
     @property
     def failures(self) -> int:
         """Operations that failed, from start to end."""
-        return sum(row.count for row in self.errors if row.fault != UNANSWERED)
+        return sum(row.count for row in self.failed)
 
     @property
     def unanswered(self) -> int:

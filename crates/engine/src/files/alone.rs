@@ -24,8 +24,8 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -
     })
 }
 
-/// A task for each client, given as its number and the place of its share. All of them run to their end, or until
-/// `is_over`; those left then are dropped where they wait.
+/// Run one task per client until all have ended or `is_over` returns true. Tasks that still wait then are dropped.
+/// A client is its number and the index of its share.
 pub(super) fn each_client<S: Sessions>(
     sessions: &S,
     identity: u64,
@@ -48,7 +48,7 @@ pub(super) fn each_client<S: Sessions>(
     executor.run(is_over).map_err(|_| Fault::OtherIo.into())
 }
 
-/// What one client on the first share comes to, within `most_ns`, unless `end` abandons it.
+/// Return the result of one client on the first share. It has `most_ns` at most, and `end` can abandon it.
 pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     sessions: &S,
     identity: u64,

@@ -25,7 +25,7 @@ const WORD_BYTES: usize = 4;
 /// In the order in which they are done.
 const SEQUENTIAL: [&str; 5] = ["putc", "rewrite", "write", "getc", "read"];
 
-/// Carries the phases out, until one fails or `end` ends them; the file is removed, unless the server is gone.
+/// Run the phases until one fails or `end` stops them. The file is removed, unless the server is gone.
 pub(crate) fn carry_out<S: Sessions>(
     sessions: &S,
     options: FilesOptions,

@@ -100,7 +100,8 @@ impl<T: Transport> Web<T> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         self.body.begin(
             matches!(expect, Expect::Found { .. }) && self.sampling.draw(),
-            (self.decoding.as_deref(), start_ns),
+            self.decoding.as_deref(),
+            start_ns,
         );
         let exchanged = self
             .client
@@ -194,8 +195,8 @@ pub(super) fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Resu
     }
 }
 
-/// What is looked at of a body. Its XXH3-64: in one go where it came in one piece, which nearly all do. And whether it can be
-/// decoded.
+/// Checks a body: its XXH3-64 digest, and whether it can be decoded. Nearly all bodies come in one piece and are hashed
+/// at once.
 #[derive(Default)]
 pub(super) struct BodyCheck {
     wanted: bool,
@@ -206,8 +207,8 @@ pub(super) struct BodyCheck {
 }
 
 impl BodyCheck {
-    /// The response to an operation is to come. `wanted`: its digest is.
-    pub(super) fn begin(&mut self, wanted: bool, (turns, now_ns): (Option<&DecodingTurns>, u64)) {
+    /// Prepare for the response to an operation that starts at `now_ns`. `wanted`: compute its digest.
+    pub(super) fn begin(&mut self, wanted: bool, turns: Option<&DecodingTurns>, now_ns: u64) {
         self.sampled.begin(turns, now_ns);
         self.wanted = wanted;
         self.whole = None;
@@ -230,7 +231,7 @@ impl BodyCheck {
         Ok(())
     }
 
-    /// The response has ended, whatever came of it.
+    /// Release the decoder after the response, successful or not.
     pub(super) fn end(&mut self) {
         self.sampled.end();
     }
@@ -279,13 +280,13 @@ mod tests {
     fn a_body_in_pieces_has_the_digest_of_the_whole() {
         let mut body = BodyCheck::default();
         for _ in 0..2 {
-            body.begin(true, (None, 0));
+            body.begin(true, None, 0);
             body.part(b"one ", false);
             assert_eq!(body.digest(), None);
             body.part(b"two", true);
             assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
         }
-        body.begin(true, (None, 0));
+        body.begin(true, None, 0);
         body.part(b"one two", true);
         assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
     }

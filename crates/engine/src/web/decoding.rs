@@ -1,4 +1,4 @@
-//! The sample of bodies that are decoded, to see whether they can be: few enough to cost little, spread over the whole mix.
+//! The sample of bodies that are decoded to check them. It is small, so that it costs little, and covers the whole mix.
 
 use dyno_http::coding::{ContentCheck, Decoded};
 use dyno_http::Body;
@@ -6,21 +6,21 @@ use dyno_measure::Failure;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Between two bodies that an engine thread decodes.
+/// Least time between two bodies that an engine thread decodes.
 const PAUSE_NS: u64 = 10_000_000;
-/// Bodies of an engine thread that are decoded at a time: a decoder of br may take 16 MiB.
+/// Most bodies that an engine thread decodes at the same time. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
 
-/// Which bodies of an engine thread are decoded.
+/// Decides which bodies of an engine thread are decoded.
 #[derive(Debug, Default)]
 pub(super) struct DecodingTurns {
     next_ns: Cell<u64>,
-    /// Held by each that is under way.
+    /// Each active decoder holds a clone, so that the count of clones is known.
     under_way: Rc<()>,
 }
 
 impl DecodingTurns {
-    /// Returns a decoder for the body of the operation that begins at `now_ns`; None: it is not in the sample.
+    /// Return a decoder for the body of the operation that starts at `now_ns`, or None if it is not in the sample.
     fn draw(&self, now_ns: u64) -> Option<Box<Decoding>> {
         let is_free = Rc::strong_count(&self.under_way) <= MOST_UNDER_WAY;
         (is_free && now_ns >= self.next_ns.get()).then(|| {
@@ -39,26 +39,26 @@ struct Decoding {
     _under_way: Rc<()>,
 }
 
-/// The body of a response, which is decoded if it is in the sample.
+/// Decodes the body of a response if it is in the sample.
 #[derive(Debug, Default)]
 pub(super) struct SampledBody(Option<Box<Decoding>>);
 
 impl SampledBody {
-    /// The response to an operation that begins at `now_ns` is to come. `turns`: None: no body is decoded.
+    /// Prepare for the response to an operation that starts at `now_ns`. Without `turns`, no body is decoded.
     pub(super) fn begin(&mut self, turns: Option<&DecodingTurns>, now_ns: u64) {
         self.0 = turns.and_then(|turns| turns.draw(now_ns));
     }
 
-    /// Returns what came of the body of a whole response with this status.
+    /// Return the result for a complete response with this status.
     ///
     /// # Errors
-    /// Where it can't be decoded.
+    /// The body can't be decoded.
     pub(super) fn judge(&self, status: u16) -> Result<Option<Decoded>, Failure> {
         let decoding = self.0.as_ref();
         decoding.map_or(Ok(None), |decoding| decoding.check.judge(status))
     }
 
-    /// It is not under way any more, whatever came of the response.
+    /// Release the decoder after the response, successful or not.
     pub(super) fn end(&mut self) {
         self.0 = None;
     }

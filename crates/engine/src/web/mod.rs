@@ -219,7 +219,7 @@ pub(crate) struct WebWork {
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
-    /// Whether a request asks for a content coding; of a session, its steps say so.
+    /// Whether requests ask for a content coding. Sessions decide it per step.
     asks_coding: bool,
     requests: Requests,
     classes: Vec<String>,
@@ -402,7 +402,7 @@ struct Seat {
 }
 
 impl Seat {
-    /// Says which bodies are decoded, of requests that may ask for a content coding; None: no body is.
+    /// Return what selects the bodies to decode, or None if no body is decoded.
     fn decoding(&self, may_ask: bool) -> Option<Rc<DecodingTurns>> {
         let is_checked = self.engine.mix.verify_share > 0.0;
         (may_ask && is_checked).then(|| self.turns.clone())

@@ -76,9 +76,7 @@ where
     ) -> Result<(), Failure> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         let wanted = matches!(expect, Expect::Found { .. }) && self.sampling.draw();
-        self.body
-            .check
-            .begin(wanted, (self.decoding.as_deref(), start_ns));
+        self.body.check.begin(wanted, self.decoding.as_deref(), start_ns);
         let exchanged = self
             .client
             .exchange(request.borrow(), start_ns, &mut self.body, cost)

@@ -5,7 +5,7 @@ use super::hpack::{write_integer, TABLE_BYTES};
 use super::request::Request;
 use super::violation::Violation;
 
-/// What servers are advised to allow at least (RFC 9113, section 6.5.2).
+/// Fewest streams that servers are advised to allow (RFC 9113, section 6.5.2).
 const FIRST_STREAMS: u32 = 100;
 
 /// The server's end of a connection.
@@ -59,7 +59,7 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Returns how many streams may be open at a time, as far as that is known.
+    /// Return how many streams may be open at the same time, if that is known.
     pub(super) fn stream_limit(&self) -> u32 {
         if self.has_spoken {
             self.max_streams

@@ -5,17 +5,17 @@ use super::state::State;
 use super::violation::Violation;
 use crate::response::Body;
 
-/// What a server may answer a DATA frame of ours by, beside a response: windows, of the stream and of the connection, and
-/// pings that time the way. Many answer each read of a handler, so long frames count by their bytes.
+/// Frames that a server may send for each DATA frame of ours: window updates for the stream and the connection, and
+/// pings that measure the round trip. Servers often send one per read of a handler, so bytes count as well.
 const ANSWERS_PER_FRAME: u32 = 2;
 const BYTES_PER_ANSWER: usize = 256;
-/// The most that may be due at a time: a server that answers in larger steps does not save up a flood.
+/// Upper bound of the credit, so that a server can't save it up for a flood.
 const MOST_DUE_ANSWERS: u32 = 1 << 18;
 
-/// Of bodies, what may wait to be sent: so much is before any other frame. The rest follows once that was sent.
+/// Bytes of request bodies that may wait to be sent. Other frames wait behind no more than that.
 const MOST_WAITING_BYTES: usize = 256 * 1024;
 
-/// What became of the next part of a body.
+/// Result of sending the next part of a body.
 enum Part {
     Sent,
     /// There is no room in its window.

@@ -71,11 +71,11 @@ pub(super) struct State<B> {
     open_block: Option<OpenBlock>,
     open_data: OpenData,
     pub(super) idle_frames: u32,
-    /// Places whose bodies were not sent to their ends, in the order of their turns.
+    /// Places with an unsent rest of a body, in the order of their turns.
     pub(super) senders: VecDeque<usize>,
-    /// Of bodies in `outgoing`.
+    /// Bytes of bodies in `outgoing`.
     pub(super) waiting_bytes: usize,
-    /// Frames by which the server may still answer the data that we have sent.
+    /// Number of further frames that the server may send in answer to our data.
     pub(super) due_answers: u32,
     /// Bytes of frames that belong to no stream, for the next that ends.
     pub(super) overhead_in: u64,

@@ -13,7 +13,7 @@ const MAX_INTERIM_RESPONSES: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Stream<B> {
     pub(super) id: u32,
-    /// How many were open with it, where it was opened before the server's settings had come; else 0.
+    /// Number of open streams, if this one was opened before the server's settings came; otherwise 0.
     pub(super) unannounced: u32,
     pub(super) body: B,
     /// Of the final head, once it has come.

@@ -365,7 +365,7 @@ impl Session {
     }
 }
 
-/// What a call fails with whose time is over. Where nothing listened at the last attempt, that is why.
+/// Return the failure of a call after its time limit: connection refused if nothing listened at the last attempt.
 fn at_deadline(last: Failure) -> Failure {
     match last.fault {
         Fault::ConnectionRefused => last,

@@ -44,7 +44,7 @@ from serverdyno.report.figures.open_load import OpenFigures
 from serverdyno.report.figures.operations import OperationFigures, by_content, of_records
 from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.source import Source
-from serverdyno.store.records import UNANSWERED, MixRecord
+from serverdyno.store.records import MixRecord
 
 SIDES = ("server", "network", "client", "check")
 RecordFigure = Callable[[MixRecord], float]
@@ -405,8 +405,8 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     first = records[0]
     errors = Counter(dict.fromkeys(SIDES, 0))
     for record in records:
-        for row in record.errors:
-            errors[row.side] += row.count if row.fault != UNANSWERED else 0
+        for row in record.failed:
+            errors[row.side] += row.count
     single = [
         histograms.times([record.response_time_hdr], *open_load.unanswered([record], given.timeout_ms))
         for record in records
@@ -479,9 +479,8 @@ def _faults(records: Sequence[MixRecord]) -> dict[str, int]:
     """Errors by kind, the most frequent first."""
     counts: Counter[str] = Counter()
     for record in records:
-        for row in record.errors:
-            if row.fault != UNANSWERED:
-                counts[row.fault] += row.count
+        for row in record.failed:
+            counts[row.fault] += row.count
     return dict(counts.most_common())
 
 
