@@ -4,6 +4,7 @@ from __future__ import annotations
 
 NS_PER_MS = 1e6
 NS_PER_S = 1e9
+MS_PER_S = 1000
 BITS_PER_BYTE = 8
 BITS_PER_MBIT = 1e6
 

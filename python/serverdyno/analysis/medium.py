@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from serverdyno import wording
 
@@ -31,7 +32,7 @@ NO_BARRIER = {"nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"}
 IGNORED = {("overlay", "volatile"), ("overlay", "fsync=volatile")}
 """A sync of such an overlay does nothing (the kernel's Documentation/filesystems/overlayfs.rst: two names of one)."""
 OF_SYNCS = re.compile(r"sync|volatile|barrier|flush")
-"""In the names of options that change what a sync does."""
+"""Matches the names of options that may change what a sync does."""
 HARMLESS = {
     "async",
     "barrier",
@@ -48,8 +49,8 @@ HARMLESS = {
     "flush_merge",
     "noflush_merge",
 }
-"""Options of that kind under which fsync(2) still writes the file and flushes the device: ext4(5), btrfs(5), xfs(5),
-and f2fs and overlayfs in the kernel's documentation. Nothing is assumed of any other.
+"""Such options that leave fsync(2) as it is: it writes the file and flushes the device. Sources: ext4(5), btrfs(5),
+xfs(5), and the kernel's documentation of f2fs and overlayfs. The effect of any other option is unknown.
 """
 FASTEST_FLUSH_MS = 0.005
 """A sync of new data waits for a device, and then for its journal. One of the fastest disks takes 8.9 us for 4 KiB
@@ -104,7 +105,7 @@ class Layer:
 
     @property
     def is_persistent_memory(self) -> bool:
-        """Whether its device is called so: then a sync need not wait for it. Ordinary memory may be called so, too."""
+        """Whether its device has such a name. A sync need not wait for it. Ordinary memory can have the name, too."""
         return any(map(PERSISTENT_MEMORY.fullmatch, self._names))
 
     @property
@@ -123,7 +124,7 @@ class Layer:
         return f"not known below {unknown[0]}: whether it has a cache" if unknown else ""
 
     def _is_strange(self, option: str) -> bool:
-        """Whether an option may change what a sync does, and it is not known how. Directories are named by values."""
+        """Whether an option may change what a sync does in an unknown way. Values that are directories say nothing."""
         if option in HARMLESS or option in SYNCHRONOUS or option in NO_BARRIER:
             return False
         names_directory = "=/" in option or (
@@ -214,12 +215,11 @@ class Media:
         """Whether a volume's own fsync takes less time than any device needs, and a write waits for a sync there."""
         if self.synchronous:
             return False
-        layers = (*self.volumes, *(() for _ in self.fsync_ms[len(self.volumes) :]))
         return any(
             taken_ms is not None
             and taken_ms < FASTEST_FLUSH_MS
-            and not any(layer.is_persistent_memory for layer in below)
-            for below, taken_ms in zip(layers, self.fsync_ms, strict=False)
+            and not any(layer.is_persistent_memory for layer in layers or ())
+            for layers, taken_ms in zip_longest(self.volumes, self.fsync_ms)
         )
 
     @property

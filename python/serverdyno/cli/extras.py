@@ -28,18 +28,17 @@ def missing(extra: str = "report") -> list[str]:
 def refusal(error: ModuleNotFoundError) -> UserError | None:
     """Return what to tell the user of a module of an extra that is missing; None: it is another module."""
     name = (error.name or "").partition(".")[0]
-    for extra, (need, modules) in EXTRAS.items():
-        if name in modules:
-            return UserError(f"{need} the Python module {name}, which is not installed", hint=hint(extra))
-    return None
+    return next((_lacks(extra, name) for extra, (_, modules) in EXTRAS.items() if name in modules), None)
 
 
 def require(extra: str) -> None:
     """Raise UserError if a module of an extra is not installed."""
     for name in missing(extra):
-        error = refusal(ModuleNotFoundError(name=name))
-        assert error is not None
-        raise error
+        raise _lacks(extra, name)
+
+
+def _lacks(extra: str, name: str) -> UserError:
+    return UserError(f"{EXTRAS[extra][0]} the Python module {name}, which is not installed", hint=hint(extra))
 
 
 def _is_installed(name: str) -> bool:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from serverdyno.units import MS_PER_S
+
 EXAMPLE = "Example: dyno fleet init lab --at 10.0.0.1 --nodes a,b,c"
 Folder = Annotated[Path, typer.Argument(help="The fleet's folder, which dyno fleet init made.")]
-MIB, MS_PER_S = 1 << 20, 1000
+MIB = 1 << 20
 
 
 def register(app: typer.Typer) -> None:

@@ -42,7 +42,7 @@ PING_S = 1.5
 """From the last word of a node to a ping: longer than a look at a mix takes, so that the answers are words enough."""
 DOOR_S = 0.75
 DOOR_LOOKS = 5
-"""How often it is looked in this time whether a connection stands: one look of a process without CPU time is late."""
+"""Number of looks in that time. A single look of a process without CPU time would be late."""
 SILENT_S = 3.0
 """A node that answers no ping for so long is lost, if it had CPU time."""
 FACTS_S = 9.0
@@ -230,7 +230,7 @@ class DaskNode:
         self._heard.look(late_s=max(0.0, time.monotonic() - due_s))
 
     async def _silence(self) -> str:
-        """Why it doesn't answer, as far as that can be told from here. Whoever is late itself looks as often."""
+        """Return why it doesn't answer, as far as that can be told from here. A late process looks as often."""
         at = host_and_port(self.address.rpartition("/")[2])
         connecting = asyncio.ensure_future(asyncio.open_connection(*at))
         try:

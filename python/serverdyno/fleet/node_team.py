@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from serverdyno.errors import DynoError
+from serverdyno.fleet.consent import TOKEN_BYTES
 from serverdyno.fleet.contract import Node
-from serverdyno.fleet.serving import TOKEN_BYTES, NodeServer, served_by
+from serverdyno.fleet.serving import NodeServer, served_by
 from serverdyno.plan.model import Configuration
 from serverdyno.servers.base import Access, Description, RunningServer
 from serverdyno.servers.members import Members, of_member, together

@@ -16,6 +16,7 @@ from typing import Any
 
 from serverdyno._native import SessionError
 from serverdyno.errors import DynoError, ServerError, UserError
+from serverdyno.units import MS_PER_S
 
 REFUSALS: dict[str, type[Exception]] = {
     "server": ServerError,
@@ -29,7 +30,6 @@ REFUSALS: dict[str, type[Exception]] = {
 """Kinds of errors that a worker tells its parent, the narrower first."""
 LENGTH_BYTES = 8
 PIECE_BYTES = 1 << 20
-MS_PER_S = 1000
 
 
 class MessagePipe:
@@ -48,7 +48,7 @@ class MessagePipe:
         self._unsent, self._received = bytearray(), bytearray()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait so long for something to read; false if nothing came."""
+        """Wait for something to read. Return whether something came."""
         return bool(self._received) or self._moves(select.POLLIN, timeout_s)
 
     def send(self, message: bytes) -> None:

@@ -99,7 +99,7 @@ class WorkerProcess:
             raise self._ended() from error
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait so long for the answer; true once it begins, or the process stands still for too long."""
+        """Wait for the answer. Return whether it has begun, or the process stands still for too long."""
         return self._pipe.wait(timeout_s) or self._stands_still()
 
     def answer(self) -> Any:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from serverdyno.clean import quoted
 from serverdyno.errors import DynoError, ServerError
+from serverdyno.fleet.consent import TOKEN_BYTES
 from serverdyno.fleet.contract import Node, ask_all
 from serverdyno.plan.model import Configuration
 from serverdyno.servers.base import Access, Description
@@ -27,7 +28,6 @@ from serverdyno.servers.web import Behind
 if TYPE_CHECKING:
     from serverdyno.servers.base import RunningServer
 
-TOKEN_BYTES = 16
 NAMESPACE = re.compile(r"/proc/[1-9][0-9]*/ns/net")
 ASKED = frozenset(
     {"check", "cpu_by_member_s", "cpu_s", "crashes", "requests_served", "rss_bytes", "syncs_served"}

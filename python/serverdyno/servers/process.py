@@ -23,12 +23,12 @@ from serverdyno.probes.noise import process_cpu_s
 from serverdyno.servers import write_back
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.proof import LOOPBACK, Listener, listeners
+from serverdyno.units import MS_PER_S
 
 KEEPER = Path(__file__).with_name("keeper.py")
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
 KEEPER_ANSWER_S = 30.0  # generous: a loaded machine, and the keeper's own limit for SIGKILL to work
 STEADY_ATTEMPTS = 20
-MS_PER_S = 1000
 STAT_FLAGS = 6  # proc(5): field 9 of /proc/PID/stat, counted after the name
 PF_EXITING = 0x4  # linux/sched.h
 LOG_NAME = "server.log"
@@ -103,7 +103,7 @@ class ServerProcess:
         return process
 
     def _read_events(self, timeout_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
-        """Takes in what the keeper says until it ends, the time is up, or what it has said `is_enough`."""
+        """Read the keeper's events until `is_enough`, the end of the keeper, or the time limit."""
         assert self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
@@ -133,10 +133,10 @@ class ServerProcess:
                 self._clean = clean
 
     def running(self) -> bool:
-        """Whether the server's first process and its keeper are there, or it is between two starts.
+        """Whether the server's first process and its keeper run, or the server is being restarted.
 
-        A process that ends closes its sockets before its parent hears of it. So clients can know first, and the keeper
-        is waited for.
+        A process closes its sockets before its parent learns of its end, so clients can notice it first. Then this
+        waits for the keeper's report.
         """
         seen = self._server_pid
         is_ending = seen is not None and _is_ending(seen)
@@ -315,7 +315,7 @@ class ServerProcess:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether a process ends, or has ended."""
+    """Whether a process is exiting or has exited."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

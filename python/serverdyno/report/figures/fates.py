@@ -9,8 +9,7 @@ from serverdyno.analysis.fairness import jain
 from serverdyno.analysis.trust import Mark
 from serverdyno.protocols.work import stayed
 from serverdyno.store.records import MixRecord
-
-MS_PER_S = 1000
+from serverdyno.units import MS_PER_S
 
 
 def left(record: MixRecord) -> int:
@@ -34,7 +33,7 @@ def stalled(record: MixRecord) -> tuple[int, ...]:
 
 
 def _waited(record: MixRecord) -> bool:
-    """Whether an operation failed or took a second, or that is not known. Otherwise the clients were thinking."""
+    """Whether an operation failed or took a second, or this is unknown. Otherwise the clients were thinking."""
     under_way_s = record.under_way_longest_s
     longest_s = (record.response_time_ms(1.0) or 0.0) / MS_PER_S
     return record.failures > 0 or under_way_s is None or max(longest_s, under_way_s) >= 1.0

@@ -14,8 +14,8 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Section, Table
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, NodeRow
+from serverdyno.units import MS_PER_S
 
-MS_PER_S = 1000
 COLUMNS = (
     Column("Configuration", numeric=False),
     Column("Node", numeric=False),

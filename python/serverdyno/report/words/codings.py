@@ -1,4 +1,4 @@
-"""Bodies in a content coding, as far as they were decoded to check them."""
+"""Says how many bodies in a content coding were decoded to check them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = {
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """What a configuration's clients decoded; nothing where they asked for no coding or got none."""
+    """Return what a configuration's clients decoded; empty if they asked for no coding or got none."""
     counts = counts_by_name(source, configuration)
     decoded = [f"{counts[name]:,} {coding}" for name, coding in DECODED.items() if counts[name]]
     others = [f"{counts[name]:,} {which}" for name, which in OTHERS.items() if counts[name]]

@@ -36,9 +36,9 @@ MOST_FINDINGS = 8
 MOST_SUBJECTS = 6
 """Configurations that one sentence names."""
 MOST_STALLS = 4
-LONG_IN_FLIGHT_S = 1.0
-"""In flight for so long when the window closed: the stall went on beyond it."""
 """Points in one finding; the tables have the marks of all."""
+LONG_IN_FLIGHT_S = 1.0
+"""A stall whose operations were in flight for so long at the close went on beyond the window."""
 
 
 def summary(source: Source, results: Results) -> tuple[str, ...]:
@@ -413,8 +413,8 @@ def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]
 
 
 def _in_flight(mix: MixFigures, terms: Terms) -> str:
-    """What the window closed upon; nothing if that was answered about at once, since the stall was over before."""
-    longest_s = (mix.under_way_longest_ms or 0.0) / 1000
+    """Return the operations in flight at the close; empty if they were answered at once, since the stall was over."""
+    longest_s = (mix.under_way_longest_ms or 0.0) / units.MS_PER_S
     if longest_s < LONG_IN_FLIGHT_S:
         return ""
     count = wording.plural(mix.under_way_at_close, terms.operation)
