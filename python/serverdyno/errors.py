@@ -44,7 +44,7 @@ class ServerError(DynoError):
 
 
 class ServerEndedError(ServerError):
-    """A server of ours has ended by itself. Whoever waits for it waits no longer; its files went with it."""
+    """A server that we started has ended by itself, and its files are gone. It ends every wait for the server."""
 
 
 class WorkloadError(ServerError):

@@ -86,7 +86,7 @@ def _all_asked(
 def _asked(
     head: ExperimentHead, configuration: Configuration, signals: interrupts.Held
 ) -> tuple[DynoError | None, tuple[str, str] | None]:
-    """What is wrong with a server, and what is to be said of it otherwise. A signal ends each wait for it."""
+    """Return what is wrong with a server, or what to say of it. A signal ends each wait for it."""
 
     def obey() -> None:
         if signals:  # the threads of the pool see none

@@ -25,7 +25,7 @@ from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
 
 VOLUME_FSYNCS = 20
-"""Of each further volume: enough for a median that is held against a hundredfold."""
+"""Number of fsyncs on each further volume. The median is compared with a value a hundred times smaller."""
 
 
 @dataclass(slots=True)
@@ -128,9 +128,9 @@ def _preloaded(server: RunningServer) -> list[str]:
 
 
 def _volume_fsync_ms(directories: Sequence[Path], first: FsyncTimes | None) -> list[float | None]:
-    """The median fsync of each volume, in ms; None: not measured. Volumes of one file system are measured once.
+    """Return the median fsync of each volume in ms, or None if not measured. A file system is measured once.
 
-    `first`: of the first volume, which is known already.
+    `first`: times of the first volume, which are known already.
     """
     found: dict[int | Path, float | None] = {}
     medians: list[float | None] = []

@@ -24,7 +24,7 @@ from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
 
 NODE_LOOK_S = 1.0
-"""From one question to a node whether its server runs to the next: an answer costs the node about 1 ms of CPU time."""
+"""Time between two questions to a node whether its server runs. An answer costs the node about 1 ms of CPU time."""
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def served(head: ExperimentHead, configuration: Configuration, site: Site) -> It
 
 
 def _watched(server: NodeServer | NodeTeam) -> AbstractContextManager[None]:
-    """End each wait in the block once the server has ended, or its node is lost."""
+    """End every wait in the block once the server has ended or its node is lost."""
     return waiting.ended_by(waiting.every(NODE_LOOK_S, server.check))
 
 

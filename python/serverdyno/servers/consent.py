@@ -4,4 +4,4 @@ CONSENT_PATH = "/.well-known/serverdyno/"  # of crates/http/src/consent.rs; the 
 CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
 """The environment variable by which one of our own servers gets the token of those who may load it."""
 UNLISTED = 0o711
-"""The mode of a directory with a file that a token names. Other users get no list of it."""
+"""Mode of a directory with a file that is named by a token: other users can't list it."""

@@ -189,12 +189,12 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.host = address
 
     def consent_to(self, token: str) -> None:
-        """Before `prepare`: consent to the load of those who know the token, on loopback as well."""
+        """Consent to load from whoever knows the token, on loopback as well. Call it before `prepare`."""
         self.given_token, self._always_consents = token, True
 
     @property
     def shows_consent(self) -> bool:
-        """Whether it consents to its load: outside loopback, and wherever a node of a fleet runs it."""
+        """Whether it serves a consent: outside loopback, and on every node of a fleet."""
         return self.is_elsewhere or self._always_consents
 
     @property
@@ -343,7 +343,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def answers(self) -> bool:
-        """Whether it does, and as ours; what can't be asked does not. Once it has ended, nobody waits for an answer."""
+        """Whether it answers, with our proof. False if it can't be asked or has ended."""
         try:
             with waiting.ended_by(self.check):
                 return self.answers_as_ours()

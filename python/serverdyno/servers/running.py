@@ -47,7 +47,7 @@ def running(  # noqa: PLR0913 (what a server is given)
 
 
 def on_node(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
-    """Have a server consent to its load, and stand before those that run elsewhere. Raises DynoError."""
+    """Have a server consent to its load, and give a front the servers behind it. Raises DynoError."""
     from serverdyno.servers.team import Team  # noqa: PLC0415 (it imports every web server)
 
     if isinstance(server, Team) and backs:

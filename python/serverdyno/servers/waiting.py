@@ -1,7 +1,7 @@
-"""What ends a wait of a thread before its bound: the end of the server that the thread waits for.
+"""Ends the waits of a thread once the server that it waits for has ended.
 
-Every wait for a server calls `look`: those of the data plane do so by themselves, loops of ours call it at each turn.
-Not for: signals, which Python raises in the main thread by itself.
+Every wait for a server calls `look`. The data plane does so by itself; loops in Python call it in each turn. Not for:
+signals, which Python raises in the main thread by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Look = Callable[[], None]
 
 
 class _Looks(threading.local):
-    """The looks of one thread."""
+    """The active checks of one thread."""
 
     def __init__(self) -> None:
         self.all: list[Look] = []
@@ -27,14 +27,14 @@ _looks = _Looks()
 
 
 def look() -> None:
-    """Raise what ends the wait of this thread, if anything does."""
+    """Run the checks of this thread. One that finds its server ended raises, which ends the wait."""
     for each in tuple(_looks.all):
         each()
 
 
 @contextmanager
 def ended_by(look_there: Look) -> Iterator[None]:
-    """End each wait of this thread in the block with what `look_there` raises. It is called 20 times per second."""
+    """Call `look_there` in each wait of this thread in the block, 20 times per second. If it raises, the wait ends."""
     looks = _looks.all
     looks.append(look_there)
     try:
@@ -44,7 +44,7 @@ def ended_by(look_there: Look) -> Iterator[None]:
 
 
 def every(seconds: float, ask: Look) -> Look:
-    """Return a look that asks no more often than that: for a server whose state is a question over a network."""
+    """Return a check that calls `ask` once per `seconds` at most, for a server that is asked over a network."""
     asked_s = time.monotonic()
 
     def look_there() -> None:

@@ -275,7 +275,7 @@ class MixRecord:
 
     @property
     def never_began(self) -> int:
-        """Number of clients that could not be made ready. They have not left: `leave_after_errors` is for later ones."""
+        """Number of clients that could not be made ready. They have not left: `leave_after_errors` is for later."""
         return sum(row.left_at_s == 0.0 for row in self.by_client)
 
     @property
