@@ -24,6 +24,8 @@ from support.users_web import caddy, h2o, nginx
 pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
 TEXT = b"<p>Each answer is checked. " * 400
+MOST_DECODED = 2 * 51
+"""In half a second: one in 10 ms, of each of at most two threads that make the load. Nobody looks at the others."""
 SMALL_BR = b"\x0b\x02\x80hello\x03"
 """`hello` (RFC 7932)."""
 
@@ -122,8 +124,7 @@ def test_a_sample_of_the_bodies_that_live_servers_code_is_decoded(
         record = loaded(home, url, accepted)
     counts = counts_of(record)
     assert list(counts) == [counted]
-    # One in 10 ms, of each of two threads that make the load at most.
-    assert 0 < counts[counted] <= 2 * 51
+    assert 0 < counts[counted] <= MOST_DECODED
     assert record.by_operation[0].bytes_read < record.operations * len(TEXT) / 4
 
 
@@ -187,5 +188,4 @@ def test_bodies_that_are_cut_short_under_load_are_counted_by_name(home: Home) ->
     [error] = record.errors
     assert (error.side, error.fault) == ("check", "broken_coding")
     assert error.example == "the response's body can't be decoded: gzip that is damaged or cut short"
-    # A sample: the others are successes, as nobody looked.
-    assert 0 < error.count < record.operations_total
+    assert 0 < error.count <= MOST_DECODED
