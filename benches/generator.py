@@ -42,7 +42,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(result: _native.MixResult) -> dict[str, Any]:
+def told(result: dict[str, Any]) -> dict[str, Any]:
     """What the benches use of a result. Raises RuntimeError where a success of the window has no sample."""
     response = _native.Histogram.from_bytes(result["response_time_hdr"])
     connect = _native.Histogram.from_bytes(result["connect_time_hdr"])
@@ -56,8 +56,8 @@ def told(result: _native.MixResult) -> dict[str, Any]:
         "bytes_read": result["bytes_read"],
         "errors": sum(error["count"] for error in result["errors"]),
         "first_error": result["errors"][0]["example"] if result["errors"] else "",
-        "connections": result["generator"]["connections"],
-        "reconnects": result["generator"]["reconnects"],
+        "connections": result["connections"],
+        "reconnects": result["reconnects"],
         "response_samples": response.count,
         "response_ns": quantiles(response),
         "connect_samples": connect.count,

@@ -88,7 +88,7 @@ def measured(mixes: int = MIXES) -> Iterator[Starts]:
                     load.result()
                     server.requests_served()  # waits until the log is written
                     lines = (server.directory / ACCESS_LOG).read_text().splitlines()[before:]
-                    late = [each.result["start_late_s"] or 0.0 for each in fleet.figures]
+                    late = [each.result.start_late_s or 0.0 for each in fleet.figures]
                     yield Starts(
                         spread(lines),
                         tuple(1e3 * each for each in late),

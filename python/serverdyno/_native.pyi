@@ -1,7 +1,7 @@
 """The data plane as Python sees it. Everything that happens while a mix runs is in Rust, without the GIL."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NotRequired, TypedDict, final
+from typing import Any, Literal, TypedDict, final
 
 class ClassFacts(TypedDict):
     name: str  # "223.gif"
@@ -118,8 +118,11 @@ class Load:
     def wait(self, timeout_s: float) -> bool:
         """True once the mix has ended. Releases the GIL."""
 
-    def result(self) -> MixResult:
-        """Raises RuntimeError while the mix runs."""
+    def result(self) -> dict[str, Any]:
+        """Return what was counted: the fields of `serverdyno.counted.Counted`, those alone that the work has.
+
+        Raises RuntimeError while the mix runs.
+        """
 
     def tally(self) -> bytes:
         """The same as the part of a mix, for `merge`."""
@@ -133,86 +136,6 @@ class Snapshot(TypedDict):
     errors: int
     clients_active: int
     p99_ms: float | None  # of the response times so far, at most an eighth too high; None of few
-
-Side = Literal["server", "network", "client", "check"]
-
-class OperationResult(TypedDict):
-    operation: str  # "GET 223.gif", "read"
-    count: int  # successes that completed in the window
-    bytes_read: int
-    bytes_written: int
-    errors: int  # in the window
-    response_time_hdr: bytes  # HDR V2, nanoseconds, successes in the window
-
-class ClientResult(TypedDict):
-    client: int
-    operations: int  # in the window
-    bytes_in: int
-    bytes_read: int
-    bytes_written: int
-    errors: int  # from start to end
-    left_at_s: float | None  # since the start of the mix
-
-class SecondResult(TypedDict):
-    second: int  # since the start of the mix
-    operations: int
-    bytes_in: int
-    errors: int
-
-class ErrorResult(TypedDict):
-    side: Side
-    fault: str  # "timeout", "connection_refused", "wrong_length" ...
-    count: int  # from start to end
-    in_window: int
-    example: str  # the first one in words
-    advice: str | None  # what to try, where a file server gave no session
-    first_at_s: float  # since the start of the mix
-
-class GeneratorResult(TypedDict):
-    cpu_user_s: float  # of the engine threads, in the window
-    cpu_system_s: float
-    busiest_cpu_s: float  # of the thread that used most
-    threads: int
-    processes: int
-    loop_lag_hdr: bytes  # HDR V2, nanoseconds from the kernel's readiness report to the end of its batch
-    ready_work_s: (
-        float | None
-    )  # connections x seconds in the window in which their next step was the generator's
-    # In which engine threads were ready and had no CPU; None: the kernel does not tell.
-    run_delay_s: float | None
-    stalled_s: float
-    connections: int  # opened from start to end; of files from the first log-on to the last leaving
-    reconnects: int  # an idle kept-alive connection was closed, the request sent again; of files: sessions after a loss
-    source_addresses: int  # local addresses used
-
-class CallResult(TypedDict):
-    call: str  # "open"
-    done: int
-    not_there: int
-    failed: int
-    bytes: int
-
-class RequestResult(TypedDict):
-    request: str  # "CREATE"
-    count: int
-
-class SessionResult(TypedDict):
-    """What sessions of one kind agreed on with the server; those alone that came up."""
-
-    dialect: str  # "3.1.1"
-    signing: str | None  # "AES-128-GMAC", of every message; None: unsigned, also where encrypted instead
-    encryption: str | None  # "AES-128-GCM", of every message
-    guest: bool
-    authentication: NotRequired[str | None]  # of SMB: "NTLMv2" or "Kerberos"; None: of a guest
-    max_read_bytes: int  # the most of one read below the client cache
-    max_write_bytes: int
-    leases: bool  # the server gives them, whether they are asked for or not
-    directory_leases: NotRequired[bool]  # of directories, too; SMB alone
-    transport: NotRequired[str]  # "udp" of NFSv3; absent: TCP
-    channels: NotRequired[int]  # of SMB, where a session has several connections
-    slots: NotRequired[int]  # of NFSv4.1: requests that may be under way
-    lease_s: NotRequired[int]  # of NFSv4.1: after so long without a request the server forgets the client
-    clients: int  # that had such a session
 
 class BonniePhase(TypedDict):
     """What one phase of Bonnie came to, all clients together."""
@@ -241,121 +164,8 @@ class StepPass(TypedDict):
     p99_us: float | None
     requests: dict[str, int]  # to the server, or system calls
 
-class HandshakeResult(TypedDict):
-    """TLS handshakes that led to sessions on the same terms."""
-
-    version: str  # "TLS 1.3"
-    cipher: str  # IANA's name
-    key_exchange: str | None  # "X25519"; None: an earlier session's secret was used alone
-    key: str  # of the certificate: "ECDSA P-256"
-    resumed: bool  # an earlier session was taken up again
-    count: int  # from start to end of the mix
-    in_window: int
-
-class ClientCache(TypedDict):
-    """The cache that each client had."""
-
-    asks_for: (
-        Literal["oplocks", "leases", "leases of files and directories"] | None
-    )  # None: nothing is kept, but the redirector's calls are made
-    redirector: Literal["xp", "plain"]
-    most_bytes: int  # of data
-    page_bytes: int
-    read_run_bytes: int  # the most of one read below the cache, as far as the session allows
-    write_run_bytes: int
-    read_ahead_bytes: int  # fetched in addition where an application reads on
-    most_deferred: int  # closed files that are kept open
-    deferred_age_s: float
-
-class OpenResult(TypedDict):
-    """Of operations that come at a rate of their own: each is done, failed, dropped or overdue in the end."""
-
-    arrivals: int  # from start to end
-    arrivals_in_window: int
-    dropped: int  # as many waited as may, from start to end
-    dropped_in_window: int  # came in the window
-    waited: int  # ended in the window, and had found no connection free
-    waiting_s: float  # for how long they waited, all together
-    scheduling_error_hdr: (
-        bytes  # of those that ended in the window: how late they began by the generator's own fault
-    )
-
-class BreakResult(TypedDict):
-    """Breaks, by which a file server takes caching back, from start to end of the mix."""
-
-    came: int
-    to_answer: int  # the server waits for the answer, and another client with it
-    answered: int  # the others were answered by the close of the last handle
-    answer_time_hdr: bytes  # from a break's arrival until its answer was sent
-
-class OutageResult(TypedDict):
-    """An outage of one client, since the start of the mix."""
-
-    client: int
-    last_s: float  # the end of the last operation that succeeded before it
-    back_s: float  # the end of the first that succeeded after it
-    session_lost: bool  # what the client had open was lost
-
-class FailoverResult(TypedDict):
-    """What outlived the loss of connections, from start to end of the mix, and after it."""
-
-    outages: list[OutageResult]
-    handles_asked: int
-    handles_granted: int
-    handles_persistent: int  # of those granted
-    handles_regained: int
-    handles_lost: int
-    calls_sent_again: int
-    blocks_read_back: int
-    blocks_lost: int  # older than what had been acknowledged and flushed
-    blocks_wrong: int  # no version as a whole
-    unflushed_lost: int  # acknowledged and not flushed
-
-class MixResult(TypedDict):
-    version: int
-    stopped: bool
-    started_unix_s: float | None  # None: it was stopped before
-    start_late_s: (
-        float | None
-    )  # of the first operation of the engine thread that was latest; None where none began
-    window_s: float
-    clients_planned: int
-    clients_participating: int  # still in the mix at its end
-    operations: int  # successes in the window
-    operations_total: int  # successes from start to end, drain included: what the server should have counted
-    bytes_read: int  # application bytes, in the window
-    bytes_written: int
-    bytes_in: int  # all bytes that came, in the window
-    bytes_out: int
-    response_time_hdr: bytes  # successes in the window
-    connect_time_hdr: bytes  # connections opened in the window
-    handshake_time_hdr: bytes  # of TLS, from the connection to the first request, in the window
-    handshakes: list[HandshakeResult]  # of TLS, by what was agreed; none without TLS
-    under_way_at_close: int  # operations that the window's figures don't have, because they ended after it
-    under_way_longest_s: float  # the longest that one of them took in the end
-    outstanding_s: float  # operations that were under way x seconds, in the window
-    overdue_at_end: (
-        int  # operations that were due before the end and never began; of paced clients or open load
-    )
-    open: OpenResult | None  # None: clients have a pace of their own
-    digests: dict[int, int]  # of each client's first operations, where the document asks for it
-    by_operation: list[OperationResult]
-    by_client: list[ClientResult]
-    by_second: list[SecondResult]
-    errors: list[ErrorResult]
-    pass_operations: int | None  # operations of one pass of one client
-    passes: int | None  # through the whole workload, by all clients; None of a workload that has no end
-    bytes_checked: int | None  # application bytes whose content was compared; None for HTTP
-    protocol_requests: int | None  # of all sessions, workspaces included: what the server should have counted
-    breaks: BreakResult | None  # of work on files
-    failover: (
-        FailoverResult | None
-    )  # where handles were to outlive connections, or clients went on over an outage
-    calls: list[CallResult]  # below the client cache, from start to end of the mix
-    requests: list[RequestResult]  # of the protocol, from start to end of the mix
-    sessions: list[SessionResult]  # of all clients, one entry a kind; empty for HTTP
-    client_cache: ClientCache | None  # None: every operation went through, or HTTP
-    generator: GeneratorResult
+def counted_schema() -> str:
+    """Return the JSON schema of what was counted of a mix, with the text of each figure."""
 
 @final
 class PreparedMix:
@@ -380,8 +190,10 @@ def prepare(
     Raises ValueError that lists every problem, one a line, with its key's path.
     """
 
-def merge(tallies: list[bytes], *, with_clients: bool = True) -> MixResult:
-    """One mix from the tallies of its parts, in any order. Raises ValueError where they are not of one mix.
+def merge(tallies: list[bytes], *, with_clients: bool = True) -> dict[str, Any]:
+    """One mix, as `Load.result` tells it, from the tallies of its parts, in any order.
+
+    Raises ValueError where they are not of one mix.
 
     `with_clients`: the rows of single clients, too; else `by_client` is empty.
     """

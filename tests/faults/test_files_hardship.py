@@ -199,8 +199,7 @@ def test_two_hundred_clients_on_one_thread_log_on_no_faster_than_the_servers_que
     assert (result["clients_participating"], result["errors"], overflows) == (200, [], 0)
     assert whole(result)
     assert all(client["operations"] > 0 for client in result["by_client"])
-    made = result["generator"]
-    assert (made["threads"], made["connections"], made["reconnects"]) == (1, 200, 0)
+    assert (result["generator_threads"], result["connections"], result["reconnects"]) == (1, 200, 0)
 
 
 @contextmanager

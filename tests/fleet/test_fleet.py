@@ -69,12 +69,12 @@ def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
     assert together["digests"] == alone["digests"]
     assert len(together["digests"]) == CLIENTS
     assert [each.node for each in figures] == [f"node {name}" for name in NAMES]
-    assert sum(each.result["clients_planned"] for each in figures) == CLIENTS
-    totals = [each.result["operations_total"] for each in figures]
+    assert sum(each.result.clients_planned for each in figures) == CLIENTS
+    totals = [each.result.operations_total for each in figures]
     assert min(totals) > 0
     assert server.requests - before == sum(totals) == together["operations_total"]
-    assert all(each.result["start_late_s"] is not None for each in figures)
-    assert together["generator"]["processes"] == len(NAMES)
+    assert all(each.result.start_late_s is not None for each in figures)
+    assert together["generator_processes"] == len(NAMES)
 
 
 def test_a_bound_is_of_all_nodes_together(fleet: RunningFleet, server: _native.ReferenceServer) -> None:
@@ -91,7 +91,7 @@ def test_clients_are_dealt_out_by_stated_weights(
     stated = GeneratorPlan(weights={"a": 1, "b": 2, "c": 4})
     with fleet_at(fleet.path, stated, target, NO_SECRETS) as nodes:
         carried(nodes, mix(target, clients=14))
-        assert [each.result["clients_planned"] for each in nodes.figures] == [2, 4, 8]
+        assert [each.result.clients_planned for each in nodes.figures] == [2, 4, 8]
     with (
         pytest.raises(UserError, match="weights are of a, and the load is made by a, b, c"),
         fleet_at(fleet.path, GeneratorPlan(weights={"a": 1}), target, NO_SECRETS),

@@ -137,8 +137,6 @@ def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(fl
             finally:
                 starving.join(PATIENCE_S)
             assert ended.is_set()
-            assert together["operations_total"] == sum(
-                each.result["operations_total"] for each in nodes.figures
-            )
+            assert together["operations_total"] == sum(each.result.operations_total for each in nodes.figures)
     finally:
         server.stop()

@@ -36,7 +36,7 @@ def test_however_many_processes_carry_it_the_clients_do_the_same(target: _native
             results.append(carried(running, mix(target)))
     for result, count in zip(results, (1, 2, 4), strict=True):
         assert result["errors"] == []
-        assert result["generator"]["processes"] == count
+        assert result["generator_processes"] == count
         assert [row["client"] for row in result["by_client"]] == list(range(CLIENTS))
         assert all(row["operations"] > DIGESTED for row in result["by_client"])
         assert (result["clients_planned"], result["clients_participating"]) == (CLIENTS, CLIENTS)
@@ -53,7 +53,7 @@ def test_a_process_without_a_client_is_left_out_and_a_bound_is_of_all_together(
     with processes(2, target, NO_SECRETS) as running:
         alone = carried(running, mix(target, clients=1, length_s=0.3))
         bounded = carried(running, mix(target, length_s=1.0, max_rate_per_s=30.0))
-    assert (alone["generator"]["processes"], alone["clients_planned"]) == (1, 1)
+    assert (alone["generator_processes"], alone["clients_planned"]) == (1, 1)
     assert 1 <= bounded["operations_total"] <= 30
 
 

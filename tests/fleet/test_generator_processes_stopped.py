@@ -167,7 +167,7 @@ def test_a_process_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end
         finally:
             starving.join(PATIENCE_S)
         assert ended.is_set()
-        figures = [each.result["operations_total"] for each in running.figures]
+        figures = [each.result.operations_total for each in running.figures]
         assert together["operations_total"] == sum(figures)
         assert min(figures) > 0
 

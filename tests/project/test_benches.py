@@ -307,7 +307,7 @@ def test_a_tool_without_success_is_an_error_and_not_a_figure() -> None:
 def folder_of(part: str, into: Path) -> Path:
     """What one part writes, with tiny parameters."""
     command = [sys.executable, "-m", "benches", "--only", part, "--patience", "0", "--into", str(into)]
-    subprocess.run([*command, "--rounds", "1", "--seconds", "0.2"], cwd=ROOT, check=True)
+    subprocess.run([*command, "--rounds", "1", "--seconds", "0.5"], cwd=ROOT, check=True)
     (folder,) = into.iterdir()
     return folder
 

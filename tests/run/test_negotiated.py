@@ -6,12 +6,14 @@ import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from benches.mixes import smb_target
 
 from serverdyno import _native
+from serverdyno.counted import Counted
 from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
@@ -170,9 +172,9 @@ def test_the_cache_is_told_as_the_clients_had_it() -> None:
     assert manners["client_cache"] is not None and manners["client_cache"]["asks_for"] is None
 
 
-def result_of(*sessions: dict[str, Any], protocol_requests: int | None = 1) -> _native.MixResult:
+def result_of(*sessions: dict[str, Any], protocol_requests: int | None = 1) -> Counted:
     given = {"sessions": sessions, "client_cache": CLIENT_CACHE, "protocol_requests": protocol_requests}
-    return cast("_native.MixResult", given)
+    return cast("Counted", SimpleNamespace(**given))
 
 
 def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_results() -> None:
@@ -187,7 +189,7 @@ def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_resu
         "sessions": [Session(**SIGNED | {"clients": 5}), Session(**UNSIGNED | {"clients": 1})],
         "client_cache": ClientCache(**CLIENT_CACHE),
     }
-    assert first["sessions"][0]["clients"] == 2
+    assert first.sessions[0]["clients"] == 2
 
 
 def test_the_note_of_a_run_over_http_says_nothing_of_sessions() -> None:

@@ -384,13 +384,13 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
             [kept] = created.mixes()
     finally:
         server.stop()
-    [told] = result["errors"]
+    [told] = result.errors
     [error] = kept.errors
     assert (error.side, error.fault, error.count, error.example) == (
         "server",
         "error_status",
-        told["count"],
-        told["example"],
+        told.count,
+        told.example,
     )
     assert error.count > 0
 

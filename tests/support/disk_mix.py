@@ -47,13 +47,13 @@ def begun(
     return files_mix(to, {"workload": "diskmix"} | dict(files or {}), workspaces, **wanted).start()
 
 
-def ended(load: _native.Load) -> _native.MixResult:
+def ended(load: _native.Load) -> dict[str, Any]:
     """Its result, after a bounded wait."""
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
-def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any) -> _native.MixResult:
+def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     """A mix from its start to its end."""
     return ended(begun(target(server, **(smb or {})), **options))
 
@@ -61,14 +61,14 @@ def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any
 LARGEST_READ_BYTES = 65_536
 
 
-def whole(result: _native.MixResult) -> bool:
+def whole(result: dict[str, Any]) -> bool:
     """Every client worked, no operation failed, and every byte that was read was compared.
 
     Of a mix without ramps: bytes read are those of the window, and each client's last read may end after it.
     """
     read, checked = result["bytes_read"], result["bytes_checked"]
     assert checked is not None
-    return (
+    return bool(
         result["errors"] == []
         and result["clients_participating"] == result["clients_planned"]
         and result["operations"] > 0
@@ -76,13 +76,13 @@ def whole(result: _native.MixResult) -> bool:
     )
 
 
-def silent_seconds(result: _native.MixResult) -> tuple[int, ...]:
+def silent_seconds(result: dict[str, Any]) -> tuple[int, ...]:
     """The seconds that a report calls a stall, of a mix without ramps."""
     completed = {row["second"]: row["operations"] for row in result["by_second"]}
     return stalls.stalled(completed, 0.0, result["window_s"])
 
 
-def passed(result: _native.MixResult) -> dict[str, int]:
+def passed(result: dict[str, Any]) -> dict[str, int]:
     """Calls that passed below the client cache and were done, by name."""
     return {call["call"]: call["done"] for call in result["calls"]}
 

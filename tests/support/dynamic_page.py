@@ -24,7 +24,7 @@ def loaded(
     shares: dict[str, float],
     speaks: dict[str, Any] | None = None,
     **mix: Any,
-) -> _native.MixResult:
+) -> dict[str, Any]:
     """One mix of the dynamic workload to its end, which must come."""
     section = HTTP.target_section(server.access(), HttpSettings())
     target = _native.Target.open("http", json.dumps(section))
@@ -36,7 +36,7 @@ def loaded(
     return load.result()
 
 
-def counts(result: _native.MixResult) -> dict[str, int]:
+def counts(result: dict[str, Any]) -> dict[str, int]:
     """Successes by what was asked for: `static`, `dynamic`, and both over TLS."""
     found: dict[str, int] = {}
     for row in result["by_operation"]:

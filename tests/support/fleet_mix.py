@@ -19,7 +19,7 @@ def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
     return document(target, {"name": "webbench-static"}, {}, **wanted)
 
 
-def carried(fleet: Fleet, told: dict[str, Any]) -> _native.MixResult:
+def carried(fleet: Fleet, told: dict[str, Any]) -> dict[str, Any]:
     """The result of a mix that has to end."""
     load = fleet.start(told)
     assert load.wait(PATIENCE_S), "the mix does not end"

@@ -67,7 +67,7 @@ def told(
         "sessions": result["sessions"],
         "whole": whole(result),
         "errors": result["errors"],
-        "reconnects": result["generator"]["reconnects"],
+        "reconnects": result["reconnects"],
     }
 
 
@@ -99,7 +99,7 @@ def opened(
     return target
 
 
-def interrupted(target: _native.Target, configuration: str) -> _native.MixResult:
+def interrupted(target: _native.Target, configuration: str) -> dict[str, Any]:
     """A client whose share is taken away from it, and which goes on."""
     load = begun(target, files={"cache": "none"}, clients=1, length_s=600.0, leave_after_errors=None)
     wait_until(load, "operations", OPERATIONS)

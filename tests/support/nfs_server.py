@@ -75,7 +75,7 @@ def mixed(
     workspaces: _native.Workspaces | None = None,
     length_s: float = 0.5,
     **files: Any,
-) -> _native.MixResult:
+) -> dict[str, Any]:
     """One mix of two clients, from its start to its end."""
     shape = {"clients": 2, "threads": 1, "length_s": length_s, "timeout_s": 20.0}
     load = files_mix(to, {"workload": "diskmix"} | files, workspaces, **shape).start()

@@ -44,7 +44,7 @@ def mixed(
     *,
     meanwhile: Callable[[], object] | None = None,
     **shape: Any,
-) -> _native.MixResult:
+) -> dict[str, Any]:
     """One mix from its start to its end: two clients for a second, unless `shape` says otherwise.
 
     `meanwhile` is done once it has gone on for half a second.
@@ -59,6 +59,6 @@ def mixed(
     return load.result()
 
 
-def counts(result: _native.MixResult) -> dict[str, int]:
+def counts(result: dict[str, Any]) -> dict[str, int]:
     """Successes in the window by class."""
     return {row["operation"]: row["count"] for row in result["by_operation"]}

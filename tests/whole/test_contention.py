@@ -42,19 +42,19 @@ def started(
     return files_mix(to, SHARED | files, workspaces, **wanted).start()
 
 
-def ended(load: _native.Load) -> _native.MixResult:
+def ended(load: _native.Load) -> dict[str, Any]:
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
 def mixed(
     to: _native.Target, files: dict[str, Any], workspaces: _native.Workspaces | None = None
-) -> _native.MixResult:
+) -> dict[str, Any]:
     """One mix from its start to its end."""
     return ended(started(to, files, workspaces))
 
 
-def calls(result: _native.MixResult, call: str) -> dict[str, int]:
+def calls(result: dict[str, Any], call: str) -> dict[str, int]:
     [row] = [row for row in result["calls"] if row["call"] == call]
     return {"done": row["done"], "failed": row["failed"]}
 
@@ -69,7 +69,7 @@ def updates(file: Path) -> int:
     return sum(number for _, _, number in found)
 
 
-def check_whole(result: _native.MixResult) -> None:
+def check_whole(result: dict[str, Any]) -> None:
     """Nobody failed, every block that was read was checked, and clients met."""
     assert result["errors"] == []
     counts = {row["operation"]: row["count"] for row in result["by_operation"]}
@@ -87,7 +87,7 @@ def test_no_update_is_lost_below_a_directory(tmp_path: Path) -> None:
         result = mixed(to, {}, workspaces)
         check_whole(result)
         written += calls(result, "write")["done"]
-        assert result["breaks"] is not None and result["breaks"]["came"] == 0
+        assert result["breaks"] == 0
     [shared] = tmp_path.glob("*/0/shared-0")
     assert updates(shared) == written
 
@@ -99,14 +99,12 @@ def test_no_update_is_lost_over_samba_whatever_clients_may_cache(cache: str) -> 
         check_whole(result)
         [shared] = clients_directory(server.data_directories()[0]).glob("0/shared-0")
         assert updates(shared) == calls(result, "write")["done"]
-    breaks = result["breaks"]
-    assert breaks is not None
-    times = _native.Histogram.from_bytes(breaks["answer_time_hdr"])
-    assert breaks["came"] >= breaks["to_answer"] >= breaks["answered"] == times.count
+    times = _native.Histogram.from_bytes(result["break_time_hdr"])
+    assert result["breaks"] >= result["breaks_to_answer"] >= result["breaks_answered"] == times.count
     if cache == "none":
-        assert breaks["came"] == 0
+        assert result["breaks"] == 0
     else:
-        assert breaks["answered"] > 0
+        assert result["breaks_answered"] > 0
 
 
 @pytest.mark.parametrize("cache", ["leases", "none"])
@@ -127,7 +125,7 @@ def test_the_reference_server_takes_leases_back_and_loses_nothing() -> None:
     finally:
         server.stop()
     check_whole(result)
-    assert result["breaks"] is not None and result["breaks"]["answered"] > 0
+    assert result["breaks_answered"] > 0
 
 
 @pytest.mark.parametrize(

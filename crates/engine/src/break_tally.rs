@@ -1,30 +1,30 @@
 //! What was counted of breaks, by which a file server takes caching back from its clients: a part of the tally of a mix
 //! (`tally.rs`), merged like the rest of it.
 
+use crate::merging as rule;
 use dyno_files::Breaks;
 use dyno_measure::Histogram;
+use merge::Merge;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Breaks, from start to end of the mix.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct BreakTally {
+    /// By which the server took caching back; null over HTTP, and before format 6, as the next three.
+    #[serde(rename = "breaks")]
     pub came: u64,
     /// Of them, those for whose answer the server waits, and another client with it.
+    #[serde(rename = "breaks_to_answer")]
     pub to_answer: u64,
     /// Of those, how many were answered as such. The others were answered by the close of the last handle.
+    #[serde(rename = "breaks_answered")]
     pub answered: u64,
-    /// From the arrival of a break until its answer was sent, ns: what was kept back is written in between.
-    #[serde(rename = "answer_time_hdr")]
+    /// ns from the arrival of a break until its answer was sent: what was kept back is written in between.
+    #[serde(rename = "break_time_hdr")]
+    #[merge(strategy = rule::histogram)]
     pub answer_time: Histogram,
-}
-
-impl BreakTally {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.came += other.came;
-        self.to_answer += other.to_answer;
-        self.answered += other.answered;
-        self.answer_time.add(&other.answer_time);
-    }
 }
 
 impl From<Breaks> for BreakTally {

@@ -2,6 +2,7 @@
 //! little-endian.
 
 use crate::time_fields::seconds_or_none;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 const WORDS: usize = 7;
@@ -9,7 +10,8 @@ const WORD_BYTES: usize = 8;
 /// In the place of a moment that never came.
 const NEVER: u64 = u64::MAX;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+/// One client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClientTally {
     /// Its number in the mix.
     pub client: u64,
@@ -17,14 +19,16 @@ pub struct ClientTally {
     pub operations: u64,
     /// All bytes that came with them.
     pub bytes_in: u64,
-    /// Application bytes that came with them.
+    /// Application bytes that came with them; null in format 1.
+    #[schemars(with = "Option<u64>")]
     pub bytes_read: u64,
     /// Application bytes that they wrote.
     pub bytes_written: u64,
     /// Failures from start to end.
     pub errors: u64,
-    /// When it left the mix, since its start.
+    /// When it left the mix, since its start; null where it did not; 0: it could not be made ready, so it never began.
     #[serde(rename = "left_at_s", with = "seconds_or_none")]
+    #[schemars(with = "Option<f64>")]
     pub left_at_ns: Option<u64>,
 }
 
@@ -51,6 +55,14 @@ pub(crate) fn by_number(mut rows: Vec<ClientTally>) -> Vec<ClientTally> {
         same
     });
     rows
+}
+
+/// The rows of both parts, by number.
+pub(crate) fn together(ours: &mut Vec<ClientTally>, theirs: Vec<ClientTally>) {
+    if !theirs.is_empty() {
+        ours.extend(theirs);
+        *ours = by_number(std::mem::take(ours));
+    }
 }
 
 pub(crate) fn write(rows: &[ClientTally], bytes: &mut Vec<u8>) {

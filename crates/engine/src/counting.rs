@@ -18,6 +18,7 @@ use dyno_http::{Handshake, Streams};
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
 use dyno_reactor::ReadyWork;
 use dyno_tls::Agreed as AgreedTls;
+use merge::Merge;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -203,8 +204,9 @@ impl Tally {
     }
 
     fn count_handshake(&mut self, handshake: Handshake, measured: bool) {
+        let times = self.mix.handshake_time.get_or_insert_default();
         if measured {
-            self.mix.handshake_time.record(handshake.ns);
+            times.record(handshake.ns);
         }
         let alike = |row: &&mut HandshakeCount| row.agreed == handshake.agreed;
         match self.handshakes.iter_mut().find(alike) {
@@ -356,7 +358,7 @@ impl Tally {
             .extend(sessions.map(|agreed| SessionTally { agreed, clients: 1 }));
         more.generator.connections = files.connections;
         more.generator.reconnects = files.reconnects;
-        self.mix.add(&more);
+        self.mix.merge(more);
     }
 
     /// Counts how one open arrival that ended `elapsed_ns` after the start of the mix came to a connection. `waited_ns`:
@@ -415,6 +417,7 @@ impl Tally {
         advice: impl Fn(&Failure) -> Option<&'static str>,
     ) -> MixTally {
         let mut mix = std::mem::take(&mut self.mix);
+        mix.set_sums();
         mix.generator.source_addresses = u64::from(source_addresses);
         let faults = self.faults.iter().map(|fault| ErrorTally {
             side: fault.fault.side().name().to_owned(),

@@ -1,28 +1,35 @@
 //! What was counted of outages, of handles that outlive them, and of what was still there after them: a part of the tally
 //! of a mix (`tally.rs`), merged like the rest of it.
 
+use crate::merging as rule;
 use crate::time_fields::seconds;
 use dyno_files::KeptHandles;
+use merge::Merge;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One outage of one client: it was without its server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct OutageTally {
     /// Its number in the mix.
     pub client: u64,
     /// The end of the last operation that succeeded before, since the start of the mix.
     #[serde(rename = "last_s", with = "seconds")]
+    #[schemars(with = "f64")]
     pub last_ns: u64,
     /// The end of the first that succeeded after it.
     #[serde(rename = "back_s", with = "seconds")]
+    #[schemars(with = "f64")]
     pub back_ns: u64,
     /// What the client had open was lost; else it went on with it.
     pub session_lost: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct FailoverTally {
     /// By client and time, from start to end of the mix.
+    #[merge(strategy = rule::sorted)]
     pub outages: Vec<OutageTally>,
     /// Opens that asked the server to keep the handle, from start to end.
     pub handles_asked: u64,
@@ -47,21 +54,6 @@ pub struct FailoverTally {
 }
 
 impl FailoverTally {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.outages.extend(&other.outages);
-        self.outages.sort_unstable();
-        self.handles_asked += other.handles_asked;
-        self.handles_granted += other.handles_granted;
-        self.handles_persistent += other.handles_persistent;
-        self.handles_regained += other.handles_regained;
-        self.handles_lost += other.handles_lost;
-        self.calls_sent_again += other.calls_sent_again;
-        self.blocks_read_back += other.blocks_read_back;
-        self.blocks_lost += other.blocks_lost;
-        self.blocks_wrong += other.blocks_wrong;
-        self.unflushed_lost += other.unflushed_lost;
-    }
-
     pub(crate) fn of_handles(kept: KeptHandles) -> Self {
         Self {
             handles_asked: kept.asked,

@@ -21,6 +21,7 @@ mod journal;
 mod kind;
 mod kinds;
 mod load;
+mod merging;
 mod mix;
 mod open_tally;
 mod prepared;
@@ -55,7 +56,7 @@ pub use removal::{LeftOver, Removal};
 pub use scenario::{FilesSpec, MetadataSpec, StepAction, StepPass, StepSpec, StreamsSpec, TreeSpec};
 pub use spec::{EngineSpec, MixSpec, PartSpec, StartRule, WindowSpec};
 pub use tally::{
-    CallTally, ErrorTally, GeneratorTally, HandshakeTally, MixResult, MixTally, OperationTally, RequestTally,
+    schema, CallTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OperationTally, RequestTally,
     SecondTally, SessionTally,
 };
 pub use web::session_problems;

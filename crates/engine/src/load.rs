@@ -11,6 +11,7 @@ use crate::start::Start;
 use crate::tally::MixTally;
 use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
 use dyno_reactor::{pin_to, run_delay_ns, wake_on_time};
+use merge::Merge;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde::Serialize;
 use std::rc::Rc;
@@ -175,7 +176,7 @@ impl Load {
                 .parts
                 .recv_timeout(deadline.saturating_duration_since(Instant::now()))
             {
-                Ok(Ok(part)) => self.tally.add(&part),
+                Ok(Ok(part)) => self.tally.merge(part),
                 Ok(Err(error)) => self.failure = Some(error),
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => {

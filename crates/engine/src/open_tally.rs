@@ -1,13 +1,18 @@
 //! What was counted of open arrivals: a part of the tally of a mix (`tally.rs`), merged like the rest of it.
 
+use crate::merging as rule;
 use crate::time_fields::seconds;
 use dyno_measure::Histogram;
+use merge::Merge;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Open arrivals. Each is done, failed, dropped or overdue in the end.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct OpenTally {
-    /// Operations that came from start to end.
+    /// Operations that came from start to end, each of which was done, failed, dropped or overdue; null of closed load,
+    /// and before format 5, as the next six.
     pub arrivals: u64,
     /// Of them, those that came in the window.
     pub arrivals_in_window: u64,
@@ -19,21 +24,11 @@ pub struct OpenTally {
     pub waited: u64,
     /// How long they waited for one, all together.
     #[serde(rename = "waiting_s", with = "seconds")]
+    #[schemars(with = "f64")]
     pub waiting_ns: u64,
-    /// How much later than its time, or than its connection was free, an operation of the window began, ns: the
-    /// generator's own part.
+    /// ns, operations that ended in the window: how much later each began than it came or its connection was free, which
+    /// is the generator's fault.
     #[serde(rename = "scheduling_error_hdr")]
+    #[merge(strategy = rule::histogram)]
     pub scheduling_error: Histogram,
-}
-
-impl OpenTally {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.arrivals += other.arrivals;
-        self.arrivals_in_window += other.arrivals_in_window;
-        self.dropped += other.dropped;
-        self.dropped_in_window += other.dropped_in_window;
-        self.waited += other.waited;
-        self.waiting_ns += other.waiting_ns;
-        self.scheduling_error.add(&other.scheduling_error);
-    }
 }

@@ -1,108 +1,142 @@
 //! What a mix counted, as it goes up to the control plane: one versioned document whose parts can be merged in any order.
 //!
-//! A figure is a field of one of these structures, and one line of `merge`. Counting is in `counting.rs`. Histograms are
-//! HDR V2; times are whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
+//! A figure is a field of one of these structures. Its attributes say how two parts merge (`merging.rs`) and how it is
+//! called in records; its text is its row of docs/data-format.md. From `schema`, `tools/records.py` generates what records
+//! are in Python. Counting is in `counting.rs`. Histograms are HDR V2; times are whole nanoseconds here and seconds in the
+//! document, so that a sum does not depend on its order.
 
 use crate::break_tally::BreakTally;
 use crate::client_rows::{self, by_number, ClientTally};
 use crate::failover_tally::FailoverTally;
+use crate::merging::{self as rule, Keyed};
 use crate::open_tally::OpenTally;
 use crate::problems::Problems;
 use crate::time_fields::{seconds, seconds_or_none};
 use dyno_measure::Histogram;
+use merge::Merge;
+use schemars::{schema_for, JsonSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
-/// One operation class in the window.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// One class of operations, in the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct OperationTally {
-    /// The name of the class.
+    /// The name of the class: "GET 223.gif", "read".
+    #[merge(skip)]
     pub operation: String,
+    /// Successes.
     pub count: u64,
     /// Application bytes that came with them.
     pub bytes_read: u64,
     /// Application bytes that they wrote.
     pub bytes_written: u64,
+    /// Failures.
     pub errors: u64,
-    /// Response times of the successes, ns.
+    /// ns, response times of the successes.
     #[serde(rename = "response_time_hdr")]
+    #[merge(strategy = rule::histogram)]
     pub response_time: Histogram,
 }
 
-/// One second since the start of the mix.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// One second since the start of the mix, ramps and drain included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct SecondTally {
+    /// Since the start.
+    #[merge(skip)]
     pub second: u64,
+    /// Successes.
     pub operations: u64,
     /// Their bytes, heads included.
     pub bytes_in: u64,
+    /// Failures.
     pub errors: u64,
 }
 
-/// One kind of failure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// One kind of error.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorTally {
-    /// Whose fault it is.
+    /// Whose fault it is: server, network, client (our own) or check (wrong data).
     pub side: String,
-    /// The kind, as it stands in records.
+    /// The kind. `unanswered_at_close`: operations in flight when the window closed that had no answer in time, which
+    /// reports don't count as errors.
     pub fault: String,
     /// From start to end.
     pub count: u64,
+    /// Of them, those in the window.
     pub in_window: u64,
     /// The first one, in words.
     pub example: String,
     /// What to try against it, where the protocol knows.
+    #[schemars(extend("x-column" = false))]
     pub advice: Option<String>,
-    /// When that first one came, since the start of the mix.
+    /// When the first one came, since the start of the mix.
     #[serde(rename = "first_at_s", with = "seconds")]
+    #[schemars(with = "f64", extend("x-column" = false))]
     pub first_at_ns: u64,
 }
 
-/// Calls of one kind below the client cache.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// One kind of call below the client cache, from start to end of the mix; workspaces not counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct CallTally {
+    /// The kind: "open".
+    #[merge(skip)]
     pub call: String,
     /// Successes that found or did something.
     pub done: u64,
-    /// Successes that say that nothing is there.
+    /// Answered, rightly or not, with "there is no such file".
     pub not_there: u64,
+    /// Failures.
     pub failed: u64,
     /// Data read or written.
     pub bytes: u64,
 }
 
-/// Requests of the protocol under one name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Requests of the protocol by its own names, from start to end of the mix.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 pub struct RequestTally {
-    /// As the protocol names it.
+    /// The name: "CREATE".
+    #[merge(skip)]
     pub request: String,
+    /// How many.
+    #[merge(strategy = rule::sum)]
     pub count: u64,
 }
 
 /// What sessions of one kind agreed on with the server, in the protocol's own terms.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge)]
 pub struct SessionTally {
     #[serde(flatten)]
+    #[merge(skip)]
     pub agreed: BTreeMap<String, Value>,
     /// Clients that had such a session: one that agreed anew on something else counts in both.
+    #[merge(strategy = rule::sum)]
     pub clients: u64,
 }
 
 /// TLS handshakes that led to sessions on the same terms.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct HandshakeTally {
-    /// `TLS 1.3`.
+    /// "TLS 1.3".
+    #[merge(skip)]
     pub version: String,
     /// The cipher suite, by its name in IANA's registry.
+    #[merge(skip)]
     pub cipher: String,
-    /// The group of the key exchange; None where an earlier session's secret was used alone.
+    /// The group of the key exchange; null where an earlier session's secret was used alone.
+    #[merge(skip)]
     pub key_exchange: Option<String>,
-    /// The key of the server's certificate: `ECDSA P-256`.
+    /// The key of the server's certificate: "ECDSA P-256".
+    #[merge(skip)]
     pub key: String,
     /// Whether earlier sessions were taken up again.
+    #[merge(skip)]
     pub resumed: bool,
     /// From start to end, failed requests included.
     pub count: u64,
@@ -111,128 +145,217 @@ pub struct HandshakeTally {
 }
 
 /// What the generator used and did itself, all of its threads and processes together.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
+#[merge(strategy = rule::sum)]
 pub struct GeneratorTally {
     /// CPU time of the engine threads in the window, in user space.
-    #[serde(rename = "cpu_user_s", with = "seconds")]
+    #[serde(rename = "generator_cpu_user_s", with = "seconds")]
+    #[schemars(with = "f64")]
     pub cpu_user_ns: u64,
-    #[serde(rename = "cpu_system_s", with = "seconds")]
+    /// CPU time of the engine threads in the window, in the kernel.
+    #[serde(rename = "generator_cpu_system_s", with = "seconds")]
+    #[schemars(with = "f64")]
     pub cpu_system_ns: u64,
-    /// Of the thread that used most.
-    #[serde(rename = "busiest_cpu_s", with = "seconds")]
+    /// CPU time in the window of the engine thread that used most.
+    #[serde(rename = "generator_busiest_cpu_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    #[merge(strategy = rule::max)]
     pub busiest_cpu_ns: u64,
+    /// Engine threads.
+    #[serde(rename = "generator_threads")]
     pub threads: u64,
+    /// Processes that made the load.
+    #[serde(rename = "generator_processes")]
+    #[schemars(extend("x-column" = false))]
     pub processes: u64,
-    /// From the kernel's report of readiness to the end of its batch, in the window, ns.
+    /// ns from the kernel's report of readiness to the end of its batch, in the window.
     #[serde(rename = "loop_lag_hdr")]
+    #[merge(strategy = rule::histogram)]
     pub loop_lag: Histogram,
-    /// Connections times seconds in the window in which their next step was the generator's (`dyno_reactor::ReadyWork`).
-    /// None, as the next, where clients wait in system calls: there nothing tells the generator's time from theirs.
+    /// Connections whose next step was the generator's, times seconds, in the window; null, as the next, where clients
+    /// wait in system calls: there nothing tells the generator's time from theirs.
     #[serde(rename = "ready_work_s", with = "seconds_or_none")]
+    #[schemars(with = "Option<f64>")]
+    #[merge(strategy = rule::sum_of_known)]
     pub ready_work_ns: Option<u64>,
-    /// How long the engine threads were ready to run in the window and had no CPU; None where the kernel does not tell.
+    /// Engine threads that were ready and had no CPU, times seconds, in the window; null where the kernel does not tell.
     #[serde(rename = "run_delay_s", with = "seconds_or_none")]
+    #[schemars(with = "Option<f64>")]
+    #[merge(strategy = rule::sum_of_known)]
     pub run_delay_ns: Option<u64>,
-    /// How long the process stood still from start to end: stopped, paused with its machine, or its clock was set. Of
-    /// several processes, the longest.
+    /// Seconds from start to end in which the generator stood still: it was stopped, the machine was paused, or its clock
+    /// was set; of several processes, the longest. Above 0.5 the level is void, and a resume measures it again.
     #[serde(rename = "stalled_s", with = "seconds", default)]
+    #[schemars(with = "Option<f64>")]
+    #[merge(strategy = rule::max)]
     pub stalled_ns: u64,
-    /// Opened from start to end; of work on files, from the first client's log-on to the last one's leaving.
+    /// Opened from start to end; of files, from the first client's log-on to the last one's leaving.
     pub connections: u64,
-    /// Idle connections that the server had closed; of work on files, sessions set up after one that was lost.
+    /// Idle connections that the server had closed; of files, sessions set up after one that was lost.
     pub reconnects: u64,
+    /// Local addresses used.
     pub source_addresses: u64,
 }
 
 /// A mix, or the part of it that one thread or process carried.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 pub struct MixTally {
+    /// Of this document.
+    #[merge(strategy = rule::max)]
+    #[schemars(extend("x-column" = false))]
     pub version: u32,
     /// It was stopped before its end.
+    #[merge(strategy = rule::or)]
     pub stopped: bool,
-    /// When it started, seconds since 1970; None where it was stopped before.
+    /// Wall-clock time of the start, seconds since 1970; 0 where it was stopped before.
+    #[schemars(with = "f64")]
+    #[merge(strategy = rule::min_of_known)]
     pub started_unix_s: Option<f64>,
-    /// How late the engine thread that was latest began its first operation; None where none began.
+    /// How late the engine thread that was latest began its first operation; null where none began.
     #[serde(rename = "start_late_s", with = "seconds_or_none", default)]
+    #[schemars(with = "Option<f64>", extend("x-column" = false))]
+    #[merge(strategy = rule::max)]
     pub start_late_ns: Option<u64>,
+    /// Measured time.
     #[serde(rename = "window_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    #[merge(strategy = rule::max)]
     pub window_ns: u64,
     /// Clients that were to take part.
+    #[merge(strategy = rule::sum)]
+    #[schemars(extend("x-column" = false))]
     pub clients_planned: u64,
-    /// Successes from start to end.
+    /// Still in the mix at its end.
+    #[merge(strategy = rule::sum)]
+    pub clients_participating: u64,
+    /// Successes that completed in the window; of files: the application's operations, above the cache.
+    #[merge(strategy = rule::sum)]
+    pub operations: u64,
+    /// Successes from start to end, drain included.
+    #[merge(strategy = rule::sum)]
     pub operations_total: u64,
-    /// All bytes that came in the window with successes.
+    /// Of the successes in the window: decoded bodies; of files, what applications read.
+    #[merge(strategy = rule::sum)]
+    pub bytes_read: u64,
+    /// Of the successes in the window: what applications wrote; 0 over HTTP.
+    #[merge(strategy = rule::sum)]
+    pub bytes_written: u64,
+    /// Of the successes in the window: everything received, heads and framing included.
+    #[merge(strategy = rule::sum)]
     pub bytes_in: u64,
-    /// All bytes that were sent for them.
+    /// Of the successes in the window: everything sent.
+    #[merge(strategy = rule::sum)]
     pub bytes_out: u64,
-    /// From the intended start until the connection stood, in the window, ns.
+    /// ns, successes in the window.
+    #[serde(rename = "response_time_hdr")]
+    #[merge(strategy = rule::histogram)]
+    pub response_time: Histogram,
+    /// ns from the intended start until the connection stood, operations that ended in the window.
     #[serde(rename = "connect_time_hdr")]
+    #[merge(strategy = rule::histogram)]
     pub connect_time: Histogram,
-    /// From the moment at which the connection stood until a request could be sent over TLS, in the window, ns.
+    /// ns from the TCP connection until a request could be sent over TLS, operations that ended in the window; null
+    /// without TLS, and before format 4.
     #[serde(rename = "handshake_time_hdr")]
-    pub handshake_time: Histogram,
-    /// By what was agreed.
+    #[merge(strategy = rule::histogram_of_known)]
+    pub handshake_time: Option<Histogram>,
+    /// TLS handshakes that led to a session, by what was agreed.
+    #[merge(strategy = rule::union)]
     pub handshakes: Vec<HandshakeTally>,
-    /// Operations, failures too, that were under way when the window closed: the window's own figures don't have them.
+    /// Operations, failures too, that the window closed upon: the window's own figures don't have them.
+    #[merge(strategy = rule::sum)]
+    #[schemars(with = "Option<u64>")]
     pub under_way_at_close: u64,
-    /// The longest that one of them took in the end.
+    /// How long the slowest of them took in the end.
     #[serde(rename = "under_way_longest_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    #[merge(strategy = rule::max)]
     pub under_way_longest_ns: u64,
-    /// Operations that were under way times seconds, in the window, failures too: divided by the window it is the mean
+    /// Operations that were under way, failures too, times seconds, in the window: divided by the window it is the mean
     /// number of request streams that waited for an answer.
     #[serde(rename = "outstanding_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    #[merge(strategy = rule::sum)]
     pub outstanding_ns: u64,
-    /// Operations of paced clients, and open arrivals, that were due before the end of the mix and never began.
+    /// Operations of paced clients, or of open load, that were due before the end and never began.
+    #[merge(strategy = rule::sum)]
+    #[schemars(with = "Option<u64>")]
     pub overdue_at_end: u64,
-    /// Of open arrivals; None: clients have a pace of their own.
+    /// Of open load; else clients have a pace of their own.
+    #[serde(flatten)]
+    #[merge(strategy = rule::of_known)]
     pub open: Option<OpenTally>,
     /// In the order of the workload's classes.
+    #[merge(strategy = rule::each)]
     pub by_operation: Vec<OperationTally>,
     /// By client number. There may be very many, so they are packed behind the document (`client_rows.rs`).
     #[serde(skip)]
+    #[merge(strategy = client_rows::together)]
     pub by_client: Vec<ClientTally>,
-    /// By second.
+    /// Each second since the start, ramps and drain included.
+    #[merge(strategy = rule::union)]
     pub by_second: Vec<SecondTally>,
     /// By the name of the fault.
+    #[merge(strategy = rule::union)]
     pub errors: Vec<ErrorTally>,
     /// Client number -> digest of its first operations, where the mix asked for it.
+    #[merge(strategy = rule::xor)]
+    #[schemars(extend("x-column" = false))]
     pub digests: BTreeMap<u64, u64>,
-    /// Of work on files: passes through the whole workload that ended in the mix.
+    /// Whole passes of the workload that clients completed, start to end; null over HTTP.
+    #[merge(strategy = rule::sum_of_known)]
     pub passes: Option<u64>,
-    /// Of work on files: the operations of one pass of one client.
+    /// Operations of one pass of the workload of one client; null over HTTP.
+    #[merge(strategy = rule::max)]
     pub pass_operations: Option<u64>,
-    /// Of work on files: application bytes whose content was compared with what the file should contain, from start to
-    /// end.
+    /// Application bytes read whose content was held against what the file should contain, start to end; null over HTTP.
+    #[merge(strategy = rule::sum_of_known)]
     pub bytes_checked: Option<u64>,
-    /// Of work on files: all requests of all sessions, those that made and removed workspaces too: what the server should
-    /// have counted.
+    /// All requests of all sessions, those that made and removed workspaces too: what the server should have counted;
+    /// null over HTTP.
+    #[merge(strategy = rule::sum_of_known)]
+    #[schemars(extend("x-column" = false))]
     pub protocol_requests: Option<u64>,
-    /// Of work on files: breaks, by which the server takes caching back.
+    /// Breaks, by which a file server takes caching back.
+    #[serde(flatten)]
+    #[merge(strategy = rule::of_known)]
     pub breaks: Option<BreakTally>,
-    /// Of work on files that asked for handles which outlive their connection, or that goes on over an outage.
+    /// Of work that asked for handles which outlive their connection, or that goes on over an outage.
+    #[serde(flatten)]
+    #[merge(strategy = rule::of_known)]
     pub failover: Option<FailoverTally>,
-    /// Calls below the client cache, from start to end.
+    /// Calls below the client cache, start to end; empty over HTTP.
+    #[merge(strategy = rule::union)]
     pub calls: Vec<CallTally>,
-    /// Requests of the protocol by name, from start to end.
+    /// Requests of the protocol by name, start to end; workspaces not counted. Over HTTP: streams of HTTP/2, also those
+    /// refused ([names](http2.md)), and bodies that were decoded ([names](methods.md)).
+    #[merge(strategy = rule::union)]
     pub requests: Vec<RequestTally>,
     /// What the sessions of the clients came to.
+    #[merge(strategy = rule::union)]
+    #[schemars(with = "Vec<Value>", extend("x-column" = false))]
     pub sessions: Vec<SessionTally>,
     /// What each client kept, as the kind of work tells it.
+    #[merge(strategy = rule::same)]
+    #[schemars(extend("x-column" = false))]
     pub client_cache: Option<Value>,
+    #[serde(flatten)]
+    #[merge(strategy = generator)]
     pub generator: GeneratorTally,
 }
 
-/// A tally with the sums that readers want.
-#[derive(Debug, Serialize)]
-pub struct MixResult<'a> {
-    #[serde(flatten)]
-    tally: &'a MixTally,
-    clients_participating: u64,
-    operations: u64,
-    bytes_read: u64,
-    bytes_written: u64,
-    response_time_hdr: Histogram,
-    by_client: &'a [ClientTally],
+/// Returns the JSON schema of a mix with all that was counted, rows of clients included.
+#[must_use]
+pub fn schema() -> Value {
+    #[derive(JsonSchema)]
+    #[allow(dead_code)]
+    struct Counted {
+        #[serde(flatten)]
+        tally: MixTally,
+        /// Each client.
+        by_client: Vec<ClientTally>,
+    }
+    schema_for!(Counted).to_value()
 }
 
 impl MixTally {
@@ -245,32 +368,15 @@ impl MixTally {
         }
     }
 
-    /// Response times of all successes in the window.
-    #[must_use]
-    pub fn response_time(&self) -> Histogram {
-        let mut all = Histogram::new();
-        let classes = self.by_operation.iter();
-        classes.for_each(|class| all.add(&class.response_time));
-        all
-    }
-
-    /// What a reader is told; `with_clients`: the rows of single clients, too.
-    #[must_use]
-    pub fn result(&self, with_clients: bool) -> MixResult<'_> {
-        let sum = |figure: fn(&OperationTally) -> u64| self.by_operation.iter().map(figure).sum();
-        let left = self
-            .by_client
-            .iter()
-            .filter(|client| client.left_at_ns.is_some())
-            .count() as u64;
-        MixResult {
-            tally: self,
-            clients_participating: self.clients_planned.saturating_sub(left),
-            operations: sum(|class| class.count),
-            bytes_read: sum(|class| class.bytes_read),
-            bytes_written: sum(|class| class.bytes_written),
-            response_time_hdr: self.response_time(),
-            by_client: if with_clients { &self.by_client } else { &[] },
+    /// Sets the sums over classes and clients, of one thread that has counted.
+    pub(crate) fn set_sums(&mut self) {
+        let left = self.by_client.iter().filter(|client| client.left_at_ns.is_some());
+        self.clients_participating = self.clients_planned.saturating_sub(left.count() as u64);
+        for class in &self.by_operation {
+            self.operations += class.count;
+            self.bytes_read += class.bytes_read;
+            self.bytes_written += class.bytes_written;
+            self.response_time.add(&class.response_time);
         }
     }
 
@@ -312,7 +418,7 @@ impl MixTally {
         for part in parts {
             let mut part = Self::from_bytes(part)?;
             clients.append(&mut part.by_client);
-            sum = sum.merge(&part).map_err(|problems| problems.to_string())?;
+            sum = sum.merged(part).map_err(|problems| problems.to_string())?;
         }
         sum.by_client = by_number(clients);
         Ok(sum)
@@ -322,143 +428,56 @@ impl MixTally {
     ///
     /// # Errors
     /// Where they are not of one mix: their workloads' classes differ.
-    pub fn merge(mut self, other: &Self) -> Result<Self, Problems> {
-        if !self.by_operation.is_empty() && !other.by_operation.is_empty() {
-            let names = |tally: &Self| -> Vec<String> {
-                let classes = tally.by_operation.iter();
-                classes.map(|class| class.operation.clone()).collect()
-            };
-            let mut problems = Problems::default();
-            problems.unless(
-                names(&self) == names(other),
-                "by_operation",
-                "the tallies are of different workloads",
-            );
-            if !problems.is_empty() {
-                return Err(problems);
-            }
+    pub fn merged(mut self, other: Self) -> Result<Self, Problems> {
+        let names = |tally: &Self| -> Vec<String> {
+            let classes = tally.by_operation.iter();
+            classes.map(|class| class.operation.clone()).collect()
+        };
+        let mut problems = Problems::default();
+        problems.unless(
+            self.by_operation.is_empty() || other.by_operation.is_empty() || names(&self) == names(&other),
+            "by_operation",
+            "the tallies are of different workloads",
+        );
+        if !problems.is_empty() {
+            return Err(problems);
         }
-        self.add(other);
+        self.merge(other);
         Ok(self)
     }
+}
 
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.version = self.version.max(other.version);
-        self.stopped |= other.stopped;
-        self.started_unix_s = least(self.started_unix_s, other.started_unix_s);
-        self.start_late_ns = self.start_late_ns.max(other.start_late_ns);
-        self.window_ns = self.window_ns.max(other.window_ns);
-        self.clients_planned += other.clients_planned;
-        self.operations_total += other.operations_total;
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
-        self.connect_time.add(&other.connect_time);
-        self.handshake_time.add(&other.handshake_time);
-        union(
-            &mut self.handshakes,
-            &other.handshakes,
-            HandshakeTally::key,
-            HandshakeTally::add,
-        );
-        self.under_way_at_close += other.under_way_at_close;
-        self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
-        self.outstanding_ns += other.outstanding_ns;
-        self.overdue_at_end += other.overdue_at_end;
-        if let Some(open) = &other.open {
-            self.open.get_or_insert_default().add(open);
-        }
-        if self.by_operation.is_empty() {
-            self.by_operation.clone_from(&other.by_operation);
-        } else {
-            let pairs = self.by_operation.iter_mut().zip(&other.by_operation);
-            pairs.for_each(|(ours, theirs)| ours.add(theirs));
-        }
-        if !other.by_client.is_empty() {
-            self.by_client.extend_from_slice(&other.by_client);
-            self.by_client = by_number(std::mem::take(&mut self.by_client));
-        }
-        union(
-            &mut self.by_second,
-            &other.by_second,
-            |row| row.second,
-            SecondTally::add,
-        );
-        union(
-            &mut self.errors,
-            &other.errors,
-            |row| row.fault.clone(),
-            ErrorTally::add,
-        );
-        for (client, digest) in &other.digests {
-            *self.digests.entry(*client).or_default() ^= digest;
-        }
-        self.add_files(other);
-        // All clients of a mix have the same; of what can't be, the same one in whatever order.
-        let text = |cache: &Value| cache.to_string();
-        if self.client_cache.is_none()
-            || other.client_cache.as_ref().map(text) < self.client_cache.as_ref().map(text)
-        {
-            self.client_cache = other.client_cache.clone().or(self.client_cache.take());
-        }
-        self.generator.add(&other.generator);
+/// What one part with engine threads does not know of them is not known of all.
+fn generator(ours: &mut GeneratorTally, theirs: GeneratorTally) {
+    let known = |figure: fn(&GeneratorTally) -> Option<u64>| {
+        [&*ours, &theirs]
+            .iter()
+            .all(|part| part.threads == 0 || figure(part).is_some())
+    };
+    let ready_work_is_known = known(|part| part.ready_work_ns);
+    let run_delay_is_known = known(|part| part.run_delay_ns);
+    ours.merge(theirs);
+    ours.ready_work_ns = ours.ready_work_ns.filter(|_| ready_work_is_known);
+    ours.run_delay_ns = ours.run_delay_ns.filter(|_| run_delay_is_known);
+}
+
+impl Keyed for SecondTally {
+    type Key = u64;
+    fn key(&self) -> u64 {
+        self.second
     }
 }
 
-impl MixTally {
-    fn add_files(&mut self, other: &Self) {
-        self.passes = sum(self.passes, other.passes);
-        self.pass_operations = self.pass_operations.max(other.pass_operations);
-        self.bytes_checked = sum(self.bytes_checked, other.bytes_checked);
-        self.protocol_requests = sum(self.protocol_requests, other.protocol_requests);
-        if let Some(breaks) = &other.breaks {
-            self.breaks.get_or_insert_default().add(breaks);
-        }
-        if let Some(failover) = &other.failover {
-            self.failover.get_or_insert_default().add(failover);
-        }
-        union(
-            &mut self.calls,
-            &other.calls,
-            |row| row.call.clone(),
-            CallTally::add,
-        );
-        union(
-            &mut self.requests,
-            &other.requests,
-            |row| row.request.clone(),
-            |ours, theirs| ours.count += theirs.count,
-        );
-        union(
-            &mut self.sessions,
-            &other.sessions,
-            SessionTally::key,
-            |ours, theirs| ours.clients += theirs.clients,
-        );
+impl Keyed for ErrorTally {
+    type Key = String;
+    fn key(&self) -> String {
+        self.fault.clone()
     }
 }
 
-impl OperationTally {
-    fn add(&mut self, other: &Self) {
-        self.count += other.count;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
-        self.errors += other.errors;
-        self.response_time.add(&other.response_time);
-    }
-}
-
-impl SecondTally {
-    fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.bytes_in += other.bytes_in;
-        self.errors += other.errors;
-    }
-}
-
-impl ErrorTally {
+impl Merge for ErrorTally {
     /// The example is that of the first; of those at one moment, the first by its words.
-    fn add(&mut self, other: &Self) {
-        let (count, in_window) = (self.count + other.count, self.in_window + other.in_window);
+    fn merge(&mut self, mut other: Self) {
         let of = |row: &Self| {
             (
                 row.first_at_ns,
@@ -467,15 +486,17 @@ impl ErrorTally {
                 row.side.clone(),
             )
         };
-        if of(other) < of(self) {
-            *self = other.clone();
+        if of(&other) < of(self) {
+            std::mem::swap(self, &mut other);
         }
-        (self.count, self.in_window) = (count, in_window);
+        self.count += other.count;
+        self.in_window += other.in_window;
     }
 }
 
-impl HandshakeTally {
-    fn key(&self) -> (String, String, Option<String>, String, bool) {
+impl Keyed for HandshakeTally {
+    type Key = (String, String, Option<String>, String, bool);
+    fn key(&self) -> Self::Key {
         (
             self.version.clone(),
             self.cipher.clone(),
@@ -484,70 +505,25 @@ impl HandshakeTally {
             self.resumed,
         )
     }
+}
 
-    fn add(&mut self, other: &Self) {
-        self.count += other.count;
-        self.in_window += other.in_window;
+impl Keyed for CallTally {
+    type Key = String;
+    fn key(&self) -> String {
+        self.call.clone()
     }
 }
 
-impl CallTally {
-    fn add(&mut self, other: &Self) {
-        self.done += other.done;
-        self.not_there += other.not_there;
-        self.failed += other.failed;
-        self.bytes += other.bytes;
+impl Keyed for RequestTally {
+    type Key = String;
+    fn key(&self) -> String {
+        self.request.clone()
     }
 }
 
-impl SessionTally {
+impl Keyed for SessionTally {
+    type Key = String;
     fn key(&self) -> String {
         Value::from_iter(self.agreed.clone()).to_string()
     }
-}
-
-impl GeneratorTally {
-    fn add(&mut self, other: &Self) {
-        self.cpu_user_ns += other.cpu_user_ns;
-        self.cpu_system_ns += other.cpu_system_ns;
-        self.busiest_cpu_ns = self.busiest_cpu_ns.max(other.busiest_cpu_ns);
-        self.threads += other.threads;
-        self.processes += other.processes;
-        self.loop_lag.add(&other.loop_lag);
-        self.ready_work_ns = sum(self.ready_work_ns, other.ready_work_ns);
-        self.run_delay_ns = sum(self.run_delay_ns, other.run_delay_ns);
-        self.stalled_ns = self.stalled_ns.max(other.stalled_ns);
-        self.connections += other.connections;
-        self.reconnects += other.reconnects;
-        self.source_addresses += other.source_addresses;
-    }
-}
-
-/// Unknown where neither is known.
-fn sum(ours: Option<u64>, theirs: Option<u64>) -> Option<u64> {
-    match (ours, theirs) {
-        (None, None) => None,
-        (ours, theirs) => Some(ours.unwrap_or_default() + theirs.unwrap_or_default()),
-    }
-}
-
-fn least<T: PartialOrd>(ours: Option<T>, theirs: Option<T>) -> Option<T> {
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) => Some(if theirs < ours { theirs } else { ours }),
-        (ours, theirs) => ours.or(theirs),
-    }
-}
-
-/// Adds the rows of `theirs` to those of `ours` under the same key; the rows are in the order of their keys then.
-fn union<T: Clone, K: Ord>(ours: &mut Vec<T>, theirs: &[T], key: impl Fn(&T) -> K, add: impl Fn(&mut T, &T)) {
-    let mut rows: BTreeMap<K, T> = ours.drain(..).map(|row| (key(&row), row)).collect();
-    for row in theirs {
-        match rows.get_mut(&key(row)) {
-            Some(known) => add(known, row),
-            None => {
-                rows.insert(key(row), row.clone());
-            }
-        }
-    }
-    ours.extend(rows.into_values());
 }

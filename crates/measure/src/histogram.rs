@@ -3,7 +3,9 @@
 //! Source: Gil Tene, HdrHistogram; here the `hdrhistogram` crate, about 2 ns a sample.
 
 use hdrhistogram::serialization::V2Serializer;
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::{de, Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -142,6 +144,20 @@ fn check_header(bytes: &[u8]) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+impl JsonSchema for Histogram {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Histogram".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "hdr"})
+    }
 }
 
 impl Serialize for Histogram {

@@ -2,6 +2,7 @@
 //! in one place, the structure that holds it.
 
 use ciborium::Value;
+use dyno_engine::MixTally;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -11,6 +12,13 @@ use serde::Serialize;
 pub(crate) fn to_python<'py>(py: Python<'py>, data: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let value = Value::serialized(data).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     convert(py, value)
+}
+
+/// What was counted of a mix, with the rows of its clients.
+pub(crate) fn counted<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyAny>> {
+    let told = to_python(py, tally)?;
+    told.set_item("by_client", to_python(py, &tally.by_client)?)?;
+    Ok(told)
 }
 
 fn convert(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {

@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use crate::look::{http_get, names_loopback, smb_probe};
     #[pymodule_export]
-    use crate::mix::{merge, prepare, PreparedMix, Removal};
+    use crate::mix::{counted_schema, merge, prepare, PreparedMix, Removal};
     #[pymodule_export]
     use crate::page::{page_bytes, page_check, page_path, page_shown};
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! A mix under way, and what it counted.
 
-use crate::data::to_python;
+use crate::data::{counted, to_python};
 use dyno_engine::{LoadError, PreparedMix};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -61,7 +61,7 @@ impl Load {
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let load = self.inner.lock().map_err(poisoned)?;
         let tally = load.result().map_err(|error| load_error(&error))?;
-        to_python(py, &tally.result(true))
+        counted(py, tally)
     }
 
     fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {

@@ -1,6 +1,6 @@
 //! A mix as a document, checked and prepared for a target; and the results of its parts, merged.
 
-use crate::data::to_python;
+use crate::data::{counted, to_python};
 use crate::files::{LoadFile, Workspaces};
 use crate::load::{poisoned, Load};
 use crate::target::Target;
@@ -68,13 +68,23 @@ impl PreparedMix {
     }
 }
 
-/// The result of a mix from the tallies of its parts, in any order. `with_clients`: the rows of single clients, too.
+/// The JSON schema of what was counted of a mix, with the text of each figure.
+#[pyfunction]
+pub fn counted_schema() -> String {
+    dyno_engine::schema().to_string()
+}
+
+/// What was counted of a mix, from the tallies of its parts, in any order. `with_clients`: the rows of single clients,
+/// too.
 #[pyfunction]
 #[pyo3(signature = (tallies, *, with_clients=true))]
 pub fn merge(py: Python<'_>, tallies: Vec<PyBackedBytes>, with_clients: bool) -> PyResult<Bound<'_, PyAny>> {
     let merged = py.detach(|| MixTally::from_parts(tallies.iter().map(|part| &**part)));
-    let merged = merged.map_err(PyValueError::new_err)?;
-    to_python(py, &merged.result(with_clients))
+    let mut merged = merged.map_err(PyValueError::new_err)?;
+    if !with_clients {
+        merged.by_client.clear();
+    }
+    counted(py, &merged)
 }
 
 /// The removal of what the clients of mixes have left.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from serverdyno import _native
+from serverdyno.counted import Counted
 from serverdyno.errors import DynoError
 from serverdyno.fleet import clock
 from serverdyno.fleet.clock import ClockOffset
@@ -74,7 +75,7 @@ class NodeFigures:
     """What one node did in a mix, by its own tally, and what it saw of its machine; see `store.records.NodeRow`."""
 
     node: str
-    result: _native.MixResult
+    result: Counted
     clock: ClockOffset
     others_cpu_s: float | None
     steal_cpu_s: float | None
@@ -228,7 +229,7 @@ class FleetLoad:
         self._nodes = [node for node in self._nodes if _stopped(node)]
         self._looks = {node: self._looks[node] for node in self._nodes}
 
-    def result(self) -> _native.MixResult:
+    def result(self) -> dict[str, Any]:
         """Return what all of them counted. Raises as `_native.Load.result` does."""
         missing = [node for node in self._nodes if node not in self._tallies]
         self._tallies |= dict(zip(missing, ask_all(missing, "tally"), strict=True))
@@ -237,7 +238,7 @@ class FleetLoad:
             # What others used of this machine is measured here, for all that run on it.
             NodeFigures(
                 node.name,
-                _native.merge([tally], with_clients=False),
+                Counted.of(_native.merge([tally], with_clients=False)),
                 offset,
                 **(UNSEEN if node.on_this_machine else machine),
             )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from serverdyno import _native
+from serverdyno.counted import Counted
 from serverdyno.errors import ServerError, UserError, WorkloadError
 from serverdyno.fleet.document import mix_document
 from serverdyno.fleet.fleet import FleetLoad, FleetRemoval
@@ -31,7 +32,7 @@ def stream_seed(seed: int, repetition: int, mix: int) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
-def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> _native.MixResult:
+def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
     """Runs one mix to its end and returns what was counted.
 
     `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times a second in
@@ -55,7 +56,7 @@ def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> _native.M
         load.wait(STOP_WAIT_S)
         raise
     try:
-        return load.result()
+        return Counted.of(load.result())
     except OSError as error:
         raise _impossible(mix, error) from error
 
@@ -93,7 +94,7 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
     return UserError(f"mix {mix.name} can't be run: {error}")
 
 
-def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
+def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> Counted:
     """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
 
     Raises ServerError.
@@ -112,14 +113,14 @@ def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _nat
     work = setup.suite.work
     calm = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
     result = run_mix(short, replace(setup, suite=calm), seed=0, on_tick=lambda *_: None)
-    if result["errors"]:
-        worst = max(result["errors"], key=lambda error: error["count"])
-        if worst["advice"] is not None:
-            raise ServerError(f"{setup.target.url}: {worst['example']}", hint=worst["advice"])
+    if result.errors:
+        worst = max(result.errors, key=lambda error: error.count)
+        if worst.advice is not None:
+            raise ServerError(f"{setup.target.url}: {worst.example}", hint=worst.advice)
         hint = setup.suite.work.workloads[setup.suite.workload]
         raise WorkloadError(
-            f"{setup.target.url} does not serve the workload: {worst['example']} "
-            f"({worst['count']} of {result['operations_total'] + worst['count']} operations)",
+            f"{setup.target.url} does not serve the workload: {worst.example} "
+            f"({worst.count} of {result.operations_total + worst.count} operations)",
             hint=hint,
         )
     return result

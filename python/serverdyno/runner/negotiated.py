@@ -5,13 +5,14 @@ Of file servers only. What it means for the figures is in `report.words.negotiat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from serverdyno.store import note as store
 
 if TYPE_CHECKING:
-    from serverdyno._native import ClientCache, MixResult, SessionResult
+    from serverdyno.counted import Counted
 
 
 @dataclass(slots=True)
@@ -22,14 +23,14 @@ class NegotiatedSessions:
     """
 
     of_files: bool = False
-    sessions: list[SessionResult] = field(default_factory=list)
-    client_cache: ClientCache | None = None
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    client_cache: dict[str, Any] | None = None
 
-    def add(self, result: MixResult) -> None:
+    def add(self, result: Counted) -> None:
         """Counts those of one mix. The cache is the same in all mixes of a run."""
-        self.of_files = result["protocol_requests"] is not None
-        self.client_cache = result["client_cache"]
-        for came in result["sessions"]:
+        self.of_files = result.protocol_requests is not None
+        self.client_cache = result.client_cache
+        for came in result.sessions:
             alike = next((known for known in self.sessions if _kind(known) == _kind(came)), None)
             if alike is None:
                 self.sessions.append(came.copy())
@@ -47,5 +48,5 @@ class NegotiatedSessions:
         }
 
 
-def _kind(session: SessionResult) -> dict[str, object]:
+def _kind(session: Mapping[str, Any]) -> dict[str, object]:
     return {name: value for name, value in session.items() if name != "clients"}

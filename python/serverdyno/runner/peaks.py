@@ -21,7 +21,7 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import PeakNote, PeakRates
 
 if TYPE_CHECKING:
-    from serverdyno._native import MixResult
+    from serverdyno.counted import Counted
 
 MOST_FAILED = 0.01
 """Of the requests: a peak with more is none of the server's."""
@@ -60,29 +60,28 @@ def _peak(experiment: Experiment, configuration: Configuration, progress: Progre
         seed = local.stream_seed(experiment.head.seed, 0, 0)
         result = local.run_mix(closed, setup, seed, lambda *_: None)
         server.check()
-    failed = sum(error["in_window"] for error in result["errors"])
-    if failed > MOST_FAILED * (result["operations"] + failed) or not result["operations"]:
-        example = result["errors"][0]["example"] if result["errors"] else "nothing was answered"
+    failed = sum(error.in_window for error in result.errors)
+    if failed > MOST_FAILED * (result.operations + failed) or not result.operations:
+        example = result.errors[0].example if result.errors else "nothing was answered"
         raise ServerError(
-            f"{configuration.name}: no peak to take shares of: {failed:,} of {result['operations'] + failed:,} "
+            f"{configuration.name}: no peak to take shares of: {failed:,} of {result.operations + failed:,} "
             f"requests failed with {closed.clients} clients: {example}",
             hint="Fewer clients, or rates of your own: rate_per_s in [open].",
         )
     return _note(configuration.name, closed, result)
 
 
-def _note(name: str, closed: Mix, result: MixResult) -> PeakNote:
+def _note(name: str, closed: Mix, result: Counted) -> PeakNote:
     return PeakNote(
         configuration=name,
-        requests_s=result["operations"] / result["window_s"],
+        requests_s=result.operations / result.window_s,
         connections=closed.clients * closed.threads,
-        window_s=result["window_s"],
-        ready_work_s=result["generator"]["ready_work_s"],
+        window_s=result.window_s,
+        ready_work_s=result.ready_work_s,
         run_delay_share=_run_delay_share(result),
     )
 
 
-def _run_delay_share(result: MixResult) -> float | None:
-    generator = result["generator"]
-    delay_s = generator["run_delay_s"]
-    return None if delay_s is None else delay_s / (generator["threads"] * result["window_s"])
+def _run_delay_share(result: Counted) -> float | None:
+    delay_s = result.run_delay_s
+    return None if delay_s is None else delay_s / (result.generator_threads * result.window_s)

@@ -27,7 +27,8 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 
 if TYPE_CHECKING:
-    from serverdyno._native import MixResult, Snapshot
+    from serverdyno._native import Snapshot
+    from serverdyno.counted import Counted
 
 NextRate = Callable[[RunKey], int | None]
 """The rate of the next trial of a run that searches for capacity, in requests/s; None: its search is over."""
@@ -53,17 +54,17 @@ class Requests:
     answered: int = 0
     failed: int | None = 0
 
-    def add(self, result: MixResult) -> None:
+    def add(self, result: Counted) -> None:
         """Counts all of one mix, ramps included; a request that was sent again on a new connection once.
 
         Of work on files: requests of the protocol, those that made the workspaces too.
         """
-        if result["protocol_requests"] is not None:
-            self.answered += result["protocol_requests"]
+        if result.protocol_requests is not None:
+            self.answered += result.protocol_requests
             self.failed = None
             return
-        self.answered += result["operations_total"]
-        self.failed = (self.failed or 0) + sum(error["count"] for error in result["errors"])
+        self.answered += result.operations_total
+        self.failed = (self.failed or 0) + sum(error.count for error in result.errors)
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ class Run:
         nodes = setup.fleet.figures if setup.fleet else ()  # before a preflight has figures of its own
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
-        if result["clients_participating"] == 0 or result["operations"] == 0:
+        if result.clients_participating == 0 or result.operations == 0:
             # Overloaded, which is a measurement, or gone, which is none: a server of the user's is not ours to see.
             self.progress.stage(
                 f"{self.key.configuration} completed nothing with {mix.clients} clients: looking if it still answers"
@@ -148,7 +149,7 @@ class Run:
             self.requests.add(local.preflight(setup, mix))
         self.requests.add(result)
         self.agreed.add(result)
-        use = meter.use(result["window_s"])
+        use = meter.use(result.window_s)
         seen = HostFigures(use, server.rss_bytes(), meter.syncs(), nodes, outage.at_s())
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)

@@ -344,7 +344,7 @@ class Experiment(Disclosing):
         path = self.folder / name
         content = self._files.read(name, MOST_MIX_BYTES)
         try:
-            found = self._format.upgrade_mix(table.decode(content), self._found_version)
+            found = table.in_order(self._format.upgrade_mix(table.decode(content), self._found_version))
             found.validate(full=True)  # texts that are none, lists that end beyond their values
             is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
         except KeyError as error:

@@ -1,93 +1,43 @@
-"""The record of one finished mix: raw figures as measured. What is derived from them is in `analysis`."""
+"""The record of one finished mix: raw figures as measured. What is derived from them is in `analysis`.
+
+What was counted is generated (`counted.py`); here is what was planned, and what was observed on this machine besides.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, get_type_hints
 
 from serverdyno import clean
 from serverdyno._native import Histogram
+from serverdyno.counted import (
+    CallRow,
+    ClientRow,
+    Counted,
+    ErrorRow,
+    HandshakeRow,
+    OperationRow,
+    OutageRow,
+    RequestRow,
+    SecondRow,
+)
 from serverdyno.units import NS_PER_MS
 
-
-@dataclass(frozen=True, slots=True)
-class OperationRow:
-    """One operation class in the window. Histogram: HDR V2, nanoseconds."""
-
-    operation: str
-    count: int
-    bytes_read: int
-    bytes_written: int
-    errors: int
-    response_time_hdr: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ClientRow:
-    """One client in the window; errors from start to end of the mix."""
-
-    client: int
-    operations: int
-    bytes_in: int
-    bytes_read: int | None
-    bytes_written: int
-    errors: int
-    left_at_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SecondRow:
-    """One second since the start of the mix, ramps included."""
-
-    second: int
-    operations: int
-    bytes_in: int
-    errors: int
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """One kind of error, with its side: server, network, client (our own fault) or check (wrong data)."""
-
-    side: str
-    fault: str
-    count: int
-    in_window: int
-    example: str
-
-
-@dataclass(frozen=True, slots=True)
-class OutageRow:
-    """One outage of one client, since the start of the mix: the end of the `last` operation that succeeded before it,
-    and of the first that did when it was `back`. `session_lost`: what it had open was lost; else it went on with it.
-    """
-
-    client: int
-    last_s: float
-    back_s: float
-    session_lost: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    """One kind of call that passed below the client cache, from start to end of the mix; workspaces not counted.
-
-    `not_there`: answered, rightly or not, with "there is no such file".
-    """
-
-    call: str
-    done: int
-    not_there: int
-    failed: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRow:
-    """Requests of the protocol by its own names ("CREATE"), from start to end of the mix."""
-
-    request: str
-    count: int
-
+__all__ = [
+    "CallRow",
+    "ClientRow",
+    "ErrorRow",
+    "HandshakeRow",
+    "MixRecord",
+    "NodeRow",
+    "OperationRow",
+    "OutageRow",
+    "RequestRow",
+    "SecondRow",
+    "SyncRow",
+    "column_types",
+]
 
 UNANSWERED = "unanswered_at_close"
 """The kind of errors that are none: operations in flight when the window closed, without an answer in time."""
@@ -98,160 +48,79 @@ DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
 
 
 @dataclass(frozen=True, slots=True)
-class HandshakeRow:
-    """TLS handshakes that led to sessions on the same terms, from start to end of the mix and in the window.
-
-    `key_exchange` None: an earlier session's secret was used alone.
-    """
-
-    version: str
-    cipher: str
-    key_exchange: str | None
-    key: str
-    resumed: bool
-    count: int
-    in_window: int
-
-
-@dataclass(frozen=True, slots=True)
 class SyncRow:
-    """Calls by which the server's processes made data durable, in the window ("fsync"), system calls or by io_uring."""
+    """Calls by which the server's processes made data durable, in the window: system calls, or by io_uring."""
 
-    system_call: str
-    count: int
+    system_call: Annotated[str, 'its name: "fsync"']
+    count: Annotated[int, "in the window"]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node of a fleet, or one of several generator processes, in the window. `clients`: that it had.
+    """One node of a fleet, or one of several generator processes, in the window."""
 
-    `clock_offset_s`: of its monotonic clock from the controller's, by pings before the mix, and `clock_error_s`, how
-    far that may be off. `start_late_s`: how late it began its first operation by its own clock. `others_cpu_s`,
-    `steal_cpu_s`: on its `cpus`; None on the controller's machine, where they are measured for all.
-    """
-
-    node: str
-    clients: int
-    operations: int
-    operations_total: int
-    bytes_in: int
-    bytes_out: int
-    errors: int
-    generator_threads: int
-    generator_cpu_s: float
-    generator_busiest_cpu_s: float
-    ready_work_s: float | None
-    outstanding_s: float | None
-    run_delay_s: float | None
-    others_cpu_s: float | None
-    steal_cpu_s: float | None
-    cpus: int | None
-    clock_offset_s: float
-    clock_error_s: float
-    start_late_s: float | None
+    node: Annotated[str, "its name"]
+    clients: Annotated[int, "that it had"]
+    operations: Annotated[int, "like the column of this name"]
+    operations_total: Annotated[int, "like the column of this name"]
+    bytes_in: Annotated[int, "like the column of this name"]
+    bytes_out: Annotated[int, "like the column of this name"]
+    errors: Annotated[int, "from start to end"]
+    generator_threads: Annotated[int, "like the column of this name"]
+    generator_cpu_s: Annotated[float, "CPU seconds of its engine threads, in the window"]
+    generator_busiest_cpu_s: Annotated[float, "like the column of this name"]
+    ready_work_s: Annotated[float | None, "like the column of this name"]
+    outstanding_s: Annotated[float | None, "like the column of this name"]
+    run_delay_s: Annotated[float | None, "like the column of this name"]
+    others_cpu_s: Annotated[
+        float | None, "on its CPUs; null, as the next two, on the controller's machine, where it is of all"
+    ]
+    steal_cpu_s: Annotated[float | None, "on its CPUs"]
+    cpus: Annotated[int | None, "number of its CPUs"]
+    clock_offset_s: Annotated[float, "of its monotonic clock from the controller's, by pings before the mix"]
+    clock_error_s: Annotated[float, "how far that may be off"]
+    start_late_s: Annotated[float | None, "how late it began its first operation, by its own clock"]
 
 
-@dataclass(frozen=True, slots=True)
-class MixRecord:
-    """Everything that is kept of one mix. `None` means not measured, never zero.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixRecord(Counted):
+    """Everything that is kept of one mix. `None` means not measured, never zero."""
 
-    `outstanding_s`: operations that were under way times seconds; `ready_work_s`: connections whose next step was the
-    generator's times seconds; `run_delay_s`: engine threads that were ready and had no CPU times seconds; `io_wait_s`:
-    seconds in which some process of the machine waited for a disk; all of the window. `stalled_s`: in which the
-    generator stood still from start to end: it was stopped, the machine was paused, or its clock was set.
-    `others_cpu_s`, `steal_cpu_s`: on the CPUs that make the load or serve it. `overdue_at_end`: operations that were
-    due in the mix and never begun. `pass_operations`: of one pass of the workload of one client. Of open load, where
-    operations come at `rate_per_s`: `arrivals` and those that were `dropped` because too many waited, from start to end
-    of the mix and `_in_window`; `waited`: operations of the window that found no connection free, and `waiting_s`, for
-    how long they all waited; `scheduling_error_hdr`: how late each began by the generator's own fault, of the window.
-    `breaks`: by which a file server took caching back, from start to end of the mix; `breaks_to_answer`: it waited for
-    the answer, and with it another client; `breaks_answered`: not by a close; `break_time_hdr`: until the answer was
-    sent. `cut_at_s`: when the server, or the connections to it, were taken away; `outages`: how long each client was
-    without its server; `handles_asked` to outlive a connection, those `_granted`, those of them that are `_persistent`,
-    those `_regained` and `_lost`; `calls_sent_again` on another connection; `blocks_read_back` after the mix, of them
-    those `_lost` (acknowledged and flushed) and `_wrong`; `unflushed_lost`: acknowledged, not flushed.
-    """
-
-    run: int
-    configuration: str
-    repetition: int
-    mix: int
-    name: str
-    clients: int
-    threads: int
-    clients_participating: int
-    length_s: float
-    ramp_up_s: float
-    ramp_down_s: float
-    window_s: float
-    started_unix_s: float
-    stopped: bool
-    operations: int
-    operations_total: int
-    bytes_read: int
-    bytes_written: int
-    bytes_in: int
-    bytes_out: int
-    response_time_hdr: bytes
-    connect_time_hdr: bytes
-    generator_threads: int
-    generator_cpu_user_s: float
-    generator_cpu_system_s: float
-    loop_lag_hdr: bytes
-    connections: int
-    reconnects: int
-    source_addresses: int
-    server_cpu_s: float | None
-    server_rss_bytes: int | None
-    others_cpu_s: float | None = None
-    steal_cpu_s: float | None = None
-    generator_busiest_cpu_s: float | None = None
-    under_way_at_close: int | None = None
-    under_way_longest_s: float | None = None
-    outstanding_s: float | None = None
-    overdue_at_end: int | None = None
-    ready_work_s: float | None = None
-    run_delay_s: float | None = None
-    stalled_s: float | None = None
-    io_wait_s: float | None = None
-    passes: int | None = None
-    pass_operations: int | None = None
-    bytes_checked: int | None = None
-    by_operation: list[OperationRow] = field(default_factory=list)
-    by_client: list[ClientRow] = field(default_factory=list)
-    by_second: list[SecondRow] = field(default_factory=list)
-    errors: list[ErrorRow] = field(default_factory=list)
-    calls: list[CallRow] = field(default_factory=list)
-    requests: list[RequestRow] = field(default_factory=list)
-    syncs_known: bool = False
-    syncs: list[SyncRow] = field(default_factory=list)
-    handshake_time_hdr: bytes | None = None
-    handshakes: list[HandshakeRow] = field(default_factory=list)
-    nodes: list[NodeRow] = field(default_factory=list)
-    rate_per_s: int | None = None
-    arrivals: int | None = None
-    arrivals_in_window: int | None = None
-    dropped: int | None = None
-    dropped_in_window: int | None = None
-    waited: int | None = None
-    waiting_s: float | None = None
-    scheduling_error_hdr: bytes | None = None
-    breaks: int | None = None
-    breaks_to_answer: int | None = None
-    breaks_answered: int | None = None
-    break_time_hdr: bytes | None = None
-    cut_at_s: float | None = None
-    outages: list[OutageRow] = field(default_factory=list)
-    handles_asked: int | None = None
-    handles_granted: int | None = None
-    handles_persistent: int | None = None
-    handles_regained: int | None = None
-    handles_lost: int | None = None
-    calls_sent_again: int | None = None
-    blocks_read_back: int | None = None
-    blocks_lost: int | None = None
-    blocks_wrong: int | None = None
-    unflushed_lost: int | None = None
+    run: Annotated[int, "number of the run"]
+    configuration: Annotated[str, "of the run"]
+    repetition: Annotated[int, "of the run"]
+    mix: Annotated[int, "place in the suite, from 1"]
+    name: Annotated[str, "a name such as `24_client`"]
+    clients: Annotated[int, "planned"]
+    threads: Annotated[int, "of each client"]
+    length_s: Annotated[float, "as planned"]
+    ramp_up_s: Annotated[float, "as planned"]
+    ramp_down_s: Annotated[float, "as planned"]
+    rate_per_s: Annotated[
+        int | None, "of open load: operations that were to come in a second; null of closed load"
+    ] = None
+    server_cpu_s: Annotated[float | None, "CPU seconds of the server, in the window"]
+    server_rss_bytes: Annotated[int | None, "memory of the server at the end of the mix"]
+    others_cpu_s: Annotated[
+        float | None,
+        "CPU seconds of everybody else, in the window, on the CPUs of generator and server; before format 4 on all",
+    ] = None
+    steal_cpu_s: Annotated[float | None, "CPU seconds that the hypervisor took, on the same CPUs"] = None
+    io_wait_s: Annotated[
+        float | None, "seconds of the window in which some process of the machine waited for a disk"
+    ] = None
+    syncs_known: Annotated[bool, "whether the server's syncs could be counted"] = False
+    syncs: Annotated[
+        list[SyncRow], "the server's syncs; empty and `syncs_known` false: not known, never zero"
+    ] = field(default_factory=list)
+    nodes: Annotated[
+        list[NodeRow], "each node of a fleet or generator process, where there are several; since format 5"
+    ] = field(default_factory=list)
+    cut_at_s: Annotated[
+        float | None,
+        "when the server, or the connections to it, were taken away, since the start of the mix; null: they were not, "
+        "and before format 7",
+    ] = None
 
     @property
     def operations_s(self) -> float:
@@ -307,3 +176,14 @@ class MixRecord:
     def window_closes_s(self) -> float:
         """When the measured part ends, since the start of the mix."""
         return self.length_s - self.ramp_down_s
+
+
+@functools.cache
+def column_types(row_type: Any) -> dict[str, Any]:
+    """Return the type of each column of a record, or of a row of one; it takes long to evaluate them.
+
+    The columns that say which mix it is come first.
+    """
+    kept = {each.name for each in fields(row_type) if each.metadata.get("column", True)}
+    types = get_type_hints(row_type)
+    return {name: types[name] for name in dict.fromkeys((*row_type.__annotations__, *types)) if name in kept}

@@ -6,16 +6,15 @@ No file is opened here: bytes go out, bytes come in.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from itertools import islice
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import MixRecord, column_types
 
 MOST_VALUES = 1_000_000
 MOST_UNPACKED_BYTES = 1 << 28
@@ -75,14 +74,11 @@ def records(tables: Sequence[pa.Table]) -> list[MixRecord]:
 
 
 def _rows(columns: Sequence[Any], row_type: Callable[..., Any]) -> list[Any]:
-    values = [_values(column, hint) for column, hint in zip(columns, _hints(row_type), strict=True)]
+    types = column_types(row_type)
+    values = [_values(column, hint) for column, hint in zip(columns, types.values(), strict=True)]
+    if row_type is MixRecord:
+        return [MixRecord(**dict(zip(types, row, strict=True))) for row in zip(*values, strict=True)]
     return [row_type(*row) for row in zip(*values, strict=True)]
-
-
-@functools.cache
-def _hints(row_type: Callable[..., Any]) -> list[Any]:
-    """Return the types of a row's fields; they are written as texts, which take long to evaluate."""
-    return [*get_type_hints(row_type).values()]
 
 
 _NUMBERS = {pa.int64(): "q", pa.float64(): "d"}
@@ -103,8 +99,8 @@ def _values(column: Any, hint: Any) -> list[Any]:
     return numbers
 
 
-def _schema(row_type: type[Any]) -> pa.Schema:
-    return pa.schema([_field(name, hint) for name, hint in get_type_hints(row_type).items()])
+def _schema(row_type: Any) -> pa.Schema:
+    return pa.schema([_field(name, hint) for name, hint in column_types(row_type).items()])
 
 
 def _field(name: str, hint: Any) -> Any:
@@ -119,3 +115,8 @@ def _field(name: str, hint: Any) -> Any:
 
 
 SCHEMA = _schema(MixRecord)
+
+
+def in_order(found: pa.Table) -> pa.Table:
+    """Return the table with its columns in the order of `SCHEMA`, if it has exactly these."""
+    return found.select(SCHEMA.names) if sorted(found.schema.names) == sorted(SCHEMA.names) else found

@@ -203,7 +203,7 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
     assert silent_seconds(result), "it stands in the timeline"
 
 
-def is_half_made(error: _native.ErrorResult) -> bool:
+def is_half_made(error: dict[str, Any]) -> bool:
     """Whether it may be a creation in whose middle Ganesha was killed, of which each client has one at most.
 
     Ganesha makes a file by openat and keeps the creation's verifier by utimensat. Between the two the file is nobody's,
@@ -238,7 +238,7 @@ def test_more_clients_than_ganesha_takes_by_default_work_and_its_limit_is_named_
     load_file = _native.LoadFile.read(str(load_files.office(tmp_path / "office.load")))
     files = {"workload": "loadfile", "load_file": load_file, "cache": "none", "keep_workspace": False}
 
-    def waiting(server: Ganesha, clients: int) -> _native.MixResult:
+    def waiting(server: Ganesha, clients: int) -> dict[str, Any]:
         mix = files_mix(
             *(target(server), files), clients=clients, length_s=1.0, think_time_s=600.0, timeout_s=PATIENCE_S
         )

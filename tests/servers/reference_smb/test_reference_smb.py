@@ -52,7 +52,7 @@ def target(server: _native.ReferenceSmbServer, **smb: Any) -> _native.Target:
 OF_THE_MIX_ALONE = ("READ", "FLUSH", "QUERY_DIRECTORY", "OPLOCK_BREAK")
 
 
-def counted_otherwise(result: _native.MixResult, counted: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+def counted_otherwise(result: dict[str, Any], counted: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """Where the server's count of requests is not the generator's, in all or by command: ours, and the server's."""
     sent = {
         each["request"]: each["count"] for each in result["requests"] if each["request"] in OF_THE_MIX_ALONE

@@ -47,13 +47,13 @@ def encrypting() -> Iterator[Samba]:
         yield running
 
 
-def session_of(server: Samba, files: dict[str, Any] | None = None, **smb: Any) -> _native.SessionResult:
+def session_of(server: Samba, files: dict[str, Any] | None = None, **smb: Any) -> dict[str, Any]:
     """What both clients of a short mix without an error agreed on with the server."""
     small = {"workspace_bytes": LEAST_WORKSPACE_BYTES, "keep_workspace": False}
     result = mixed(server, length_s=0.3, files=small | (files or {}), smb=smb)
     assert whole(result)
     [session] = result["sessions"]
-    return session
+    return dict(session)
 
 
 def test_a_workspace_reads_the_same_through_another_client_and_on_the_servers_disk(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def read_by_another(server: Samba, share: str, workspace: str, into: Path) -> di
 
 
 def as_the_workload_says(
-    workspaces: _native.Workspaces, result: _native.MixResult, client: int
+    workspaces: _native.Workspaces, result: dict[str, Any], client: int
 ) -> list[dict[str, bytes]]:
     """What a client should have left. Its last operation may have ended after the window, which counts until then: so
     this is one of two."""
@@ -60,7 +60,7 @@ def as_the_workload_says(
 
 def mixed(
     server: Samba, clients: int, length_s: float, files: Mapping[str, Any]
-) -> tuple[_native.Workspaces, _native.MixResult]:
+) -> tuple[_native.Workspaces, dict[str, Any]]:
     """A mix from nothing that ends by the clock, and what is known of its workspaces."""
     workspaces = _native.Workspaces()
     load = begun(

@@ -64,10 +64,7 @@ fn only_what_ends_in_the_window_counts_in_it_and_the_total_counts_all() {
         (20, 14)
     );
     assert_eq!((tally.bytes_in, tally.bytes_out), (200, 100));
-    assert_eq!(
-        (tally.response_time().count(), tally.connect_time.count()),
-        (2, 2)
-    );
+    assert_eq!((tally.response_time.count(), tally.connect_time.count()), (2, 2));
     assert_eq!(
         (tally.by_client[2].operations, tally.by_client[2].bytes_in),
         (2, 200)
@@ -92,7 +89,7 @@ fn a_failure_is_counted_once_and_moves_no_figure_of_the_successes() {
     assert_eq!((tally.by_operation[1].errors, tally.by_client[2].errors), (2, 7));
     assert_eq!((tally.operations_total, tally.by_operation[1].count), (0, 0));
     assert_eq!(
-        (tally.bytes_in, tally.bytes_out, tally.response_time().count()),
+        (tally.bytes_in, tally.bytes_out, tally.response_time.count()),
         (0, 0, 0)
     );
     assert_eq!(tally.by_second.iter().map(|second| second.errors).sum::<u64>(), 7);
@@ -130,9 +127,9 @@ fn a_time_limit_that_ends_after_the_window_makes_an_operation_unanswered_and_no_
 #[test]
 fn the_parts_of_several_threads_add_up() {
     let mut sum = tally(Ok(()), &MOMENTS);
-    sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS));
-    sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS[..3]));
-    sum.add(&tally(Ok(()), &[25 * NS_PER_S]));
+    sum.merge(tally(Err(Fault::ClosedEarly.into()), &MOMENTS));
+    sum.merge(tally(Err(Fault::ClosedEarly.into()), &MOMENTS[..3]));
+    sum.merge(tally(Ok(()), &[25 * NS_PER_S]));
     assert_eq!((sum.operations_total, sum.by_operation[1].count), (8, 2));
     assert_eq!(
         (sum.errors.len(), sum.errors[0].count, sum.errors[0].in_window),
@@ -140,5 +137,5 @@ fn the_parts_of_several_threads_add_up() {
     );
     assert_eq!(sum.by_second.len(), 26);
     assert_eq!((sum.by_client.len(), sum.by_client[2].errors), (3, 10));
-    assert_eq!((sum.response_time().count(), sum.generator.connections), (2, 18));
+    assert_eq!((sum.response_time.count(), sum.generator.connections), (2, 18));
 }

@@ -133,7 +133,7 @@ fn where_all_have_left_what_comes_is_overdue_or_dropped() {
 fn a_stall_of_a_tenth_of_the_time_is_in_the_response_times() {
     let stall = json!({"name": "null", "delay_s": 0.0001, "stall_at_s": 0.8, "stall_s": 0.2});
     let tally = run(nothing(stall, 1, 2.0, open(1000.0, Law::Uniform, 1_000_000)));
-    let p99_s = tally.response_time().value_at(0.99) as f64 / 1e9;
+    let p99_s = tally.response_time.value_at(0.99) as f64 / 1e9;
     assert!(p99_s >= 0.176, "p99 {p99_s} s");
     assert_eq!(ends(&tally).0, 2_000);
     assert!(tally.open.is_some_and(|open| open.waited >= 190));
@@ -155,7 +155,7 @@ fn the_parts_of_a_mix_are_asked_for_what_the_whole_is() {
             ..whole.clone()
         })
     });
-    let merged = parts.reduce(|sum, part| sum.merge(&part).expect("parts of one mix"));
+    let merged = parts.reduce(|sum, part| sum.merged(part).expect("parts of one mix"));
     let merged = merged.expect("there are parts");
     assert_eq!(ends(&merged).0, ends(&alone).0);
     let in_window = |tally: &MixTally| tally.open.as_ref().map(|open| open.arrivals_in_window);

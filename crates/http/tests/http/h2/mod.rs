@@ -417,14 +417,14 @@ fn nothing_more_is_sent_of_a_request_that_has_ended() {
     sent_frames(&mut session);
     assert_eq!(
         sent_data(&mut session),
-        [],
+        [0_usize; 0],
         "nobody has taken what became of them"
     );
     for place in 0..2 {
         session.take(place).expect("it has ended");
         session.open(&request(), Counted::default());
     }
-    assert_eq!(sent_data(&mut session), [], "others have their places");
+    assert_eq!(sent_data(&mut session), [0_usize; 0], "others have their places");
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! How two parts of a level become one: the rules that stand as attributes on the fields of a tally (`tally.rs`).
+//!
+//! Each rule is a function of what one part has and what the other adds. All give the same whatever the order.
+
+use dyno_measure::Histogram;
+use merge::Merge;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, BitXorAssign};
+
+/// A row of a list: rows of two parts with one key become one row.
+pub(crate) trait Keyed: Merge {
+    type Key: Ord;
+    fn key(&self) -> Self::Key;
+}
+
+pub(crate) fn sum<T: AddAssign>(ours: &mut T, theirs: T) {
+    *ours += theirs;
+}
+
+/// The sum of those that are known, for what a part without the thing has not: passes over HTTP.
+pub(crate) fn sum_of_known(ours: &mut Option<u64>, theirs: Option<u64>) {
+    *ours = ours
+        .zip(theirs)
+        .map(|(ours, theirs)| ours + theirs)
+        .or(*ours)
+        .or(theirs);
+}
+
+/// The larger; anything known is larger than unknown.
+pub(crate) fn max<T: Ord>(ours: &mut T, theirs: T) {
+    if theirs > *ours {
+        *ours = theirs;
+    }
+}
+
+/// The smallest that is known.
+pub(crate) fn min_of_known<T: PartialOrd>(ours: &mut Option<T>, theirs: Option<T>) {
+    if ours.is_none() || theirs.is_some() && theirs < *ours {
+        *ours = theirs;
+    }
+}
+
+pub(crate) fn or(ours: &mut bool, theirs: bool) {
+    *ours |= theirs;
+}
+
+pub(crate) fn histogram(ours: &mut Histogram, theirs: Histogram) {
+    ours.add(&theirs);
+}
+
+pub(crate) fn histogram_of_known(ours: &mut Option<Histogram>, theirs: Option<Histogram>) {
+    if let Some(theirs) = theirs {
+        ours.get_or_insert_default().add(&theirs);
+    }
+}
+
+/// The figures of a thing that some parts have not.
+pub(crate) fn of_known<T: Merge + Default>(ours: &mut Option<T>, theirs: Option<T>) {
+    if let Some(theirs) = theirs {
+        ours.get_or_insert_default().merge(theirs);
+    }
+}
+
+/// Rows with one key together, in the order of the keys.
+pub(crate) fn union<T: Keyed>(ours: &mut Vec<T>, theirs: Vec<T>) {
+    let mut rows: BTreeMap<T::Key, T> = ours.drain(..).map(|row| (row.key(), row)).collect();
+    for row in theirs {
+        match rows.get_mut(&row.key()) {
+            Some(known) => known.merge(row),
+            None => {
+                rows.insert(row.key(), row);
+            }
+        }
+    }
+    ours.extend(rows.into_values());
+}
+
+/// Rows that both parts have in the same order; a part without rows has none yet.
+pub(crate) fn each<T: Merge>(ours: &mut Vec<T>, theirs: Vec<T>) {
+    if ours.is_empty() {
+        *ours = theirs;
+    } else {
+        let pairs = ours.iter_mut().zip(theirs);
+        pairs.for_each(|(ours, theirs)| ours.merge(theirs));
+    }
+}
+
+/// All rows, in order.
+pub(crate) fn sorted<T: Ord>(ours: &mut Vec<T>, theirs: Vec<T>) {
+    ours.extend(theirs);
+    ours.sort_unstable();
+}
+
+/// What each key has, combined bit by bit.
+pub(crate) fn xor<K: Ord, V: BitXorAssign + Default>(ours: &mut BTreeMap<K, V>, theirs: BTreeMap<K, V>) {
+    for (key, value) in theirs {
+        *ours.entry(key).or_default() ^= value;
+    }
+}
+
+/// What all parts have; of what can't be, that they differ, the same one in whatever order.
+pub(crate) fn same(ours: &mut Option<Value>, theirs: Option<Value>) {
+    let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
+    if ours.is_none() || theirs.is_some() && text(&theirs) < text(ours) {
+        *ours = theirs;
+    }
+}
