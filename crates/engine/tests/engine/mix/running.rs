@@ -21,7 +21,7 @@ pub fn mix_at(url: &str) -> MixSpec {
         "target": {"url": url},
         "workload": {"name": "url"},
         "clients": 2,
-        "window": {"length_s": 0.5},
+        "window": {"length_s": 0.2},
         "seed": 1,
     }))
 }

@@ -91,6 +91,7 @@ fn session(spoken: Spoken, server: &Server, steps: Value) -> MixSpec {
     let mut mix = mix(server.address);
     mix.workload = json!({"name": "session", "steps": steps});
     mix.clients = 1;
+    mix.window.length_s = 0.5;
     if spoken == Spoken::Http2 {
         mix.client = json!({"version": "2"});
     }
