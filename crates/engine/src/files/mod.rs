@@ -18,6 +18,8 @@ mod removal;
 mod scenario;
 mod sessions;
 mod target;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use cache::FilesOptions;
