@@ -20,6 +20,7 @@ mod ledger;
 mod loadfile;
 mod metadata;
 mod played;
+mod player;
 mod random;
 mod shares;
 mod steps;
