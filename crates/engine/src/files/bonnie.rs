@@ -4,14 +4,14 @@
 //! sessions of their own that start at one moment, not processes that were given five seconds; their places come from a
 //! seed. Not for: rows and tables (the control plane).
 
-use super::alone::{alone, apart, at_once, Gate};
-use super::cache::FilesOptions;
+use super::alone::{Gate, Job};
 use super::client::CachedClient;
 use super::measured::Measured;
+use super::program::Program;
 use super::sessions::Sessions;
 use crate::bonnie::{BonniePhase, BonnieSpec};
 use crate::job::JobEnd;
-use dyno_files::{Access, Ask, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability};
+use dyno_files::{Access, Disposition, FileClient, Files, Handle};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,20 +26,13 @@ const WORD_BYTES: usize = 4;
 const SEQUENTIAL: [&str; 5] = ["putc", "rewrite", "write", "getc", "read"];
 
 /// Run the phases until one fails or `end` stops them. The file is removed, unless the server is gone.
-pub(crate) fn carry_out<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
+pub(super) fn carry_out<S: Sessions>(
+    job: &Job<'_, S>,
     spec: &BonnieSpec,
-    end: &Arc<JobEnd>,
 ) -> Result<Vec<BonniePhase>, Failure> {
-    let mut phases = all_sequential(sessions, options, identity, spec, end)?;
-    let seeks = all_seekers(sessions, options, identity, spec, end);
-    let removed = apart(|| {
-        alone(sessions, identity, 0, spec.most_ns, end, |session| {
-            remove(options.client(session), spec.clone())
-        })
-    });
+    let mut phases = all_sequential(job, spec)?;
+    let seeks = all_seekers(job, spec);
+    let removed = job.apart(|session| remove(job.options.client(session), spec.clone()));
     phases.extend(seeks?);
     removed.map(|()| phases)
 }
@@ -69,19 +62,11 @@ impl Together {
 }
 
 /// The phases that go through the file, of each client on a thread of its own.
-fn all_sequential<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
-    spec: &BonnieSpec,
-    end: &Arc<JobEnd>,
-) -> Result<Vec<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients, end);
-    let found = at_once(&together.gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, end, |session| {
-            let spec = of_client(spec, number);
-            sequential(Worker::new(options.client(session), spec, together.clone()))
-        })
+fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<BonniePhase>, Failure> {
+    let together = Together::new(spec.clients, job.end);
+    let found = job.at_once(&together.gate, 0, |number, session| {
+        let (client, spec) = (job.options.client(session), of_client(spec, number));
+        sequential(Worker::new(client, spec, together.clone()))
     })?;
     let mut clients: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
     let of_all = |name| {
@@ -105,30 +90,14 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
 }
 
 /// The seekers of all clients, each on a thread of its own; None where there are none.
-fn all_seekers<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
-    spec: &BonnieSpec,
-    end: &Arc<JobEnd>,
-) -> Result<Option<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients * spec.seekers, end);
+fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<BonniePhase>, Failure> {
+    let together = Together::new(spec.clients * spec.seekers, job.end);
     let taken: Vec<_> = (0..spec.clients).map(|_| Arc::new(AtomicU32::new(0))).collect();
-    let found = at_once(&together.gate, |place| {
-        let (client, seeker) = (place / spec.seekers, place % spec.seekers);
-        let taken = taken[client as usize].clone();
-        alone(
-            sessions,
-            identity,
-            spec.clients + place,
-            spec.most_ns,
-            end,
-            |session| {
-                let spec = of_client(spec, client);
-                let worker = Worker::new(options.client(session), spec, together.clone());
-                seek(worker, seeker, taken)
-            },
-        )
+    let found = job.at_once(&together.gate, spec.clients, |place, session| {
+        let (number, seeker) = (place / spec.seekers, place % spec.seekers);
+        let (client, spec) = (job.options.client(session), of_client(spec, number));
+        let worker = Worker::new(client, spec, together.clone());
+        seek(worker, seeker, taken[number as usize].clone())
     })?;
     Ok(Measured::together(found).map(|all| phase(&all, "seeks")))
 }
@@ -222,33 +191,9 @@ impl<C: FileClient> Worker<C> {
         opened
     }
 
-    async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        self.client.call(call, &mut |_: &[u8]| {}).await
-    }
-
     async fn open(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
-        let path = self.spec.file.clone();
-        let open = Open {
-            path: &path,
-            access: Access::ReadWrite,
-            disposition,
-            directory: false,
-            delete_on_close: false,
-            ask: Ask::Nothing,
-        };
-        match self.call(&Call::Open(open)).await? {
-            Reply::Opened { handle, .. } => Ok(handle),
-            _ => Err(Fault::NotFound.into()),
-        }
-    }
-
-    async fn close(&mut self, handle: Handle) -> Result<(), Failure> {
-        self.call(&Call::Close { handle }).await.map(|_| ())
-    }
-
-    async fn delete(&mut self) -> Result<(), Failure> {
-        let path = self.spec.file.clone();
-        self.call(&Call::Delete { path: &path }).await.map(|_| ())
+        let (path, access) = (&self.spec.file, Access::ReadWrite);
+        self.client.open(path, access, disposition).await
     }
 
     /// Reads as much as the file has from `offset` on.
@@ -276,18 +221,9 @@ impl<C: FileClient> Worker<C> {
     ) -> Result<(), Failure> {
         self.together.go_on()?;
         let begun_ns = monotonic_ns();
-        let write = Call::Write {
-            handle,
-            offset,
-            data,
-            stability: Stability::Unstable,
-        };
-        let reply = self.call(&write).await?;
+        self.client.write(handle, offset, data).await?;
         measured.times.record(monotonic_ns() - begun_ns);
-        match reply {
-            Reply::Written { bytes } if bytes as usize == data.len() => Ok(()),
-            _ => Err(Fault::NoSpace.into()),
-        }
+        Ok(())
     }
 
     /// "Writing with putc()": one character after another, through a buffer.
@@ -310,7 +246,7 @@ impl<C: FileClient> Worker<C> {
                 .await?;
         }
         measured.bytes = self.spec.bytes;
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         Ok(self.end(measured))
     }
 
@@ -327,13 +263,13 @@ impl<C: FileClient> Worker<C> {
             self.write(&mut measured, handle, offset, &chunk).await?;
             offset += chunk.len() as u64;
         }
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         Ok(self.end(measured))
     }
 
     /// "Writing intelligently": whole chunks, into a new file.
     async fn write_chunks(&mut self) -> Result<Measured, Failure> {
-        self.delete().await?;
+        self.client.delete(&self.spec.file).await?;
         let handle = self.open_together(Disposition::Create).await?;
         let mut measured = self.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
@@ -344,7 +280,7 @@ impl<C: FileClient> Worker<C> {
             self.write(&mut measured, handle, offset, &chunk).await?;
         }
         measured.bytes = self.spec.bytes;
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         Ok(self.end(measured))
     }
 
@@ -365,7 +301,7 @@ impl<C: FileClient> Worker<C> {
                 break;
             }
         }
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         std::hint::black_box(seen);
         Ok(self.end(measured))
     }
@@ -384,7 +320,7 @@ impl<C: FileClient> Worker<C> {
             offset += bytes as u64;
             std::hint::black_box(chunk[bytes / 2]);
         }
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         if measured.bytes != self.spec.bytes {
             return Err(Fault::WrongLength.into());
         }
@@ -407,7 +343,7 @@ async fn sequential<C: FileClient>(mut worker: Worker<C>) -> Result<Vec<Measured
     worker.client.connect().await?;
     let found = worker.all_in_sequence().await;
     if found.is_err() && worker.is_ours {
-        let _ = worker.delete().await;
+        let _ = worker.client.delete(&worker.spec.file).await;
     }
     let finished = worker.client.finish().await;
     let phases = found?;
@@ -420,10 +356,7 @@ async fn remove<C: FileClient>(mut client: CachedClient<C>, spec: BonnieSpec) ->
     let mut removed = Ok(());
     for number in 0..spec.clients {
         let path = of_client(&spec, number).file;
-        let one = client
-            .call(&Call::Delete { path: &path }, &mut |_: &[u8]| {})
-            .await;
-        removed = removed.and(one.map(|_| ()));
+        removed = removed.and(client.delete(&path).await);
     }
     let finished = client.finish().await;
     removed.and(finished)
@@ -460,7 +393,7 @@ async fn seek<C: FileClient>(
         }
         done += 1;
     }
-    worker.close(handle).await?;
+    worker.client.close(handle).await?;
     let measured = measured.end(worker.client.requests());
     worker.client.finish().await?;
     Ok(measured)

@@ -3,6 +3,7 @@
 
 mod server;
 
+use super::alone::Job;
 use super::cache::FilesOptions;
 use super::sessions::Sessions;
 use super::{bonnie, scenario};
@@ -20,8 +21,14 @@ const WRONG: [Wrong; 4] = [
     Wrong::Lost,
 ];
 
-fn options(sessions: &InMemory) -> FilesOptions {
-    FilesOptions::usual().kept_by(sessions.kept_by())
+fn job(sessions: &InMemory) -> Job<'_, InMemory> {
+    Job {
+        sessions,
+        options: FilesOptions::usual().kept_by(sessions.kept_by()),
+        identity: 1,
+        most_ns: 100 * NS_PER_S,
+        end: &sessions.0.end,
+    }
 }
 
 /// Adds what comes of `work` with a wrong answer of that kind at each place; None: where all goes well.
@@ -57,7 +64,7 @@ fn bonnie(clients: u32, sessions: &InMemory) -> String {
         seed: 7,
         most_ns: 100 * NS_PER_S,
     };
-    match bonnie::carry_out(sessions, options(sessions), 1, &spec, &sessions.0.end) {
+    match bonnie::carry_out(&job(sessions), &spec) {
         Ok(phases) => {
             let told = phases.iter().map(|phase| {
                 format!(
@@ -90,7 +97,7 @@ fn carry_out(spec: &StepSpec, sessions: &InMemory) -> String {
             pass.phase, pass.entries, pass.bytes, pass.requests
         )
     };
-    match scenario::carry_out(sessions, options(sessions), 1, spec, &sessions.0.end) {
+    match scenario::carry_out(&job(sessions), spec) {
         Ok(passes) => passes.iter().map(told).collect(),
         Err(failure) => format!("{failure:?}"),
     }
@@ -101,13 +108,7 @@ fn after(steps: impl IntoIterator<Item = StepAction>) -> Volume {
     let mut volume = Volume::default();
     for action in steps {
         let sessions = InMemory::new(volume, None);
-        let carried_out = scenario::carry_out(
-            &sessions,
-            options(&sessions),
-            1,
-            &step(action, 1),
-            &sessions.0.end,
-        );
+        let carried_out = scenario::carry_out(&job(&sessions), &step(action, 1));
         carried_out.unwrap_or_else(|failure: Failure| panic!("{failure:?}"));
         volume = sessions.0.volume();
     }
@@ -161,7 +162,10 @@ fn check(before: &Volume, spec: &StepSpec, expected: &str) {
 fn bonnie_asks_for_the_same_whatever_the_server_answers() {
     let work = |sessions: &InMemory| bonnie(1, sessions);
     assert_eq!(digest(&Volume::default(), &WRONG, work), "234b6caaf80e9ef9");
-    assert_eq!(digest(&Volume::default(), &[Wrong::Stopped], work), "3b038e8c1c899d45");
+    assert_eq!(
+        digest(&Volume::default(), &[Wrong::Stopped], work),
+        "3b038e8c1c899d45"
+    );
     let together = digest(&Volume::default(), &[], |sessions| bonnie(2, sessions));
     assert_eq!(together, "dad17b189aa1004b");
 }
@@ -183,10 +187,42 @@ fn steps_on_trees_ask_for_the_same_whatever_the_server_answers() {
     check(&made, &list("*", false), "6b2deafba7f46e5f");
     check(&made, &list("*", true), "86f54e1fd8d6e56b");
     check(&made, &list("s*", false), "41170d4b95dce11b");
-    check(&made, &step(StepAction::Find { tree: tree(false) }, 1), "44fecddabfe0d0ef");
-    check(&made, &step(StepAction::Stat { tree: tree(false) }, 2), "0394a07816fe4093");
-    check(&made, &step(StepAction::Read { tree: tree(false) }, 2), "579e8a5c93c2b23d");
+    check(
+        &made,
+        &step(StepAction::Find { tree: tree(false) }, 1),
+        "44fecddabfe0d0ef",
+    );
+    check(
+        &made,
+        &step(StepAction::Stat { tree: tree(false) }, 2),
+        "0394a07816fe4093",
+    );
+    check(
+        &made,
+        &step(StepAction::Read { tree: tree(false) }, 2),
+        "579e8a5c93c2b23d",
+    );
     check(&made, &step(build(), 1), "c3069366a875180d");
+}
+
+#[test]
+fn a_step_that_is_stopped_makes_no_further_call() {
+    let volume = after(made());
+    let read = StepAction::Read { tree: tree(false) };
+    for spec in [
+        step(read, 2),
+        step(build(), 1),
+        step(StepAction::Find { tree: tree(false) }, 1),
+    ] {
+        let whole = InMemory::new(volume.clone(), None);
+        carry_out(&spec, &whole);
+        for place in 0..whole.0.count() - 1 {
+            let sessions = InMemory::new(volume.clone(), Some((place, Wrong::Stopped)));
+            let outcome = carry_out(&spec, &sessions);
+            let found = (sessions.0.count(), outcome.contains("OtherIo"));
+            assert_eq!(found, (place + 1, true), "{:?}", spec.action);
+        }
+    }
 }
 
 #[test]
@@ -199,7 +235,11 @@ fn steps_that_remove_ask_for_the_same_whatever_the_server_answers() {
     check(&after(made()), &remove(false, false), "6ef9b2ac685a4688");
     check(&made_twice, &remove(true, false), "e190d3bf64159de0");
     check(&after(made()), &remove(true, true), "ac859f88219f1166");
-    check(&after([StepAction::MakeBase]), &remove(true, true), "3be62a80c754528f");
+    check(
+        &after([StepAction::MakeBase]),
+        &remove(true, true),
+        "3be62a80c754528f",
+    );
     let remove_file = |lenient| {
         let file = "tree/small1".into();
         step(StepAction::RemoveFile { file, lenient }, 1)

@@ -3,13 +3,12 @@
 //! before it. Directories are made and removed outside of all times, as there.
 
 use super::{told, Step};
-use crate::files::alone::{alone, at_once, Gate};
-use crate::files::cache::FilesOptions;
+use crate::files::alone::{Gate, Job};
 use crate::files::measured::Measured;
+use crate::files::program::Program;
 use crate::files::sessions::Sessions;
-use crate::job::JobEnd;
 use crate::scenario::{MetadataSpec, StepPass, StepSpec};
-use dyno_files::{Access, Call, Disposition, Files};
+use dyno_files::{Access, Disposition, Files};
 use dyno_measure::Failure;
 use std::sync::Arc;
 
@@ -29,19 +28,14 @@ const PHASES: [(Phase, &str); 4] = [
 ];
 
 pub(super) fn carry_out<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
+    job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &MetadataSpec,
-    end: &Arc<JobEnd>,
 ) -> Result<Vec<StepPass>, Failure> {
     let gate = Arc::new(Gate::new(shape.clients));
-    let found = at_once(&gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, end, |session| {
-            let step = Step::<S>::new(options.client(session), spec.clone(), end.clone());
-            all_phases(step, shape.clone(), number, gate.clone())
-        })
+    let found = job.at_once(&gate, 0, |number, session| {
+        let step = Step::<S>::new(job.options.client(session), spec.clone(), job.end.clone());
+        all_phases(step, shape.clone(), number, gate.clone())
     })?;
     let mut by_phase: Vec<Vec<Measured>> = PHASES.map(|_| Vec::new()).into();
     for of_client in found {
@@ -71,9 +65,9 @@ async fn all_phases<S: Sessions>(
 ) -> Result<Vec<Measured>, Failure> {
     let own = &directory(&step.spec, &shape, number);
     let makes_directory = !shape.shared || number == 0;
-    step.client.connect().await?;
+    step.files.connect().await?;
     if makes_directory {
-        step.call(&Call::MakeDirectory { path: own }).await?;
+        step.files.make_directory(own).await?;
     }
     let of = |client: u32, directory: &str| -> Vec<String> {
         let names = (1..=shape.files).map(|file| format!("{directory}/{client}.{file}"));
@@ -83,26 +77,26 @@ async fn all_phases<S: Sessions>(
     let (mine, others) = (of(number, own), of(next, &directory(&step.spec, &shape, next)));
     let mut measured = Vec::with_capacity(PHASES.len());
     for (phase, _) in PHASES {
-        gate.pass(&mut step.client).await?;
+        gate.pass(&mut step.files).await?;
         let (owner, files) = match phase {
             Phase::Create | Phase::Remove => (number, &mine),
             Phase::Stat | Phase::Read => (next, &others),
         };
-        step.bytes = 0;
-        let one = Measured::begin(step.client.requests());
+        step.files.bytes = 0;
+        let one = Measured::begin(step.requests());
         step.do_all(phase, owner, files, &shape).await?;
-        let mut one = one.end(step.client.requests());
-        one.bytes = step.bytes;
+        let mut one = one.end(step.requests());
+        one.bytes = step.files.bytes;
         measured.push(one);
         // Handles that are kept of files that another client removes would keep their directory, too.
-        step.client.finish().await?;
-        step.client.connect().await?;
+        step.files.finish().await?;
+        step.files.connect().await?;
     }
-    gate.pass(&mut step.client).await?;
+    gate.pass(&mut step.files).await?;
     if makes_directory {
-        step.call(&Call::RemoveDirectory { path: own }).await?;
+        step.files.remove_directory(own).await?;
     }
-    step.client.finish().await?;
+    step.files.finish().await?;
     Ok(measured)
 }
 
@@ -119,13 +113,16 @@ impl<S: Sessions> Step<S> {
             let writing = self.writing(number, super::SOURCE_GENERATION);
             match phase {
                 Phase::Create => {
-                    let handle = self.open(path, Access::ReadWrite, Disposition::Create).await?;
+                    let handle = self
+                        .files
+                        .open(path, Access::ReadWrite, Disposition::Create)
+                        .await?;
                     self.write_whole(handle, writing, shape.bytes).await?;
-                    self.close(handle).await?;
+                    self.files.close(handle).await?;
                 }
-                Phase::Stat => super::same_length(shape.bytes, self.query(path).await?.bytes)?,
+                Phase::Stat => self.files.expect(path, Some(shape.bytes)).await?,
                 Phase::Read => self.read_whole(path, writing, shape.bytes).await?,
-                Phase::Remove => self.call(&Call::Delete { path }).await.map(|_| ())?,
+                Phase::Remove => self.files.delete(path).await?,
             }
         }
         Ok(())

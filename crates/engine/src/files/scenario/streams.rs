@@ -2,15 +2,14 @@
 //! blocks under way at once, and no client cache. What is read is compared; what is written is flushed at the end, in the
 //! time. A directory's system calls end as they begin, so that a depth is nothing there.
 
-use super::{same_length, told};
-use crate::files::alone::{alone, at_once, Gate};
+use super::told;
+use crate::files::alone::{Gate, Job};
 use crate::files::measured::Measured;
+use crate::files::program::{same_length, Program};
 use crate::files::sessions::Sessions;
 use crate::job::JobEnd;
 use crate::scenario::{StepPass, StepSpec, StreamsSpec};
-use dyno_files::{
-    Access, Ask, Call, CallId, Disposition, FileClient, Files, Handle, Open, Reply, Stability, Uncached,
-};
+use dyno_files::{Access, Call, CallId, Disposition, FileClient, Files, Handle, Reply, Stability, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
 use std::collections::HashMap;
@@ -20,34 +19,30 @@ use std::sync::Arc;
 const MAKING_DEPTH: u32 = 4;
 
 pub(super) fn carry_out<S: Sessions>(
-    sessions: &S,
-    identity: u64,
+    job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &StreamsSpec,
-    end: &Arc<JobEnd>,
 ) -> Result<Vec<StepPass>, Failure> {
     let gate = Arc::new(Gate::new(shape.writers + shape.readers));
-    let found = at_once(&gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, end, |session| {
-            let stream = Stream {
-                files: Uncached::as_sent(session),
-                path: format!("{}/{}.{number}", spec.base, shape.name),
-                order: block_offsets(
-                    shape.bytes,
-                    shape.block_bytes,
-                    shape.random.then_some((spec.seed.into(), number)),
-                ),
-                writing: Writing {
-                    client: number,
-                    mix: spec.seed,
-                    file: 0,
-                    generation: super::SOURCE_GENERATION,
-                },
-                shape: shape.clone(),
-                end: end.clone(),
-            };
-            stream.run(number < shape.writers, gate.clone())
-        })
+    let found = job.at_once(&gate, 0, |number, session| {
+        let stream = Stream {
+            files: Uncached::as_sent(session),
+            path: format!("{}/{}.{number}", spec.base, shape.name),
+            order: block_offsets(
+                shape.bytes,
+                shape.block_bytes,
+                shape.random.then_some((spec.seed.into(), number)),
+            ),
+            writing: Writing {
+                client: number,
+                mix: spec.seed,
+                file: 0,
+                generation: super::SOURCE_GENERATION,
+            },
+            shape: shape.clone(),
+            end: job.end.clone(),
+        };
+        stream.run(number < shape.writers, gate.clone())
     })?;
     let mut writers = found;
     let readers = writers.split_off(shape.writers as usize);
@@ -82,7 +77,7 @@ impl<C: FileClient> Stream<C> {
             let mut untimed = self.begin();
             self.pump(handle, &blocks, true, MAKING_DEPTH, &mut untimed)
                 .await?;
-            self.call(&Call::Close { handle }).await?;
+            self.files.close(handle).await?;
             handle = self.open(Disposition::Open).await?;
         }
         gate.pass(&mut self.files).await?;
@@ -90,14 +85,13 @@ impl<C: FileClient> Stream<C> {
         let order = std::mem::take(&mut self.order);
         let depth = self.shape.depth;
         self.pump(handle, &order, writes, depth, &mut measured).await?;
-        self.call(&Call::Close { handle }).await?;
+        self.files.close(handle).await?;
         let measured = measured.end(self.requests());
         gate.pass(&mut self.files).await?;
         if writes {
             self.compare_all().await?;
         }
-        let path = self.path.clone();
-        self.call(&Call::Delete { path: &path }).await?;
+        self.files.delete(&self.path).await?;
         self.files.finish().await?;
         Ok(measured)
     }
@@ -109,7 +103,7 @@ impl<C: FileClient> Stream<C> {
         let mut untimed = self.begin();
         self.pump(handle, &blocks, false, MAKING_DEPTH, &mut untimed)
             .await?;
-        self.call(&Call::Close { handle }).await.map(|_| ())
+        self.files.close(handle).await
     }
 
     fn requests(&self) -> crate::files::sessions::Requests {
@@ -120,24 +114,8 @@ impl<C: FileClient> Stream<C> {
         Measured::begin(self.requests())
     }
 
-    async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        self.files.call(call, &mut |_: &[u8]| {}).await
-    }
-
     async fn open(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
-        let path = self.path.clone();
-        let open = Open {
-            path: &path,
-            access: Access::ReadWrite,
-            disposition,
-            directory: false,
-            delete_on_close: false,
-            ask: Ask::Nothing,
-        };
-        match self.call(&Call::Open(open)).await? {
-            Reply::Opened { handle, .. } => Ok(handle),
-            _ => Err(Fault::NotFound.into()),
-        }
+        self.files.open(&self.path, Access::ReadWrite, disposition).await
     }
 
     /// Writes or reads each block once, and flushes what was written.
@@ -188,7 +166,7 @@ impl<C: FileClient> Stream<C> {
             }
         }
         if writes {
-            self.call(&Call::Flush { handle }).await?;
+            self.files.ask(&Call::Flush { handle }).await?;
         }
         Ok(())
     }
