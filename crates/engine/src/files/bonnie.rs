@@ -4,13 +4,12 @@
 //! sessions of their own that start at one moment, not processes that were given five seconds; their places come from a
 //! seed. Not for: rows and tables (the control plane).
 
-use super::alone::{Gate, Job};
 use super::client::CachedClient;
+use super::job::{Job, JobClient};
 use super::measured::Measured;
 use super::program::Program;
 use super::sessions::Sessions;
 use crate::bonnie::{BonniePhase, BonnieSpec};
-use crate::job::JobEnd;
 use dyno_files::{Access, Disposition, FileClient, Files, Handle};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -32,41 +31,15 @@ pub(super) fn carry_out<S: Sessions>(
 ) -> Result<Vec<BonniePhase>, Failure> {
     let mut phases = all_sequential(job, spec)?;
     let seeks = all_seekers(job, spec);
-    let removed = job.apart(|session| remove(job.options.client(session), spec.clone()));
+    let removed = job.by_one(|client| remove(client.files, spec.clone()));
     phases.extend(seeks?);
     removed.map(|()| phases)
 }
 
-/// What all that want the same phase at the same time share.
-#[derive(Debug)]
-struct Together {
-    gate: Gate,
-    end: Arc<JobEnd>,
-}
-
-impl Together {
-    fn new(clients: u32, end: &Arc<JobEnd>) -> Arc<Self> {
-        Arc::new(Self {
-            gate: Gate::new(clients),
-            end: end.clone(),
-        })
-    }
-
-    /// Fails once the phases are to end.
-    fn go_on(&self) -> Result<(), Failure> {
-        match self.end.is_stopped() {
-            true => Err(Fault::OtherIo.into()),
-            false => self.gate.go_on(),
-        }
-    }
-}
-
 /// The phases that go through the file, of each client on a thread of its own.
 fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients, job.end);
-    let found = job.at_once(&together.gate, 0, |number, session| {
-        let (client, spec) = (job.options.client(session), of_client(spec, number));
-        sequential(Worker::new(client, spec, together.clone()))
+    let found = job.by_several(spec.clients, 0, |number, client| {
+        sequential(Worker::new(client, of_client(spec, number)))
     })?;
     let mut clients: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
     let of_all = |name| {
@@ -91,12 +64,10 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
 
 /// The seekers of all clients, each on a thread of its own; None where there are none.
 fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients * spec.seekers, job.end);
     let taken: Vec<_> = (0..spec.clients).map(|_| Arc::new(AtomicU32::new(0))).collect();
-    let found = job.at_once(&together.gate, spec.clients, |place, session| {
+    let found = job.by_several(spec.clients * spec.seekers, spec.clients, |place, client| {
         let (number, seeker) = (place / spec.seekers, place % spec.seekers);
-        let (client, spec) = (job.options.client(session), of_client(spec, number));
-        let worker = Worker::new(client, spec, together.clone());
+        let worker = Worker::new(client, of_client(spec, number));
         seek(worker, seeker, taken[number as usize].clone())
     })?;
     Ok(Measured::together(found).map(|all| phase(&all, "seeks")))
@@ -157,35 +128,26 @@ impl DerefMut for Pages {
 }
 
 /// The file, as one client works on it.
-struct Worker<C: FileClient> {
-    client: CachedClient<C>,
+struct Worker<C> {
+    client: JobClient<C>,
     spec: BonnieSpec,
-    together: Arc<Together>,
     /// The file at its path is not somebody else's.
     is_ours: bool,
 }
 
 impl<C: FileClient> Worker<C> {
-    fn new(client: CachedClient<C>, spec: BonnieSpec, together: Arc<Together>) -> Self {
+    fn new(client: JobClient<C>, spec: BonnieSpec) -> Self {
         Self {
             client,
             spec,
-            together,
             is_ours: false,
         }
     }
 
-    fn begin(&self) -> Measured {
-        Measured::begin(self.client.requests())
-    }
-
-    fn end(&self, measured: Measured) -> Measured {
-        measured.end(self.client.requests())
-    }
-
     /// Opens the file once all that do the phase have come.
     async fn open_together(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
-        self.together.gate.pass(&mut self.client).await?;
+        self.client.wait_for_all().await?;
+        self.client.go_on()?;
         let opened = self.open(disposition).await;
         self.is_ours |= !opened.is_err_and(|failure| failure.fault == Fault::AlreadyThere);
         opened
@@ -204,7 +166,6 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Failure> {
-        self.together.go_on()?;
         let begun_ns = monotonic_ns();
         let bytes = self.client.read_into(handle, offset, into).await?;
         measured.times.record(monotonic_ns() - begun_ns);
@@ -219,7 +180,6 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         data: &[u8],
     ) -> Result<(), Failure> {
-        self.together.go_on()?;
         let begun_ns = monotonic_ns();
         self.client.write(handle, offset, data).await?;
         measured.times.record(monotonic_ns() - begun_ns);
@@ -229,7 +189,7 @@ impl<C: FileClient> Worker<C> {
     /// "Writing with putc()": one character after another, through a buffer.
     async fn put_characters(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Create).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut pages = Pages::new(self.spec.stdio_bytes);
         let buffer: &mut [u8] = &mut pages;
         let (mut offset, mut filled) = (0, 0);
@@ -247,13 +207,13 @@ impl<C: FileClient> Worker<C> {
         }
         measured.bytes = self.spec.bytes;
         self.client.close(handle).await?;
-        Ok(self.end(measured))
+        Ok(self.client.end(measured))
     }
 
     /// "Rewriting": each chunk is read, changed in one word, and written where it was.
     async fn rewrite(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         let (mut offset, mut word) = (0, 0);
@@ -264,14 +224,14 @@ impl<C: FileClient> Worker<C> {
             offset += chunk.len() as u64;
         }
         self.client.close(handle).await?;
-        Ok(self.end(measured))
+        Ok(self.client.end(measured))
     }
 
     /// "Writing intelligently": whole chunks, into a new file.
     async fn write_chunks(&mut self) -> Result<Measured, Failure> {
         self.client.delete(&self.spec.file).await?;
         let handle = self.open_together(Disposition::Create).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         for number in 0..self.spec.bytes / u64::from(self.spec.chunk_bytes) {
@@ -281,13 +241,13 @@ impl<C: FileClient> Worker<C> {
         }
         measured.bytes = self.spec.bytes;
         self.client.close(handle).await?;
-        Ok(self.end(measured))
+        Ok(self.client.end(measured))
     }
 
     /// "Reading with getc()": each character is counted.
     async fn get_characters(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut buffer = Pages::new(self.spec.stdio_bytes);
         let mut seen = [0u64; 256];
         let mut offset = 0;
@@ -303,13 +263,13 @@ impl<C: FileClient> Worker<C> {
         }
         self.client.close(handle).await?;
         std::hint::black_box(seen);
-        Ok(self.end(measured))
+        Ok(self.client.end(measured))
     }
 
     /// "Reading intelligently": whole chunks.
     async fn read_chunks(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let mut offset = 0;
         loop {
@@ -324,7 +284,7 @@ impl<C: FileClient> Worker<C> {
         if measured.bytes != self.spec.bytes {
             return Err(Fault::WrongLength.into());
         }
-        Ok(self.end(measured))
+        Ok(self.client.end(measured))
     }
 
     /// What each phase took, in the order of `SEQUENTIAL`.
@@ -343,7 +303,7 @@ async fn sequential<C: FileClient>(mut worker: Worker<C>) -> Result<Vec<Measured
     worker.client.connect().await?;
     let found = worker.all_in_sequence().await;
     if found.is_err() && worker.is_ours {
-        let _ = worker.client.delete(&worker.spec.file).await;
+        let _ = worker.client.files.delete(&worker.spec.file).await;
     }
     let finished = worker.client.finish().await;
     let phases = found?;
@@ -373,8 +333,8 @@ async fn seek<C: FileClient>(
     let chunk_bytes = worker.spec.chunk_bytes;
     let chunks = worker.spec.bytes / u64::from(chunk_bytes);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(worker.spec.seed ^ u64::from(number) << 32);
-    worker.together.gate.pass(&mut worker.client).await?;
-    let mut measured = worker.begin();
+    worker.client.wait_for_all().await?;
+    let mut measured = worker.client.begin();
     let mut chunk = Pages::new(chunk_bytes);
     let mut done = 0;
     while taken.fetch_add(1, Ordering::Relaxed) < worker.spec.seeks {
@@ -394,7 +354,7 @@ async fn seek<C: FileClient>(
         done += 1;
     }
     worker.client.close(handle).await?;
-    let measured = measured.end(worker.client.requests());
+    let measured = worker.client.end(measured);
     worker.client.finish().await?;
     Ok(measured)
 }

@@ -120,12 +120,7 @@ impl<S: Sessions> FilesClient<S> {
 
     /// Whether the server takes so many bytes at once, both ways.
     pub(crate) fn takes_at_once(&self, bytes: u32) -> Result<(), Failure> {
-        let client = self.client.counted();
-        let most = client.max_read_bytes().min(client.max_write_bytes());
-        match bytes <= most {
-            true => Ok(()),
-            false => same_length(bytes.into(), most.into()),
-        }
+        self.client.takes_at_once(bytes)
     }
 
     /// Whether the last operation cost the session.

@@ -2,14 +2,15 @@
 //!
 //! `workload` is what they do, `sessions` what a protocol gives, `target` what load may go to by that, `cache` what they keep; `client_task` is a client from its
 //! log-on to its leaving, `client` carries out its operations and judges them, `names` are its files' names; `look` asks a
-//! server before its load, `bonnie` is that program's six phases, `scenario` a step of a user's commands (both by `alone`, in which
-//! clients are apart from any mix, and by the calls of `program`), `removal` takes away what clients have left, `journal` is that of a power cut.
+//! server before its load, `bonnie` is that program's six phases, `scenario` a step of a user's commands (both are a
+//! `job` with the calls of `program`), `removal` takes away what clients have left, `journal` is that of a power cut.
 
 mod alone;
 mod bonnie;
 mod cache;
 mod client;
 mod client_task;
+mod job;
 mod journal;
 mod look;
 mod measured;

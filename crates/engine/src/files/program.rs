@@ -1,11 +1,9 @@
 //! The calls of a program on files, whatever the files are, and what their answers must be. Not for: workloads, whose
 //! operations are judged by what each says of itself (`client.rs`).
 
-use crate::job::JobEnd;
 use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Info, Open, Reply, Stability};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{content_of, Writing};
-use std::sync::Arc;
 
 /// What programs ask of files.
 pub(super) trait Program: Files {
@@ -152,55 +150,5 @@ pub(super) fn same_length(expected: u64, got: u64) -> Result<(), Failure> {
             fault: Fault::WrongLength,
             detail: Detail::Length { expected, got },
         }),
-    }
-}
-
-/// Files of a program that makes no call once its job is stopped. It counts what the program reads and writes.
-pub(super) struct JobFiles<F> {
-    pub(super) files: F,
-    pub(super) bytes: u64,
-    end: Arc<JobEnd>,
-}
-
-impl<F> JobFiles<F> {
-    pub(super) fn new(files: F, end: Arc<JobEnd>) -> Self {
-        Self { files, bytes: 0, end }
-    }
-
-    fn go_on(&self) -> Result<(), Failure> {
-        match self.end.is_stopped() {
-            true => Err(Fault::OtherIo.into()),
-            false => Ok(()),
-        }
-    }
-}
-
-impl<F: Files> Files for JobFiles<F> {
-    async fn connect(&mut self) -> Result<(), Failure> {
-        self.files.connect().await
-    }
-
-    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
-        self.go_on()?;
-        let reply = self.files.call(call, data).await?;
-        if let Reply::Read { bytes } | Reply::Written { bytes } = reply {
-            self.bytes += u64::from(bytes);
-        }
-        Ok(reply)
-    }
-
-    async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
-        self.go_on()?;
-        let bytes = self.files.read_into(handle, offset, into).await?;
-        self.bytes += bytes as u64;
-        Ok(bytes)
-    }
-
-    async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
-        self.files.idle_until(due_ns).await
-    }
-
-    async fn finish(&mut self) -> Result<(), Failure> {
-        self.files.finish().await
     }
 }

@@ -8,12 +8,10 @@
 mod metadata;
 mod streams;
 
-use super::alone::Job;
-use super::client::CachedClient;
+use super::job::{Job, JobClient};
 use super::measured::Measured;
-use super::program::{same_length, JobFiles, Program};
+use super::program::{same_length, Program};
 use super::sessions::{Requests, Sessions};
-use crate::job::JobEnd;
 use crate::scenario::{StepAction, StepPass, StepSpec, TreeSpec};
 use dyno_files::{matches_pattern, Access, Call, Disposition, Files, Handle, Reply};
 use dyno_measure::{Detail, Failure, Fault};
@@ -21,7 +19,6 @@ use dyno_workload::{content_of, Writing};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 /// What cp and cat move at once at least (coreutils, `ioblksize.h`).
 const COPY_BYTES: u32 = 128 << 10;
@@ -36,10 +33,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Resul
     match &spec.action {
         StepAction::Metadata(shape) => metadata::carry_out(job, spec, shape),
         StepAction::Streams(shape) => streams::carry_out(job, spec, shape),
-        _ => job.apart(|session| {
-            let client = job.options.client(session);
-            Step::<S>::new(client, spec.clone(), job.end.clone()).all_passes()
-        }),
+        _ => job.by_one(|client| Step::<S>::new(client, spec.clone()).all_passes()),
     }
 }
 
@@ -119,15 +113,15 @@ impl Names {
 
 /// A step under way.
 struct Step<S: Sessions> {
-    files: JobFiles<CachedClient<S::Client>>,
+    client: JobClient<S::Client>,
     spec: StepSpec,
     entries: u64,
 }
 
 impl<S: Sessions> Step<S> {
-    fn new(client: CachedClient<S::Client>, spec: StepSpec, end: Arc<JobEnd>) -> Self {
+    fn new(client: JobClient<S::Client>, spec: StepSpec) -> Self {
         Self {
-            files: JobFiles::new(client, end),
+            client,
             spec,
             entries: 0,
         }
@@ -136,7 +130,7 @@ impl<S: Sessions> Step<S> {
     async fn all_passes(mut self) -> Result<Vec<StepPass>, Failure> {
         let names = Names::of(&self.spec);
         let action = self.spec.action.clone();
-        self.files.connect().await?;
+        self.client.connect().await?;
         let mut passes = Vec::new();
         let mut found = Ok(());
         for _ in 0..self.spec.passes {
@@ -145,7 +139,7 @@ impl<S: Sessions> Step<S> {
                 break;
             }
         }
-        let finished = self.files.finish().await;
+        let finished = self.client.finish().await;
         found.and(finished).map(|()| passes)
     }
 
@@ -155,11 +149,11 @@ impl<S: Sessions> Step<S> {
         names: &Names,
         passes: &mut Vec<StepPass>,
     ) -> Result<(), Failure> {
-        (self.entries, self.files.bytes) = (0, 0);
-        let measured = Measured::begin(self.requests());
+        (self.entries, self.client.bytes) = (0, 0);
+        let measured = self.client.begin();
         self.act(action, names).await?;
-        let mut measured = measured.end(self.requests());
-        measured.bytes = self.files.bytes;
+        let mut measured = self.client.end(measured);
+        measured.bytes = self.client.bytes;
         let entries = self.entries;
         self.check(action, names).await?;
         passes.push(told(measured, None, entries));
@@ -168,8 +162,8 @@ impl<S: Sessions> Step<S> {
 
     async fn act(&mut self, action: &StepAction, names: &Names) -> Result<(), Failure> {
         match action {
-            StepAction::MakeBase => self.files.make_directory(&self.spec.base).await,
-            StepAction::RemoveBase => absent_or(true, self.files.remove_directory(&self.spec.base).await),
+            StepAction::MakeBase => self.client.make_directory(&self.spec.base).await,
+            StepAction::RemoveBase => absent_or(true, self.client.remove_directory(&self.spec.base).await),
             StepAction::MakeTree { times, .. } => self.make_tree(names, *times).await,
             StepAction::List { pattern, long, .. } => self.list(names, pattern, *long).await,
             StepAction::Find { tree } => self.find(tree, names).await,
@@ -188,7 +182,7 @@ impl<S: Sessions> Step<S> {
             StepAction::RemoveFile { file, lenient } => {
                 self.entries += 1;
                 let path = &self.below_base(file);
-                absent_or(*lenient, self.files.delete(path).await)
+                absent_or(*lenient, self.client.delete(path).await)
             }
         }
     }
@@ -198,25 +192,25 @@ impl<S: Sessions> Step<S> {
         match action {
             StepAction::MakeTree { tree, .. } => {
                 for (number, directory) in names.directories.iter().enumerate() {
-                    self.files
+                    self.client
                         .expect_entries(directory, "*", names.entries_of(number, tree))
                         .await?;
                 }
                 Ok(())
             }
-            StepAction::RemoveTree { .. } => self.files.expect(&names.directories[0], None).await,
+            StepAction::RemoveTree { .. } => self.client.expect(&names.directories[0], None).await,
             StepAction::MakeFile { file, bytes } => {
                 let path = self.below_base(file);
-                self.files.expect(&path, Some(*bytes)).await
+                self.client.expect(&path, Some(*bytes)).await
             }
             StepAction::CopyTo { local, file } => {
                 let bytes = local.metadata().map_err(|error| local_failure(&error))?.len();
                 let path = self.below_base(file);
-                self.files.expect(&path, Some(bytes)).await
+                self.client.expect(&path, Some(bytes)).await
             }
             StepAction::RemoveFile { file, .. } => {
                 let path = self.below_base(file);
-                self.files.expect(&path, None).await
+                self.client.expect(&path, None).await
             }
             _ => Ok(()),
         }
@@ -233,20 +227,20 @@ impl<S: Sessions> Step<S> {
 
     /// Requests to the server so far.
     fn requests(&self) -> Requests {
-        self.files.files.requests()
+        self.client.files.requests()
     }
 
     /// The requests tell whether a listing brought attributes; a program asks for each where it did not.
     async fn list(&mut self, names: &Names, pattern: &str, long: bool) -> Result<(), Failure> {
         let before = self.requests();
-        self.files
+        self.client
             .expect_entries(&names.directories[0], pattern, names.matching.len() as u64)
             .await?;
         self.entries += names.matching.len() as u64;
         // What a pattern was expanded to is asked for by `ls` in any case.
         if (long || pattern != "*") && !S::brought_attributes(&before, &self.requests()) {
             for path in &names.matching {
-                self.files.query(path).await?;
+                self.client.query(path).await?;
             }
         }
         Ok(())
@@ -256,11 +250,11 @@ impl<S: Sessions> Step<S> {
         for (number, directory) in names.directories.iter().enumerate() {
             let entries = names.entries_of(number, tree);
             let before = self.requests();
-            self.files.expect_entries(directory, "*", entries).await?;
+            self.client.expect_entries(directory, "*", entries).await?;
             self.entries += entries;
             if !S::brought_attributes(&before, &self.requests()) {
                 for (path, _) in names.files_of(number) {
-                    self.files.query(path).await?;
+                    self.client.query(path).await?;
                 }
             }
         }
@@ -269,7 +263,7 @@ impl<S: Sessions> Step<S> {
 
     async fn stat(&mut self, names: &Names) -> Result<(), Failure> {
         for (path, bytes) in &names.files {
-            self.files.expect(path, Some(*bytes)).await?;
+            self.client.expect(path, Some(*bytes)).await?;
             self.entries += 1;
         }
         Ok(())
@@ -277,19 +271,19 @@ impl<S: Sessions> Step<S> {
 
     async fn make_tree(&mut self, names: &Names, times: bool) -> Result<(), Failure> {
         for (number, path) in names.directories.iter().enumerate() {
-            self.files.make_directory(path).await?;
+            self.client.make_directory(path).await?;
             self.entries += 1;
             for (place, (path, bytes)) in names.files_of(number).iter().enumerate() {
                 let writing = self.writing(number * names.files_in_each + place, SOURCE_GENERATION);
                 let handle = self
-                    .files
+                    .client
                     .open(path, Access::ReadWrite, Disposition::Create)
                     .await?;
                 self.write_whole(handle, writing, *bytes).await?;
                 if times {
-                    self.files.ask(&Call::SetTimes { handle }).await?;
+                    self.client.ask(&Call::SetTimes { handle }).await?;
                 }
-                self.files.close(handle).await?;
+                self.client.close(handle).await?;
                 self.entries += 1;
             }
         }
@@ -307,13 +301,13 @@ impl<S: Sessions> Step<S> {
 
     async fn write_whole(&mut self, handle: Handle, writing: Writing, bytes: u64) -> Result<(), Failure> {
         let data = |offset, piece| content_of(writing, offset, piece);
-        self.files
+        self.client
             .write_whole(handle, bytes, self.copy_bytes(), data)
             .await
     }
 
     async fn read_whole(&mut self, path: &str, writing: Writing, bytes: u64) -> Result<(), Failure> {
-        self.files
+        self.client
             .read_whole(path, bytes, self.copy_bytes(), writing)
             .await
     }
@@ -331,26 +325,26 @@ impl<S: Sessions> Step<S> {
         for (number, (path, bytes)) in names.files.iter().enumerate() {
             for search in 0..searches {
                 let header = format!("{path}.h{search}");
-                self.files.expect(&header, None).await?;
+                self.client.expect(&header, None).await?;
             }
-            self.files.query(path).await?;
+            self.client.query(path).await?;
             let writing = self.writing(number, SOURCE_GENERATION);
             self.read_whole(path, writing, *bytes).await?;
             let object = format!("{path}{OBJECT}");
             let handle = self
-                .files
+                .client
                 .open(&object, Access::ReadWrite, Disposition::OverwriteIf)
                 .await?;
             let writing = self.writing(number, OBJECT_GENERATION);
             self.write_whole(handle, writing, object_bytes).await?;
-            self.files.close(handle).await?;
+            self.client.close(handle).await?;
             self.entries += 1;
         }
         // As the linker, and make when it is called again.
         for (path, _) in &names.files {
-            self.files.query(path).await?;
+            self.client.query(path).await?;
             let object = format!("{path}{OBJECT}");
-            self.files.expect(&object, Some(object_bytes)).await?;
+            self.client.expect(&object, Some(object_bytes)).await?;
         }
         Ok(())
     }
@@ -359,19 +353,19 @@ impl<S: Sessions> Step<S> {
         for (number, directory) in names.directories.iter().enumerate() {
             if !lenient {
                 let entries = names.entries_of(number, tree);
-                self.files.expect_entries(directory, "*", entries).await?;
+                self.client.expect_entries(directory, "*", entries).await?;
             }
             for (path, _) in names.files_of(number) {
-                absent_or(lenient, self.files.delete(path).await)?;
+                absent_or(lenient, self.client.delete(path).await)?;
                 if tree.built {
                     let path = &format!("{path}{OBJECT}");
-                    absent_or(lenient, self.files.delete(path).await)?;
+                    absent_or(lenient, self.client.delete(path).await)?;
                 }
                 self.entries += 1;
             }
         }
         for path in names.directories.iter().rev() {
-            absent_or(lenient, self.files.remove_directory(path).await)?;
+            absent_or(lenient, self.client.remove_directory(path).await)?;
             self.entries += 1;
         }
         Ok(())
@@ -381,32 +375,32 @@ impl<S: Sessions> Step<S> {
     async fn make_file(&mut self, file: &str, bytes: u64) -> Result<(), Failure> {
         let path = self.below_base(file);
         let handle = self
-            .files
+            .client
             .open(&path, Access::ReadWrite, Disposition::OverwriteIf)
             .await?;
         if bytes > 0 {
-            self.files.write(handle, bytes - 1, &[0]).await?;
-            self.files.ask(&Call::QueryHandle { handle }).await?;
+            self.client.write(handle, bytes - 1, &[0]).await?;
+            self.client.ask(&Call::QueryHandle { handle }).await?;
         }
-        self.files.bytes = 0;
+        self.client.bytes = 0;
         let block_bytes = self.spec.block_bytes;
         let zeros = &*vec![0; block_bytes as usize];
-        self.files
+        self.client
             .write_whole(handle, bytes, block_bytes, |_, piece| &zeros[..piece])
             .await?;
         self.entries += 1;
-        self.files.close(handle).await
+        self.client.close(handle).await
     }
 
     async fn copy_to(&mut self, local: &Path, file: &str) -> Result<(), Failure> {
         let mut from = File::open(local).map_err(|error| local_failure(&error))?;
         let path = self.below_base(file);
         // cp looks first, and makes what is not there with O_EXCL.
-        let disposition = match self.files.ask(&Call::QueryPath { path: &path }).await? {
+        let disposition = match self.client.ask(&Call::QueryPath { path: &path }).await? {
             Reply::NotThere => Disposition::Create,
             _ => Disposition::Overwrite,
         };
-        let handle = self.files.open(&path, Access::ReadWrite, disposition).await?;
+        let handle = self.client.open(&path, Access::ReadWrite, disposition).await?;
         let mut buffer = vec![0; self.copy_bytes() as usize];
         let mut offset = 0;
         loop {
@@ -414,22 +408,22 @@ impl<S: Sessions> Step<S> {
             if bytes == 0 {
                 break;
             }
-            self.files.write(handle, offset, &buffer[..bytes]).await?;
+            self.client.write(handle, offset, &buffer[..bytes]).await?;
             offset += bytes as u64;
         }
         self.entries += 1;
-        self.files.close(handle).await
+        self.client.close(handle).await
     }
 
     async fn copy_from(&mut self, file: &str, local: &Path) -> Result<(), Failure> {
         let path = self.below_base(file);
-        let expected = self.files.query(&path).await?.bytes;
-        let handle = self.files.open(&path, Access::Read, Disposition::Open).await?;
+        let expected = self.client.query(&path).await?.bytes;
+        let handle = self.client.open(&path, Access::Read, Disposition::Open).await?;
         let mut to = File::create(local).map_err(|error| local_failure(&error))?;
         let mut buffer = vec![0; self.copy_bytes() as usize];
         let mut offset = 0;
         loop {
-            let bytes = self.files.read_into(handle, offset, &mut buffer).await?;
+            let bytes = self.client.read_into(handle, offset, &mut buffer).await?;
             if bytes == 0 {
                 break;
             }
@@ -438,7 +432,7 @@ impl<S: Sessions> Step<S> {
             offset += bytes as u64;
         }
         self.entries += 1;
-        self.files.close(handle).await?;
+        self.client.close(handle).await?;
         same_length(expected, offset)
     }
 }

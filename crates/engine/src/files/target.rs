@@ -1,6 +1,6 @@
 //! What load may go to where a protocol of files is spoken: the same for all of them, by the sessions that they give.
 
-use super::alone::Job;
+use super::job::Job;
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};

@@ -3,14 +3,13 @@
 //! before it. Directories are made and removed outside of all times, as there.
 
 use super::{told, Step};
-use crate::files::alone::{Gate, Job};
+use crate::files::job::Job;
 use crate::files::measured::Measured;
 use crate::files::program::Program;
 use crate::files::sessions::Sessions;
 use crate::scenario::{MetadataSpec, StepPass, StepSpec};
 use dyno_files::{Access, Disposition, Files};
 use dyno_measure::Failure;
-use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
@@ -32,10 +31,8 @@ pub(super) fn carry_out<S: Sessions>(
     spec: &StepSpec,
     shape: &MetadataSpec,
 ) -> Result<Vec<StepPass>, Failure> {
-    let gate = Arc::new(Gate::new(shape.clients));
-    let found = job.at_once(&gate, 0, |number, session| {
-        let step = Step::<S>::new(job.options.client(session), spec.clone(), job.end.clone());
-        all_phases(step, shape.clone(), number, gate.clone())
+    let found = job.by_several(shape.clients, 0, |number, client| {
+        all_phases(Step::<S>::new(client, spec.clone()), shape.clone(), number)
     })?;
     let mut by_phase: Vec<Vec<Measured>> = PHASES.map(|_| Vec::new()).into();
     for of_client in found {
@@ -61,13 +58,12 @@ async fn all_phases<S: Sessions>(
     mut step: Step<S>,
     shape: MetadataSpec,
     number: u32,
-    gate: Arc<Gate>,
 ) -> Result<Vec<Measured>, Failure> {
     let own = &directory(&step.spec, &shape, number);
     let makes_directory = !shape.shared || number == 0;
-    step.files.connect().await?;
+    step.client.connect().await?;
     if makes_directory {
-        step.files.make_directory(own).await?;
+        step.client.make_directory(own).await?;
     }
     let of = |client: u32, directory: &str| -> Vec<String> {
         let names = (1..=shape.files).map(|file| format!("{directory}/{client}.{file}"));
@@ -77,26 +73,26 @@ async fn all_phases<S: Sessions>(
     let (mine, others) = (of(number, own), of(next, &directory(&step.spec, &shape, next)));
     let mut measured = Vec::with_capacity(PHASES.len());
     for (phase, _) in PHASES {
-        gate.pass(&mut step.files).await?;
+        step.client.wait_for_all().await?;
         let (owner, files) = match phase {
             Phase::Create | Phase::Remove => (number, &mine),
             Phase::Stat | Phase::Read => (next, &others),
         };
-        step.files.bytes = 0;
-        let one = Measured::begin(step.requests());
+        step.client.bytes = 0;
+        let one = step.client.begin();
         step.do_all(phase, owner, files, &shape).await?;
-        let mut one = one.end(step.requests());
-        one.bytes = step.files.bytes;
+        let mut one = step.client.end(one);
+        one.bytes = step.client.bytes;
         measured.push(one);
         // Handles that are kept of files that another client removes would keep their directory, too.
-        step.files.finish().await?;
-        step.files.connect().await?;
+        step.client.finish().await?;
+        step.client.connect().await?;
     }
-    gate.pass(&mut step.files).await?;
+    step.client.wait_for_all().await?;
     if makes_directory {
-        step.files.remove_directory(own).await?;
+        step.client.remove_directory(own).await?;
     }
-    step.files.finish().await?;
+    step.client.finish().await?;
     Ok(measured)
 }
 
@@ -114,15 +110,15 @@ impl<S: Sessions> Step<S> {
             match phase {
                 Phase::Create => {
                     let handle = self
-                        .files
+                        .client
                         .open(path, Access::ReadWrite, Disposition::Create)
                         .await?;
                     self.write_whole(handle, writing, shape.bytes).await?;
-                    self.files.close(handle).await?;
+                    self.client.close(handle).await?;
                 }
-                Phase::Stat => self.files.expect(path, Some(shape.bytes)).await?,
+                Phase::Stat => self.client.expect(path, Some(shape.bytes)).await?,
                 Phase::Read => self.read_whole(path, writing, shape.bytes).await?,
-                Phase::Remove => self.files.delete(path).await?,
+                Phase::Remove => self.client.delete(path).await?,
             }
         }
         Ok(())
