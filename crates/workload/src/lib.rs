@@ -28,6 +28,7 @@ mod streams;
 mod table;
 mod tree;
 mod tree_on_disk;
+mod upkeep;
 mod url;
 mod versions;
 mod webbench;

@@ -6,7 +6,7 @@
 //!
 //! Not for: what scripts consist of, nor for making and removing the workspace (`diskmix`, `loadfile`).
 
-use crate::{FileAction, FileOp, Intent, Outcome, PathId, Presence, Slot, Workload};
+use crate::{FileAction, FileOp, Intent, Outcome, Presence, Slot, Workload};
 use std::sync::Arc;
 
 /// A part of a script.
@@ -259,34 +259,4 @@ impl<S: Scripted + Send + Sync> Workload for Player<S> {
     fn begins_piece(&self) -> bool {
         self.begins_piece
     }
-}
-
-/// What makes a file of this size at `path`, whatever is there, by writes of `write_bytes` at most.
-pub(crate) fn build_file(actions: &mut Vec<FileAction>, path: PathId, bytes: u64, write_bytes: u32) {
-    let slot = Slot(0);
-    actions.push(FileAction::Open {
-        slot,
-        path,
-        intent: Intent::Replace,
-        directory: false,
-        presence: Presence::There,
-    });
-    let mut offset = 0;
-    while offset < bytes {
-        let piece = u32::try_from(bytes - offset).map_or(write_bytes, |left| left.min(write_bytes));
-        actions.push(FileAction::Write {
-            slot,
-            offset,
-            bytes: piece,
-            generation: 0,
-        });
-        offset += u64::from(piece);
-    }
-    actions.push(FileAction::Close { slot });
-}
-
-/// What deletes the file at `path`, if it is there.
-pub(crate) fn delete(path: PathId) -> FileAction {
-    let presence = Presence::Either;
-    FileAction::Delete { path, presence }
 }

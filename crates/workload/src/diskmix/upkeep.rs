@@ -4,24 +4,20 @@
 
 use super::facts::{APPS, BUILD_BYTES, MARKER_BYTES};
 use super::Script;
-use crate::player::{build_file, delete};
-use crate::{FileAction, PathId, Presence};
+use crate::upkeep::{self, delete, make_directory, make_file};
+use crate::{FileAction, PathId};
 
 impl Script {
     /// What makes the workspace, whatever stands there before; the marker last.
     pub(super) fn build(&self) -> Vec<FileAction> {
-        let presence = Presence::Either;
-        let mut actions: Vec<FileAction> = std::iter::once(&PathId(0))
-            .chain(&self.directories)
-            .map(|&path| FileAction::MakeDirectory { path, presence })
-            .collect();
-        actions.push(delete(self.marker));
-        actions.extend(self.delete_all_made());
-        for &(path, bytes) in &self.files {
-            build_file(&mut actions, path, bytes, BUILD_BYTES);
-        }
-        build_file(&mut actions, self.marker, u64::from(MARKER_BYTES), BUILD_BYTES);
-        actions
+        let directories = std::iter::once(PathId(0)).chain(self.directories.iter().copied());
+        let files = self.files().chain([(self.marker, u64::from(MARKER_BYTES))]);
+        directories
+            .map(make_directory)
+            .chain([delete(self.marker)])
+            .chain(self.delete_all_made())
+            .chain(files.flat_map(|(path, bytes)| make_file(path, bytes, BUILD_BYTES)))
+            .collect()
     }
 
     /// What deletes every file that a pass may have left.
@@ -32,12 +28,8 @@ impl Script {
 
     /// What removes the workspace, the marker first: half a workspace is none.
     pub(super) fn remove(&self) -> Vec<FileAction> {
-        let presence = Presence::Either;
-        let files = std::iter::once(self.marker).chain(self.files.iter().map(|&(path, _)| path));
+        let files = std::iter::once(self.marker).chain(self.files().map(|(path, _)| path));
         let directories = self.directories.iter().copied().chain([PathId(0)]);
-        files
-            .map(delete)
-            .chain(directories.map(|path| FileAction::RemoveDirectory { path, presence }))
-            .collect()
+        upkeep::remove(files, directories)
     }
 }

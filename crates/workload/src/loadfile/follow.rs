@@ -536,7 +536,7 @@ impl Follower {
                     path,
                     presence: Presence::Either,
                 }),
-                Node::File { bytes } => build_file(&mut actions, path, bytes),
+                Node::File { bytes } => actions.extend(build_file(path, bytes)),
             }
         }
         actions

@@ -21,7 +21,8 @@ mod play;
 pub use play::LoadFileReplay;
 
 use crate::action_class::ACTION_CLASSES;
-use crate::player::{self, Piece};
+use crate::player::Piece;
+use crate::upkeep::make_file;
 use crate::{ClassId, FileAction, FileCatalogue, FileOp, PathId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -135,6 +136,6 @@ impl LoadFile {
 /// What is done between two passes has a class of its own, behind those of actions.
 const RESTORE: ClassId = ClassId(ACTION_CLASSES.len() as u8);
 
-fn build_file(actions: &mut Vec<FileAction>, path: PathId, bytes: u64) {
-    player::build_file(actions, path, bytes, BUILD_BYTES);
+fn build_file(path: PathId, bytes: u64) -> impl Iterator<Item = FileAction> {
+    make_file(path, bytes, BUILD_BYTES)
 }

@@ -4,8 +4,9 @@
 //! there or not; such a pass is not counted. Not for: recovery from errors (`player.rs`).
 
 use super::{build_file, LoadFile};
-use crate::player::{delete, Piece, Player, Scripted};
-use crate::{FileAction, FileCatalogue, FileWorkload, PathId, Presence};
+use crate::player::{Piece, Player, Scripted};
+use crate::upkeep::{self, delete, make_directory};
+use crate::{FileAction, FileCatalogue, FileWorkload, PathId};
 use std::slice;
 use std::sync::Arc;
 
@@ -44,18 +45,19 @@ impl FileWorkload for LoadFileReplay {
         if found {
             return self.script.recovery.clone();
         }
-        let presence = Presence::Either;
-        let directories = self.script.directories.iter();
-        let mut actions: Vec<FileAction> = directories
-            .map(|&path| FileAction::MakeDirectory { path, presence })
-            .collect();
-        actions.push(delete(self.script.marker));
-        actions.extend(&self.script.recovery);
-        for &(path, bytes) in &self.script.files {
-            build_file(&mut actions, path, bytes);
-        }
-        build_file(&mut actions, self.script.marker, MARKER_BYTES);
-        actions
+        let script = &self.script;
+        let files = script
+            .files
+            .iter()
+            .copied()
+            .chain([(script.marker, MARKER_BYTES)]);
+        let directories = script.directories.iter().copied();
+        directories
+            .map(make_directory)
+            .chain([delete(script.marker)])
+            .chain(script.recovery.iter().copied())
+            .chain(files.flat_map(|(path, bytes)| build_file(path, bytes)))
+            .collect()
     }
 
     fn marker(&self) -> PathId {
@@ -72,14 +74,9 @@ impl FileWorkload for LoadFileReplay {
     }
 
     fn removal(&self) -> Vec<FileAction> {
-        let presence = Presence::Either;
-        let files =
-            std::iter::once(self.script.marker).chain(self.script.files.iter().map(|&(path, _)| path));
-        let directories = self.script.directories.iter().rev();
-        files
-            .map(delete)
-            .chain(directories.map(|&path| FileAction::RemoveDirectory { path, presence }))
-            .collect()
+        let files = self.script.files.iter().map(|&(path, _)| path);
+        let directories = self.script.directories.iter().rev().copied();
+        upkeep::remove([self.script.marker].into_iter().chain(files), directories)
     }
 
     fn passes(&self) -> u64 {
