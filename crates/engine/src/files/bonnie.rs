@@ -144,6 +144,12 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
+    fn end(&self, measured: Measured) -> Measured {
+        let mut measured = self.client.end(measured);
+        measured.bytes = self.client.bytes_read.max(self.client.bytes_written);
+        measured
+    }
+
     /// Opens the file once all that do the phase have come.
     async fn open_together(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
         self.client.wait_for_all().await?;
@@ -169,7 +175,6 @@ impl<C: FileClient> Worker<C> {
         let begun_ns = monotonic_ns();
         let bytes = self.client.read_into(handle, offset, into).await?;
         measured.times.record(monotonic_ns() - begun_ns);
-        measured.bytes += bytes as u64;
         Ok(bytes)
     }
 
@@ -205,9 +210,8 @@ impl<C: FileClient> Worker<C> {
             self.write(&mut measured, handle, offset, &buffer[..filled])
                 .await?;
         }
-        measured.bytes = self.spec.bytes;
         self.client.close(handle).await?;
-        Ok(self.client.end(measured))
+        Ok(self.end(measured))
     }
 
     /// "Rewriting": each chunk is read, changed in one word, and written where it was.
@@ -224,7 +228,7 @@ impl<C: FileClient> Worker<C> {
             offset += chunk.len() as u64;
         }
         self.client.close(handle).await?;
-        Ok(self.client.end(measured))
+        Ok(self.end(measured))
     }
 
     /// "Writing intelligently": whole chunks, into a new file.
@@ -239,9 +243,8 @@ impl<C: FileClient> Worker<C> {
             let offset = number * chunk.len() as u64;
             self.write(&mut measured, handle, offset, &chunk).await?;
         }
-        measured.bytes = self.spec.bytes;
         self.client.close(handle).await?;
-        Ok(self.client.end(measured))
+        Ok(self.end(measured))
     }
 
     /// "Reading with getc()": each character is counted.
@@ -263,7 +266,7 @@ impl<C: FileClient> Worker<C> {
         }
         self.client.close(handle).await?;
         std::hint::black_box(seen);
-        Ok(self.client.end(measured))
+        Ok(self.end(measured))
     }
 
     /// "Reading intelligently": whole chunks.
@@ -281,10 +284,10 @@ impl<C: FileClient> Worker<C> {
             std::hint::black_box(chunk[bytes / 2]);
         }
         self.client.close(handle).await?;
-        if measured.bytes != self.spec.bytes {
+        if self.client.bytes_read != self.spec.bytes {
             return Err(Fault::WrongLength.into());
         }
-        Ok(self.client.end(measured))
+        Ok(self.end(measured))
     }
 
     /// What each phase took, in the order of `SEQUENTIAL`.
@@ -354,7 +357,7 @@ async fn seek<C: FileClient>(
         done += 1;
     }
     worker.client.close(handle).await?;
-    let measured = worker.client.end(measured);
+    let measured = worker.end(measured);
     worker.client.finish().await?;
     Ok(measured)
 }

@@ -9,7 +9,7 @@ use super::client::CachedClient;
 use super::measured::Measured;
 use super::sessions::Sessions;
 use crate::job::JobEnd;
-use dyno_files::{Call, FileClient, Files, Handle, Reply};
+use dyno_files::{Call, CallId, FileClient, Files, Handle, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,7 +60,8 @@ impl<S: Sessions> Job<'_, S> {
                 |session| {
                     let client = JobClient {
                         files: self.options.client(session),
-                        bytes: 0,
+                        bytes_read: 0,
+                        bytes_written: 0,
                         gate: gate.clone(),
                         end: self.end.clone(),
                     };
@@ -91,8 +92,9 @@ impl<S: Sessions> Job<'_, S> {
 pub(super) struct JobClient<C> {
     /// For what has to be removed all the same.
     pub(super) files: CachedClient<C>,
-    /// Read and written so far.
-    pub(super) bytes: u64,
+    /// In this phase.
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
     gate: Arc<Gate>,
     end: Arc<JobEnd>,
 }
@@ -111,12 +113,41 @@ impl<C: FileClient> JobClient<C> {
         self.gate.pass(&mut self.files).await
     }
 
-    pub(super) fn begin(&self) -> Measured {
+    /// Begins one of several calls that are under way at once, if there is no cache.
+    pub(super) async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
+        self.go_on()?;
+        self.files.begin(call).await
+    }
+
+    /// Waits until the next of them ends: which, and its reply. What was read is handed to `data`.
+    pub(super) async fn ended(
+        &mut self,
+        data: &mut impl FnMut(CallId, &[u8]),
+    ) -> Result<(CallId, Result<Reply, Failure>), Failure> {
+        let (id, reply) = self.files.ended(data).await?;
+        self.count(&reply);
+        Ok((id, reply))
+    }
+
+    fn count(&mut self, reply: &Result<Reply, Failure>) {
+        match reply {
+            Ok(Reply::Read { bytes }) => self.bytes_read += u64::from(*bytes),
+            Ok(Reply::Written { bytes }) => self.bytes_written += u64::from(*bytes),
+            _ => {}
+        }
+    }
+
+    /// Begins a phase.
+    pub(super) fn begin(&mut self) -> Measured {
+        (self.bytes_read, self.bytes_written) = (0, 0);
         Measured::begin(self.files.requests())
     }
 
+    /// Ends a phase, with the bytes that were read and written in it.
     pub(super) fn end(&self, measured: Measured) -> Measured {
-        measured.end(self.files.requests())
+        let mut measured = measured.end(self.files.requests());
+        measured.bytes = self.bytes_read + self.bytes_written;
+        measured
     }
 }
 
@@ -127,17 +158,15 @@ impl<C: FileClient> Files for JobClient<C> {
 
     async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
         self.go_on()?;
-        let reply = self.files.call(call, data).await?;
-        if let Reply::Read { bytes } | Reply::Written { bytes } = reply {
-            self.bytes += u64::from(bytes);
-        }
-        Ok(reply)
+        let reply = self.files.call(call, data).await;
+        self.count(&reply);
+        reply
     }
 
     async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
         self.go_on()?;
         let bytes = self.files.read_into(handle, offset, into).await?;
-        self.bytes += bytes as u64;
+        self.bytes_read += bytes as u64;
         Ok(bytes)
     }
 

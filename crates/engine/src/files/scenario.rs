@@ -149,11 +149,10 @@ impl<S: Sessions> Step<S> {
         names: &Names,
         passes: &mut Vec<StepPass>,
     ) -> Result<(), Failure> {
-        (self.entries, self.client.bytes) = (0, 0);
+        self.entries = 0;
         let measured = self.client.begin();
         self.act(action, names).await?;
-        let mut measured = self.client.end(measured);
-        measured.bytes = self.client.bytes;
+        let measured = self.client.end(measured);
         let entries = self.entries;
         self.check(action, names).await?;
         passes.push(told(measured, None, entries));
@@ -382,7 +381,7 @@ impl<S: Sessions> Step<S> {
             self.client.write(handle, bytes - 1, &[0]).await?;
             self.client.ask(&Call::QueryHandle { handle }).await?;
         }
-        self.client.bytes = 0;
+        self.client.bytes_written = 0;
         let block_bytes = self.spec.block_bytes;
         let zeros = &*vec![0; block_bytes as usize];
         self.client

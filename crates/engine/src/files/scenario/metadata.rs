@@ -78,12 +78,9 @@ async fn all_phases<S: Sessions>(
             Phase::Create | Phase::Remove => (number, &mine),
             Phase::Stat | Phase::Read => (next, &others),
         };
-        step.client.bytes = 0;
         let one = step.client.begin();
         step.do_all(phase, owner, files, &shape).await?;
-        let mut one = step.client.end(one);
-        one.bytes = step.client.bytes;
-        measured.push(one);
+        measured.push(step.client.end(one));
         // Handles that are kept of files that another client removes would keep their directory, too.
         step.client.finish().await?;
         step.client.connect().await?;

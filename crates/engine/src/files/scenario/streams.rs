@@ -120,7 +120,6 @@ impl<C: FileClient> Stream<C> {
         loop {
             while under_way.len() < depth as usize {
                 let Some(&offset) = blocks.next() else { break };
-                self.client.go_on()?;
                 let begun_ns = monotonic_ns();
                 let id = self.begin_block(handle, offset, writes).await?;
                 under_way.insert(id, (offset, begun_ns));
@@ -133,12 +132,11 @@ impl<C: FileClient> Stream<C> {
                 let begins_at = under_way.get(&id).map(|(offset, _)| *offset);
                 wrong |= begins_at.is_some_and(|offset| content_of(writing, offset, data.len()) != data);
             };
-            let (id, result) = self.client.files.ended(&mut compare).await?;
+            let (id, result) = self.client.ended(&mut compare).await?;
             let Some((_, begun_ns)) = under_way.remove(&id) else {
                 continue;
             };
             measured.times.record(monotonic_ns() - begun_ns);
-            measured.bytes += u64::from(block_bytes);
             match result? {
                 Reply::Written { bytes } | Reply::Read { bytes } => {
                     same_length(block_bytes.into(), bytes.into())?;
@@ -170,6 +168,6 @@ impl<C: FileClient> Stream<C> {
                 bytes,
             },
         };
-        self.client.files.begin(&call).await
+        self.client.begin_call(&call).await
     }
 }
