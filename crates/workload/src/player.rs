@@ -16,18 +16,18 @@ pub struct Piece {
     pub(crate) steps: Vec<FileOp>,
     /// The number of generations of its writes.
     pub(crate) generations: u32,
-    /// What mends the workspace after steps of which none failed.
+    /// Restores the workspace after steps of which none failed.
     pub(crate) restore: Vec<FileOp>,
-    /// What mends it after steps of which one failed, whatever they have left.
+    /// Restores it after steps of which one failed, whatever they have left.
     pub(crate) recovery: Vec<FileOp>,
-    /// It is about what other pieces made, so that it is disturbed by their failures.
+    /// Deletes what other pieces left, so that a failure in any of them disturbs it.
     pub(crate) sweeps: bool,
 }
 
 /// What a player has to know of a script besides its pieces.
 pub trait Scripted {
-    /// No piece uses what another one made, except to sweep. So the next begins as soon as the session is lost, and a
-    /// recovery that fails disturbs the sweep alone.
+    /// No piece but the sweep uses what another one made. So the next begins as soon as the session is lost, and a
+    /// recovery that fails disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
     /// Opens in vain and searches are for names that a pass makes, so that what was left may be found.
     const LOOKS_FOR_ITS_OWN: bool;
@@ -56,13 +56,13 @@ pub struct Player<S> {
     /// An operation of this piece, or of this pass, failed.
     is_disturbed: bool,
     pass_is_disturbed: bool,
-    /// Before that of the current piece's first write.
+    /// Generations of the current piece count from here.
     generation: u32,
     pub(crate) passes: u64,
 }
 
 impl<S: Scripted> Player<S> {
-    /// Plays these pieces of `script` in each pass. Generations of writes count from `generation`.
+    /// Play these pieces of `script` in each pass. Generations of writes count from `generation`.
     pub(crate) fn of_pieces(script: Arc<S>, order: Vec<usize>, generation: u32) -> Self {
         let open = vec![false; script.slots()];
         Self {
@@ -81,24 +81,24 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Pieces of this pass up to the current one.
+    /// Return the pieces of this pass, up to the current one.
     pub(crate) fn begun(&self) -> impl Iterator<Item = &Piece> {
         let pieces = self.script.pieces();
         self.order[..=self.piece].iter().map(|&piece| &pieces[piece])
     }
 
-    /// Whether the current piece has left nothing yet. The operation that was given last is not carried out.
+    /// Return whether the current piece has left nothing yet. The operation that was given last is not carried out.
     pub(crate) fn is_at_beginning(&self) -> bool {
         self.next <= 1 && !self.recovers && !self.is_disturbed
     }
 
-    /// What closes everything that is open.
+    /// Return what closes everything that is open.
     pub(crate) fn closes(&self) -> impl Iterator<Item = FileAction> + '_ {
         let open = (0_u16..).zip(&self.open).filter(|(_, open)| **open);
         open.map(|(slot, _)| FileAction::Close { slot: Slot(slot) })
     }
 
-    /// The operations of an undisturbed pass.
+    /// Return the number of operations of an undisturbed pass.
     pub(crate) fn operations_of_pass(&self) -> u64 {
         let pieces = self.order.iter().map(|&piece| &self.script.pieces()[piece]);
         pieces
@@ -110,7 +110,7 @@ impl<S: Scripted> Player<S> {
         &self.script.pieces()[self.order[self.piece]]
     }
 
-    /// Learns how the last operation ended.
+    /// Note how the last operation ended.
     fn note(&mut self, last: &Outcome) {
         let Some(action) = self.last.take() else { return };
         match action {
@@ -144,7 +144,7 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// The next operation of the piece, or of its recovery; None once that is over.
+    /// Return the next operation of the piece or of its recovery, or None once that is over.
     fn find_op(&mut self) -> Option<FileOp> {
         let number = self.next;
         self.next += 1;
@@ -162,7 +162,7 @@ impl<S: Scripted> Player<S> {
         piece.restore.get(number - piece.steps.len()).copied()
     }
 
-    /// Begins the recovery of a disturbed piece, or the next piece.
+    /// Begin the recovery of a disturbed piece, or the next piece.
     fn go_on(&mut self) {
         self.next = 0;
         if self.is_disturbed && !self.recovers {
@@ -181,7 +181,7 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Whether the file that it is about is open, if it must be.
+    /// Return whether the action's file is open, if it must be.
     fn can_be_done(&self, action: &FileAction) -> bool {
         slot_of(action).is_none_or(|slot| self.open[usize::from(slot.0)])
     }
@@ -197,7 +197,7 @@ impl<S: Scripted> Player<S> {
     }
 }
 
-/// Makes an action one that a file that was left, or is missing, does not fail.
+/// Change an action so that a file that was left, or is missing, does not fail it.
 fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
     match action {
         // Directories can't be replaced.
@@ -228,7 +228,7 @@ fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
     }
 }
 
-/// The slot that must be open for an action.
+/// Return the slot that must be open for an action.
 fn slot_of(action: &FileAction) -> Option<Slot> {
     match *action {
         FileAction::Close { slot }

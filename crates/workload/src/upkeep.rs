@@ -3,7 +3,7 @@
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 
-/// Opens a file that must be there or is made, as `intent` says.
+/// Open a file that must be there or is made, as `intent` says.
 pub(crate) fn open(slot: Slot, path: PathId, intent: Intent) -> FileAction {
     FileAction::Open {
         slot,
@@ -14,19 +14,19 @@ pub(crate) fn open(slot: Slot, path: PathId, intent: Intent) -> FileAction {
     }
 }
 
-/// Deletes a file, if it is there.
+/// Delete a file, if it is there.
 pub(crate) fn delete(path: PathId) -> FileAction {
     let presence = Presence::Either;
     FileAction::Delete { path, presence }
 }
 
-/// Makes a directory, if it is not there.
+/// Make a directory, if it is not there.
 pub(crate) fn make_directory(path: PathId) -> FileAction {
     let presence = Presence::Either;
     FileAction::MakeDirectory { path, presence }
 }
 
-/// Removes files, and then directories that are empty, as far as they are there.
+/// Remove files, and then empty directories, as far as they are there.
 pub(crate) fn remove(
     files: impl IntoIterator<Item = PathId>,
     directories: impl IntoIterator<Item = PathId>,
@@ -37,7 +37,7 @@ pub(crate) fn remove(
     deletes.chain(directories.into_iter().map(remove)).collect()
 }
 
-/// Writes a file from its beginning to its end, with contents of generation 0, by writes of `write_bytes` at most.
+/// Write a file from its beginning to its end, with contents of generation 0, by writes of `write_bytes` at most.
 pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<Item = FileAction> {
     let piece_bytes = u64::from(write_bytes);
     (0..bytes.div_ceil(piece_bytes)).map(move |piece| FileAction::Write {
@@ -48,7 +48,7 @@ pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<
     })
 }
 
-/// Makes a file of this size, or makes it anew.
+/// Make a file of this size, or replace it.
 pub(crate) fn make_file(path: PathId, bytes: u64, write_bytes: u32) -> impl Iterator<Item = FileAction> {
     let slot = Slot(0);
     std::iter::once(open(slot, path, Intent::Replace))

@@ -90,7 +90,7 @@ impl<S: Sessions> Job<'_, S> {
 
 /// One client of a job. It makes no call once the job is stopped, or another of its clients has failed.
 pub(super) struct JobClient<C> {
-    /// For what has to be removed all the same.
+    /// Without the checks, for what is removed after a failure.
     pub(super) files: CachedClient<C>,
     /// In this phase.
     pub(super) bytes_read: u64,
@@ -100,7 +100,7 @@ pub(super) struct JobClient<C> {
 }
 
 impl<C: FileClient> JobClient<C> {
-    /// Fails if no call may be made any more.
+    /// Fail if no further call may be made.
     pub(super) fn go_on(&self) -> Result<(), Failure> {
         match self.end.is_stopped() {
             true => Err(Fault::OtherIo.into()),
@@ -108,18 +108,18 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Returns once all clients of the job have come, obeying the server meanwhile.
+    /// Wait for all clients of the job, obeying the server meanwhile.
     pub(super) async fn wait_for_all(&mut self) -> Result<(), Failure> {
         self.gate.pass(&mut self.files).await
     }
 
-    /// Begins one of several calls that are under way at once, if there is no cache.
+    /// Begin one of several calls that are under way at once. Fails if there is a cache.
     pub(super) async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         self.go_on()?;
         self.files.begin(call).await
     }
 
-    /// Waits until the next of them ends: which, and its reply. What was read is handed to `data`.
+    /// Wait until the next of them ends. Return which, and its reply; what was read is handed to `data`.
     pub(super) async fn ended(
         &mut self,
         data: &mut impl FnMut(CallId, &[u8]),
@@ -137,13 +137,13 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Begins a phase.
+    /// Begin a phase.
     pub(super) fn begin(&mut self) -> Measured {
         (self.bytes_read, self.bytes_written) = (0, 0);
         Measured::begin(self.files.requests())
     }
 
-    /// Ends a phase, with the bytes that were read and written in it.
+    /// End a phase, with the bytes that were read and written in it.
     pub(super) fn end(&self, measured: Measured) -> Measured {
         let mut measured = measured.end(self.files.requests());
         measured.bytes = self.bytes_read + self.bytes_written;

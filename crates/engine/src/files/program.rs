@@ -7,7 +7,7 @@ use dyno_workload::{content_of, Writing};
 
 /// What programs ask of files.
 pub(super) trait Program: Files {
-    /// Carries out a call that brings no data.
+    /// Carry out a call that brings no data.
     async fn ask(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
         self.call(call, &mut |_: &[u8]| {}).await
     }
@@ -61,7 +61,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Writes what `data` has from an offset on, so many bytes of it, in pieces.
+    /// Write a file in pieces. `data` returns the content at an offset, of a length.
     async fn write_whole<'a>(
         &mut self,
         handle: Handle,
@@ -78,7 +78,7 @@ pub(super) trait Program: Files {
         Ok(())
     }
 
-    /// Reads in pieces until nothing comes, and compares every byte.
+    /// Read a file in pieces until nothing comes, and compare every byte.
     async fn read_whole(
         &mut self,
         path: &str,
@@ -121,7 +121,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Fails if the file does not have so many bytes; None: if it is there.
+    /// Fail if the file does not have so many bytes, or if it is there where `bytes` is None.
     async fn expect(&mut self, path: &str, bytes: Option<u64>) -> Result<(), Failure> {
         match (self.ask(&Call::QueryPath { path }).await?, bytes) {
             (Reply::NotThere, None) => Ok(()),
@@ -131,7 +131,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Fails if the directory does not have so many names that match the pattern.
+    /// Fail if the directory does not have so many names that match the pattern.
     async fn expect_entries(&mut self, directory: &str, pattern: &str, expected: u64) -> Result<(), Failure> {
         match self.ask(&Call::Find { directory, pattern }).await? {
             Reply::Found { entries } => same_length(expected, entries.into()),
