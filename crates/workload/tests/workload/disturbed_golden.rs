@@ -1,10 +1,12 @@
-//! Golden digests of disturbed passes: what a client asks for after operations that failed, opens that failed and sessions
-//! that were lost. A change here is a new workload, as a change of undisturbed passes is (`diskmix_golden.rs`).
+//! Golden digests of what surrounds undisturbed passes (`diskmix_golden.rs`): what a client asks for after operations that
+//! failed, opens that failed and sessions that were lost, and what makes and removes its workspace. A change of passes is a
+//! new workload.
 
 use crate::loadfile::SMALL;
 use dyno_workload::{
-    DiskMix, DiskMixOptions, FileAction, FileWorkload, LoadFile, LoadFileReplay, Outcome, Presence, Script,
-    Workload,
+    Contention, ContentionOptions, DiskMix, DiskMixOptions, Failover, FailoverOptions, FileAction,
+    FileWorkload, LoadFile, LoadFileReplay, Metadata, MetadataOptions, Outcome, Presence, Script, Streams,
+    StreamsOptions, Workload,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -211,5 +213,66 @@ fn a_load_file_would_leave_what_it_found_at_every_place() {
     assert_eq!(
         format!("{:032x}", digest.digest128()),
         "0d48dc20492bd1f58a189cbba74e9f31"
+    );
+}
+
+/// The digest of what makes and removes the workspaces of these clients.
+fn workspaces<W: FileWorkload>(clients: impl IntoIterator<Item = W>) -> String {
+    let mut digest = Xxh3Default::new();
+    for client in clients {
+        for actions in [
+            client.preparation(false),
+            client.preparation(true),
+            client.removal(),
+        ] {
+            digest.update(format!("{actions:?}\n").as_bytes());
+        }
+    }
+    format!("{:032x}", digest.digest128())
+}
+
+#[test]
+fn every_workspace_is_made_and_removed_by_the_same_actions() {
+    let streams = |block_bytes| StreamsOptions {
+        file_bytes: 300 * u64::from(block_bytes),
+        block_bytes,
+        random: false,
+        writers_percent: 50,
+    };
+    let metadata = |shared| MetadataOptions {
+        files: 3,
+        bytes: 100,
+        shared,
+        looks: 1,
+    };
+    let contention = ContentionOptions {
+        files: 2,
+        blocks: 3,
+        block_bytes: 4096,
+        writes_percent: 50,
+    };
+    let failover = FailoverOptions {
+        blocks: 3,
+        block_bytes: 4096,
+        writes_per_flush: 4,
+    };
+    let found = [
+        workspaces([disk_mix(1, 0)]),
+        workspaces([load_file()(3)]),
+        workspaces([3000, 70_000].map(|block_bytes| Streams::new(streams(block_bytes), 1, 1))),
+        workspaces([false, true].map(|shared| Metadata::new(metadata(shared), 2))),
+        workspaces([0, 1].map(|client| Contention::new(contention, 1, client))),
+        workspaces([Failover::new(failover, 1, 0)]),
+    ];
+    assert_eq!(
+        found,
+        [
+            "5f4f4b7a3c8a178f2f407fbd7afa3942",
+            "007b9c15eb6f9ba8e8fc81bf7a24497d",
+            "38c7715be94d086696d237f4844345ab",
+            "dfef59916afebd13abd2b928084b5448",
+            "e0a8cde3dd0e94f2e1ac611eb9843cdb",
+            "0d787a03f3f1b8f1a48efc05af0f3284"
+        ]
     );
 }
