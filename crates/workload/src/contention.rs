@@ -5,9 +5,9 @@
 //! itself. Not for: what a block holds, and whether what is read is right (`versions.rs`).
 
 use crate::random::RandomStream;
+use crate::upkeep::{self, make_directory, make_file, open};
 use crate::{
-    ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence, Slot,
-    Workload,
+    ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Slot, Workload,
 };
 
 const OPEN: ClassId = ClassId(0);
@@ -108,16 +108,6 @@ impl Contention {
         }
     }
 
-    fn open(&self, path: PathId, intent: Intent) -> FileAction {
-        FileAction::Open {
-            slot: SLOT,
-            path,
-            intent,
-            directory: false,
-            presence: Presence::There,
-        }
-    }
-
     fn write_block(&self, path: PathId, offset: u64) -> FileAction {
         FileAction::WriteBlock {
             slot: SLOT,
@@ -148,7 +138,7 @@ impl Workload for Contention {
         let (slot, path, offset, bytes) = (SLOT, self.path, self.offset, self.options.block_bytes);
         let (class, action) = match step {
             // A reader's lock is of the same kind, and over NFS and POSIX that takes a file open for writing.
-            Step::Open => (OPEN, self.open(path, Intent::Edit)),
+            Step::Open => (OPEN, open(SLOT, path, Intent::Edit)),
             Step::Lock => {
                 let bytes = bytes.into();
                 (LOCK, FileAction::LockWaiting { slot, offset, bytes })
@@ -186,19 +176,16 @@ impl FileWorkload for Contention {
         if found {
             return Vec::new();
         }
-        let mut made = vec![FileAction::MakeDirectory {
-            path: DIRECTORY,
-            presence: Presence::Either,
-        }];
+        let mut made = vec![make_directory(DIRECTORY)];
         let close = FileAction::Close { slot: SLOT };
         for path in self.shared() {
-            made.push(self.open(path, Intent::Replace));
+            made.push(open(SLOT, path, Intent::Replace));
             let offsets = (0..self.options.blocks).map(u64::from);
             let block_bytes = u64::from(self.options.block_bytes);
             made.extend(offsets.map(|block| self.write_block(path, block * block_bytes)));
             made.push(close);
         }
-        made.extend([self.open(MARKER, Intent::Replace), close]);
+        made.extend(make_file(MARKER, 0, self.options.block_bytes));
         made
     }
 
@@ -220,17 +207,7 @@ impl FileWorkload for Contention {
     }
 
     fn removal(&self) -> Vec<FileAction> {
-        let delete = |path| FileAction::Delete {
-            path,
-            presence: Presence::Either,
-        };
-        let mut removal: Vec<FileAction> = self.shared().map(delete).collect();
-        removal.push(delete(MARKER));
-        removal.push(FileAction::RemoveDirectory {
-            path: DIRECTORY,
-            presence: Presence::Either,
-        });
-        removal
+        upkeep::remove(self.shared().chain([MARKER]), [DIRECTORY])
     }
 
     fn passes(&self) -> u64 {

@@ -5,9 +5,9 @@
 //! Not for: what a block holds, and what may be lost of it (`versions.rs`); nor for who ends what when.
 
 use crate::random::RandomStream;
+use crate::upkeep::{self, make_directory, open};
 use crate::{
-    ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence, Slot,
-    Workload,
+    ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Slot, Workload,
 };
 
 const OPEN: ClassId = ClassId(0);
@@ -84,16 +84,6 @@ impl Failover {
         }
     }
 
-    fn open(slot: Slot, intent: Intent) -> FileAction {
-        FileAction::Open {
-            slot,
-            path: FILE,
-            intent,
-            directory: false,
-            presence: Presence::There,
-        }
-    }
-
     fn offsets(&self) -> impl Iterator<Item = u64> {
         let block_bytes = u64::from(self.options.block_bytes);
         (0..u64::from(self.options.blocks)).map(move |block| block * block_bytes)
@@ -123,7 +113,7 @@ impl Workload for Failover {
         let step = self.following(last);
         self.last = step;
         let (class, action) = match step {
-            Step::Open | Step::None => (OPEN, Self::open(SLOT, Intent::Edit)),
+            Step::Open | Step::None => (OPEN, open(SLOT, FILE, Intent::Edit)),
             Step::Write => {
                 self.unflushed += 1;
                 let offset = self.draw();
@@ -159,13 +149,7 @@ impl FileWorkload for Failover {
 
     /// The file is made anew for each mix: versions count from 0, and none of an earlier mix can be mistaken for one.
     fn preparation(&self, _found: bool) -> Vec<FileAction> {
-        let mut made = vec![
-            FileAction::MakeDirectory {
-                path: DIRECTORY,
-                presence: Presence::Either,
-            },
-            Self::open(SLOT, Intent::Replace),
-        ];
+        let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];
         made.extend(self.offsets().map(|offset| self.write(offset)));
         made.extend([FileAction::Flush { slot: SLOT }, FileAction::Close { slot: SLOT }]);
         made
@@ -178,7 +162,7 @@ impl FileWorkload for Failover {
     fn leaving(&self) -> Vec<FileAction> {
         let mut left = vec![
             FileAction::LetGo { slot: SLOT },
-            Self::open(SECOND_SLOT, Intent::Read),
+            open(SECOND_SLOT, FILE, Intent::Read),
         ];
         left.extend(self.offsets().map(|offset| FileAction::ReadBack {
             slot: SECOND_SLOT,
@@ -191,16 +175,7 @@ impl FileWorkload for Failover {
     }
 
     fn removal(&self) -> Vec<FileAction> {
-        vec![
-            FileAction::Delete {
-                path: FILE,
-                presence: Presence::Either,
-            },
-            FileAction::RemoveDirectory {
-                path: DIRECTORY,
-                presence: Presence::Either,
-            },
-        ]
+        upkeep::remove([FILE], [DIRECTORY])
     }
 
     fn passes(&self) -> u64 {

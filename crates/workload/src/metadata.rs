@@ -5,8 +5,8 @@
 //! An operation is a file as a whole: `create` opens, writes and closes it, `read` opens, reads and closes it. Clients don't
 //! wait for each other between phases. Not for: when an operation is due, nor what a client's cache would keep.
 
-use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence};
-use crate::{Slot, Workload};
+use crate::upkeep::{self, make_directory, make_file};
+use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Outcome, PathId, Presence, Workload};
 
 const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
@@ -225,19 +225,8 @@ impl FileWorkload for Metadata {
         if found {
             return Vec::new();
         }
-        let directory = FileAction::MakeDirectory {
-            path: DIRECTORY,
-            presence: Presence::Either,
-        };
-        let slot = Slot(0);
-        let marker = FileAction::Open {
-            slot,
-            path: MARKER,
-            intent: Intent::Replace,
-            directory: false,
-            presence: Presence::There,
-        };
-        vec![directory, marker, FileAction::Close { slot }]
+        let marker = make_file(MARKER, 0, u32::MAX);
+        std::iter::once(make_directory(DIRECTORY)).chain(marker).collect()
     }
 
     fn marker(&self) -> PathId {
@@ -255,16 +244,7 @@ impl FileWorkload for Metadata {
 
     fn removal(&self) -> Vec<FileAction> {
         let files = (0..self.options.files).map(|file| PathId(FIRST_FILE + file));
-        let paths = files.chain([MARKER]);
-        let deletes = paths.map(|path| FileAction::Delete {
-            path,
-            presence: Presence::Either,
-        });
-        let directory = FileAction::RemoveDirectory {
-            path: DIRECTORY,
-            presence: Presence::Either,
-        };
-        deletes.chain([directory]).collect()
+        upkeep::remove(files.chain([MARKER]), [DIRECTORY])
     }
 
     fn passes(&self) -> u64 {
@@ -280,7 +260,7 @@ impl FileWorkload for Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{content_of, footprint_bytes, played, Writing};
+    use crate::{content_of, footprint_bytes, played, Intent, Writing};
 
     const OPTIONS: MetadataOptions = MetadataOptions {
         files: 3,

@@ -5,9 +5,9 @@
 //! blocks are under way, nor when they are due.
 
 use crate::random::RandomStream;
+use crate::upkeep::{self, make_directory, make_file, open, writes};
 use crate::{
-    ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence, Slot,
-    Workload,
+    ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Slot, Workload,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -115,13 +115,8 @@ impl Streams {
     }
 
     fn open(&self) -> FileAction {
-        FileAction::Open {
-            slot: SLOT,
-            path: FILE,
-            intent: if self.writes { Intent::Edit } else { Intent::Read },
-            directory: false,
-            presence: Presence::There,
-        }
+        let intent = if self.writes { Intent::Edit } else { Intent::Read };
+        open(SLOT, FILE, intent)
     }
 
     fn block(&mut self) -> FileOp {
@@ -151,29 +146,11 @@ impl Streams {
     }
 
     fn made(&self) -> Vec<FileAction> {
-        let make = |path| FileAction::Open {
-            slot: SLOT,
-            path,
-            intent: Intent::Replace,
-            directory: false,
-            presence: Presence::There,
-        };
-        let directory = FileAction::MakeDirectory {
-            path: DIRECTORY,
-            presence: Presence::Either,
-        };
-        let piece = u64::from(self.options.block_bytes.max(MAKING_BYTES));
-        let end = self.options.blocks() * u64::from(self.options.block_bytes);
-        let pieces = (0..end.div_ceil(piece)).map(|number| FileAction::Write {
-            slot: SLOT,
-            offset: number * piece,
-            bytes: (end - number * piece).min(piece) as u32, // as `piece`, which is one
-            generation: 0,
-        });
-        let close = FileAction::Close { slot: SLOT };
-        let mut made = vec![directory, make(FILE)];
-        made.extend(pieces);
-        made.extend([FileAction::Flush { slot: SLOT }, close, make(MARKER), close]);
+        let write_bytes = self.options.block_bytes.max(MAKING_BYTES);
+        let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];
+        made.extend(writes(SLOT, self.options.file_bytes, write_bytes));
+        made.extend([FileAction::Flush { slot: SLOT }, FileAction::Close { slot: SLOT }]);
+        made.extend(make_file(MARKER, 0, write_bytes));
         made
     }
 }
@@ -229,15 +206,7 @@ impl FileWorkload for Streams {
     }
 
     fn removal(&self) -> Vec<FileAction> {
-        let delete = |path| FileAction::Delete {
-            path,
-            presence: Presence::Either,
-        };
-        let directory = FileAction::RemoveDirectory {
-            path: DIRECTORY,
-            presence: Presence::Either,
-        };
-        vec![delete(FILE), delete(MARKER), directory]
+        upkeep::remove([FILE, MARKER], [DIRECTORY])
     }
 
     fn passes(&self) -> u64 {

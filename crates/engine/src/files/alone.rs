@@ -3,18 +3,11 @@
 
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
 use crate::job::JobEnd;
-use dyno_files::Files;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::Executor;
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread::ScopedJoinHandle;
-
-/// So often a client that waits for others looks for them.
-const LOOK_NS: u64 = 200_000;
 
 /// Does `work` on a thread of its own: who has entered a namespace doesn't come back.
 pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
@@ -76,81 +69,4 @@ pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failur
         },
     )?;
     result.replace(Err(Fault::ResponseTimeout.into()))
-}
-
-/// Where clients on threads of their own wait for each other, again and again.
-#[derive(Debug)]
-pub(super) struct Gate {
-    clients: u64,
-    arrived: AtomicU64,
-    has_failed: AtomicBool,
-    /// Of the first that failed: nobody waits for it.
-    failure: Mutex<Option<Failure>>,
-}
-
-impl Gate {
-    pub(super) fn new(clients: u32) -> Self {
-        Self {
-            clients: clients.into(),
-            arrived: AtomicU64::new(0),
-            has_failed: AtomicBool::new(false),
-            failure: Mutex::new(None),
-        }
-    }
-
-    /// Returns once all have come, obeying the server meanwhile.
-    pub(super) async fn pass(&self, files: &mut impl Files) -> Result<(), Failure> {
-        let before = self.arrived.fetch_add(1, Ordering::AcqRel);
-        let all = (before / self.clients + 1) * self.clients;
-        while self.arrived.load(Ordering::Acquire) < all {
-            self.go_on()?;
-            files.idle_until(monotonic_ns() + LOOK_NS).await?;
-        }
-        Ok(())
-    }
-
-    /// Fails once one of the clients has.
-    pub(super) fn go_on(&self) -> Result<(), Failure> {
-        match self.has_failed.load(Ordering::Acquire) {
-            true => self.failure().map_or(Ok(()), Err),
-            false => Ok(()),
-        }
-    }
-
-    fn failure(&self) -> Option<Failure> {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn fail(&self, failure: Failure) {
-        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert(failure);
-        self.has_failed.store(true, Ordering::Release);
-    }
-}
-
-/// What each of the clients of a gate comes to, on a thread of its own. Where some fail, it is the first failure.
-pub(super) fn at_once<T: Send>(
-    gate: &Gate,
-    work: impl Fn(u32) -> Result<T, Failure> + Sync,
-) -> Result<Vec<T>, Failure> {
-    let one = |number: u32| {
-        let found = work(number);
-        if let Err(failure) = found {
-            gate.fail(failure);
-        }
-        found
-    };
-    let found: Vec<_> = std::thread::scope(|scope| {
-        let one = &one;
-        let clients = u32::try_from(gate.clients).unwrap_or(u32::MAX);
-        let threads: Vec<_> = (0..clients)
-            .map(|number| scope.spawn(move || one(number)))
-            .collect();
-        threads.into_iter().map(ScopedJoinHandle::join).collect()
-    });
-    let found = found
-        .into_iter()
-        .map(|joined| joined.unwrap_or_else(|_| Err(Fault::OtherIo.into())));
-    let found: Result<Vec<T>, Failure> = found.collect();
-    found.map_err(|failure| gate.failure().unwrap_or(failure))
 }

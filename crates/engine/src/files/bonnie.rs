@@ -4,14 +4,13 @@
 //! sessions of their own that start at one moment, not processes that were given five seconds; their places come from a
 //! seed. Not for: rows and tables (the control plane).
 
-use super::alone::{alone, apart, at_once, Gate};
-use super::cache::FilesOptions;
 use super::client::CachedClient;
+use super::job::{Job, JobClient};
 use super::measured::Measured;
+use super::program::Program;
 use super::sessions::Sessions;
 use crate::bonnie::{BonniePhase, BonnieSpec};
-use crate::job::JobEnd;
-use dyno_files::{Access, Ask, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability};
+use dyno_files::{Access, Disposition, FileClient, Files, Handle};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,62 +25,21 @@ const WORD_BYTES: usize = 4;
 const SEQUENTIAL: [&str; 5] = ["putc", "rewrite", "write", "getc", "read"];
 
 /// Run the phases until one fails or `end` stops them. The file is removed, unless the server is gone.
-pub(crate) fn carry_out<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
+pub(super) fn carry_out<S: Sessions>(
+    job: &Job<'_, S>,
     spec: &BonnieSpec,
-    end: &Arc<JobEnd>,
 ) -> Result<Vec<BonniePhase>, Failure> {
-    let mut phases = all_sequential(sessions, options, identity, spec, end)?;
-    let seeks = all_seekers(sessions, options, identity, spec, end);
-    let removed = apart(|| {
-        alone(sessions, identity, 0, spec.most_ns, end, |session| {
-            remove(options.client(session), spec.clone())
-        })
-    });
+    let mut phases = all_sequential(job, spec)?;
+    let seeks = all_seekers(job, spec);
+    let removed = job.by_one(|client| remove(client.files, spec.clone()));
     phases.extend(seeks?);
     removed.map(|()| phases)
 }
 
-/// What all that want the same phase at the same time share.
-#[derive(Debug)]
-struct Together {
-    gate: Gate,
-    end: Arc<JobEnd>,
-}
-
-impl Together {
-    fn new(clients: u32, end: &Arc<JobEnd>) -> Arc<Self> {
-        Arc::new(Self {
-            gate: Gate::new(clients),
-            end: end.clone(),
-        })
-    }
-
-    /// Fails once the phases are to end.
-    fn go_on(&self) -> Result<(), Failure> {
-        match self.end.is_stopped() {
-            true => Err(Fault::OtherIo.into()),
-            false => self.gate.go_on(),
-        }
-    }
-}
-
 /// The phases that go through the file, of each client on a thread of its own.
-fn all_sequential<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
-    spec: &BonnieSpec,
-    end: &Arc<JobEnd>,
-) -> Result<Vec<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients, end);
-    let found = at_once(&together.gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, end, |session| {
-            let spec = of_client(spec, number);
-            sequential(Worker::new(options.client(session), spec, together.clone()))
-        })
+fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<BonniePhase>, Failure> {
+    let found = job.by_several(spec.clients, 0, |number, client| {
+        sequential(Worker::new(client, of_client(spec, number)))
     })?;
     let mut clients: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
     let of_all = |name| {
@@ -105,30 +63,12 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
 }
 
 /// The seekers of all clients, each on a thread of its own; None where there are none.
-fn all_seekers<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
-    spec: &BonnieSpec,
-    end: &Arc<JobEnd>,
-) -> Result<Option<BonniePhase>, Failure> {
-    let together = Together::new(spec.clients * spec.seekers, end);
+fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<BonniePhase>, Failure> {
     let taken: Vec<_> = (0..spec.clients).map(|_| Arc::new(AtomicU32::new(0))).collect();
-    let found = at_once(&together.gate, |place| {
-        let (client, seeker) = (place / spec.seekers, place % spec.seekers);
-        let taken = taken[client as usize].clone();
-        alone(
-            sessions,
-            identity,
-            spec.clients + place,
-            spec.most_ns,
-            end,
-            |session| {
-                let spec = of_client(spec, client);
-                let worker = Worker::new(options.client(session), spec, together.clone());
-                seek(worker, seeker, taken)
-            },
-        )
+    let found = job.by_several(spec.clients * spec.seekers, spec.clients, |place, client| {
+        let (number, seeker) = (place / spec.seekers, place % spec.seekers);
+        let worker = Worker::new(client, of_client(spec, number));
+        seek(worker, seeker, taken[number as usize].clone())
     })?;
     Ok(Measured::together(found).map(|all| phase(&all, "seeks")))
 }
@@ -188,67 +128,40 @@ impl DerefMut for Pages {
 }
 
 /// The file, as one client works on it.
-struct Worker<C: FileClient> {
-    client: CachedClient<C>,
+struct Worker<C> {
+    client: JobClient<C>,
     spec: BonnieSpec,
-    together: Arc<Together>,
     /// The file at its path is not somebody else's.
     is_ours: bool,
 }
 
 impl<C: FileClient> Worker<C> {
-    fn new(client: CachedClient<C>, spec: BonnieSpec, together: Arc<Together>) -> Self {
+    fn new(client: JobClient<C>, spec: BonnieSpec) -> Self {
         Self {
             client,
             spec,
-            together,
             is_ours: false,
         }
     }
 
-    fn begin(&self) -> Measured {
-        Measured::begin(self.client.requests())
-    }
-
     fn end(&self, measured: Measured) -> Measured {
-        measured.end(self.client.requests())
+        let mut measured = self.client.end(measured);
+        measured.bytes = self.client.bytes_read.max(self.client.bytes_written);
+        measured
     }
 
     /// Opens the file once all that do the phase have come.
     async fn open_together(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
-        self.together.gate.pass(&mut self.client).await?;
+        self.client.wait_for_all().await?;
+        self.client.go_on()?;
         let opened = self.open(disposition).await;
         self.is_ours |= !opened.is_err_and(|failure| failure.fault == Fault::AlreadyThere);
         opened
     }
 
-    async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        self.client.call(call, &mut |_: &[u8]| {}).await
-    }
-
     async fn open(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
-        let path = self.spec.file.clone();
-        let open = Open {
-            path: &path,
-            access: Access::ReadWrite,
-            disposition,
-            directory: false,
-            delete_on_close: false,
-            ask: Ask::Nothing,
-        };
-        match self.call(&Call::Open(open)).await? {
-            Reply::Opened { handle, .. } => Ok(handle),
-            _ => Err(Fault::NotFound.into()),
-        }
-    }
-
-    async fn close(&mut self, handle: Handle) -> Result<(), Failure> {
-        self.call(&Call::Close { handle }).await.map(|_| ())
-    }
-
-    async fn delete(&mut self) -> Result<(), Failure> {
-        let path = self.spec.file.clone();
-        self.call(&Call::Delete { path: &path }).await.map(|_| ())
+        let (path, access) = (&self.spec.file, Access::ReadWrite);
+        self.client.open(path, access, disposition).await
     }
 
     /// Reads as much as the file has from `offset` on.
@@ -259,11 +172,9 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Failure> {
-        self.together.go_on()?;
         let begun_ns = monotonic_ns();
         let bytes = self.client.read_into(handle, offset, into).await?;
         measured.times.record(monotonic_ns() - begun_ns);
-        measured.bytes += bytes as u64;
         Ok(bytes)
     }
 
@@ -274,26 +185,16 @@ impl<C: FileClient> Worker<C> {
         offset: u64,
         data: &[u8],
     ) -> Result<(), Failure> {
-        self.together.go_on()?;
         let begun_ns = monotonic_ns();
-        let write = Call::Write {
-            handle,
-            offset,
-            data,
-            stability: Stability::Unstable,
-        };
-        let reply = self.call(&write).await?;
+        self.client.write(handle, offset, data).await?;
         measured.times.record(monotonic_ns() - begun_ns);
-        match reply {
-            Reply::Written { bytes } if bytes as usize == data.len() => Ok(()),
-            _ => Err(Fault::NoSpace.into()),
-        }
+        Ok(())
     }
 
     /// "Writing with putc()": one character after another, through a buffer.
     async fn put_characters(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Create).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut pages = Pages::new(self.spec.stdio_bytes);
         let buffer: &mut [u8] = &mut pages;
         let (mut offset, mut filled) = (0, 0);
@@ -309,15 +210,14 @@ impl<C: FileClient> Worker<C> {
             self.write(&mut measured, handle, offset, &buffer[..filled])
                 .await?;
         }
-        measured.bytes = self.spec.bytes;
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         Ok(self.end(measured))
     }
 
     /// "Rewriting": each chunk is read, changed in one word, and written where it was.
     async fn rewrite(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         let (mut offset, mut word) = (0, 0);
@@ -327,15 +227,15 @@ impl<C: FileClient> Worker<C> {
             self.write(&mut measured, handle, offset, &chunk).await?;
             offset += chunk.len() as u64;
         }
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         Ok(self.end(measured))
     }
 
     /// "Writing intelligently": whole chunks, into a new file.
     async fn write_chunks(&mut self) -> Result<Measured, Failure> {
-        self.delete().await?;
+        self.client.delete(&self.spec.file).await?;
         let handle = self.open_together(Disposition::Create).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         for number in 0..self.spec.bytes / u64::from(self.spec.chunk_bytes) {
@@ -343,15 +243,14 @@ impl<C: FileClient> Worker<C> {
             let offset = number * chunk.len() as u64;
             self.write(&mut measured, handle, offset, &chunk).await?;
         }
-        measured.bytes = self.spec.bytes;
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         Ok(self.end(measured))
     }
 
     /// "Reading with getc()": each character is counted.
     async fn get_characters(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut buffer = Pages::new(self.spec.stdio_bytes);
         let mut seen = [0u64; 256];
         let mut offset = 0;
@@ -365,7 +264,7 @@ impl<C: FileClient> Worker<C> {
                 break;
             }
         }
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         std::hint::black_box(seen);
         Ok(self.end(measured))
     }
@@ -373,7 +272,7 @@ impl<C: FileClient> Worker<C> {
     /// "Reading intelligently": whole chunks.
     async fn read_chunks(&mut self) -> Result<Measured, Failure> {
         let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.begin();
+        let mut measured = self.client.begin();
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let mut offset = 0;
         loop {
@@ -384,8 +283,8 @@ impl<C: FileClient> Worker<C> {
             offset += bytes as u64;
             std::hint::black_box(chunk[bytes / 2]);
         }
-        self.close(handle).await?;
-        if measured.bytes != self.spec.bytes {
+        self.client.close(handle).await?;
+        if self.client.bytes_read != self.spec.bytes {
             return Err(Fault::WrongLength.into());
         }
         Ok(self.end(measured))
@@ -407,7 +306,7 @@ async fn sequential<C: FileClient>(mut worker: Worker<C>) -> Result<Vec<Measured
     worker.client.connect().await?;
     let found = worker.all_in_sequence().await;
     if found.is_err() && worker.is_ours {
-        let _ = worker.delete().await;
+        let _ = worker.client.files.delete(&worker.spec.file).await;
     }
     let finished = worker.client.finish().await;
     let phases = found?;
@@ -420,10 +319,7 @@ async fn remove<C: FileClient>(mut client: CachedClient<C>, spec: BonnieSpec) ->
     let mut removed = Ok(());
     for number in 0..spec.clients {
         let path = of_client(&spec, number).file;
-        let one = client
-            .call(&Call::Delete { path: &path }, &mut |_: &[u8]| {})
-            .await;
-        removed = removed.and(one.map(|_| ()));
+        removed = removed.and(client.delete(&path).await);
     }
     let finished = client.finish().await;
     removed.and(finished)
@@ -440,8 +336,8 @@ async fn seek<C: FileClient>(
     let chunk_bytes = worker.spec.chunk_bytes;
     let chunks = worker.spec.bytes / u64::from(chunk_bytes);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(worker.spec.seed ^ u64::from(number) << 32);
-    worker.together.gate.pass(&mut worker.client).await?;
-    let mut measured = worker.begin();
+    worker.client.wait_for_all().await?;
+    let mut measured = worker.client.begin();
     let mut chunk = Pages::new(chunk_bytes);
     let mut done = 0;
     while taken.fetch_add(1, Ordering::Relaxed) < worker.spec.seeks {
@@ -460,8 +356,8 @@ async fn seek<C: FileClient>(
         }
         done += 1;
     }
-    worker.close(handle).await?;
-    let measured = measured.end(worker.client.requests());
+    worker.client.close(handle).await?;
+    let measured = worker.end(measured);
     worker.client.finish().await?;
     Ok(measured)
 }

@@ -109,10 +109,16 @@ impl FilesOptions {
 
     /// The same for a workload that flushes what it writes; None: it has a cache, which would do so too.
     pub(super) fn as_sent(self) -> Option<Self> {
-        self.cache.is_none().then_some(Self {
+        self.cache.is_none().then_some(self.without_cache())
+    }
+
+    /// The same for a program that flushes what it writes.
+    pub(super) fn without_cache(self) -> Self {
+        Self {
+            cache: None,
             as_sent: true,
             ..self
-        })
+        }
     }
 
     pub(crate) fn client<C: FileClient>(&self, session: C) -> CachedClient<C> {

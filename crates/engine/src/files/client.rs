@@ -2,6 +2,7 @@
 //! what the file should contain, and every answer is judged against what the workload says must be there.
 
 use super::names::{wanted, Names};
+use super::program::{same_length, Program};
 use super::sessions::Sessions;
 use crate::counting::SessionFacts;
 use crate::protocol::{Performed, Protocol};
@@ -10,7 +11,7 @@ use dyno_files::{
     Ask, Breaks, Call, Calls, FileClient, Files, Handle, KeptHandles, Open, Reply, Stability, Traffic,
 };
 use dyno_http::Streams;
-use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::Executor;
 use dyno_workload::{content_of, Block, FileAction, FileOp, Ledger, PathId, Presence, Slot, Writing};
 use std::collections::BTreeMap;
@@ -119,18 +120,7 @@ impl<S: Sessions> FilesClient<S> {
 
     /// Whether the server takes so many bytes at once, both ways.
     pub(crate) fn takes_at_once(&self, bytes: u32) -> Result<(), Failure> {
-        let client = self.client.counted();
-        let most = client.max_read_bytes().min(client.max_write_bytes());
-        match bytes <= most {
-            true => Ok(()),
-            false => Err(Failure {
-                fault: Fault::WrongLength,
-                detail: Detail::Length {
-                    expected: bytes.into(),
-                    got: most.into(),
-                },
-            }),
-        }
+        self.client.takes_at_once(bytes)
     }
 
     /// Whether the last operation cost the session.
@@ -143,8 +133,7 @@ impl<S: Sessions> FilesClient<S> {
         let call = Call::QueryPath {
             path: self.names.path(path),
         };
-        let reply = self.client.call(&call, &mut |_: &[u8]| {}).await?;
-        Ok(!matches!(reply, Reply::NotThere))
+        Ok(!matches!(self.client.ask(&call).await?, Reply::NotThere))
     }
 
     /// Makes the directories above the workspace where they are not there.
@@ -160,21 +149,15 @@ impl<S: Sessions> FilesClient<S> {
     pub(crate) async fn remove_parents(&mut self) -> Result<(), Failure> {
         let workspace = self.names.path(PathId(0)).to_owned();
         for (end, _) in workspace.rmatch_indices('/') {
-            let path = &workspace[..end];
-            let call = Call::RemoveDirectory { path };
-            self.client.call(&call, &mut |_: &[u8]| {}).await?;
+            self.client.remove_directory(&workspace[..end]).await?;
         }
         Ok(())
     }
 
     async fn make_directory(&mut self, path: &str) -> Result<(), Failure> {
-        match self
-            .client
-            .call(&Call::MakeDirectory { path }, &mut |_: &[u8]| {})
-            .await
-        {
-            Err(failure) if failure.fault != Fault::AlreadyThere => Err(failure),
-            _ => Ok(()),
+        match self.client.make_directory(path).await {
+            Err(failure) if failure.fault == Fault::AlreadyThere => Ok(()),
+            made => made,
         }
     }
 
@@ -404,14 +387,8 @@ impl<S: Sessions> FilesClient<S> {
             return Err(Fault::WrongContent.into());
         }
         match self.ledger.expected_bytes(slot, offset, bytes) {
-            Some(expected) if u64::from(expected) != came => Err(Failure {
-                fault: Fault::WrongLength,
-                detail: Detail::Length {
-                    expected: u64::from(expected),
-                    got: came,
-                },
-            }),
-            _ => Ok(()),
+            Some(expected) => same_length(expected.into(), came),
+            None => Ok(()),
         }
     }
 

@@ -3,12 +3,12 @@
 //! Writes are unstable where the protocol has that: it is the flush that is put to the test. Not for: what the journal
 //! keeps (`crate::journal`).
 
-use super::alone::{apart, each_client};
+use super::alone::{alone, apart, each_client};
+use super::program::Program;
 use super::sessions::Sessions;
+use crate::job::JobEnd;
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile, Page, PIECE_BYTES};
-use dyno_files::{
-    Access, Ask, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability, Uncached,
-};
+use dyno_files::{Access, Call, Disposition, FileClient, Files, Reply, Stability, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -63,24 +63,16 @@ fn read_all<S: Sessions + Clone>(
     spec: &JournalSpec,
     entries: &[Entry],
 ) -> Result<Vec<LeftOfFile>, Failure> {
-    let found = Rc::new(RefCell::new(Ok(Vec::new())));
-    each_client(
-        sessions,
-        identity,
-        [(0, 0)],
-        || false,
-        |_, session, executor| {
-            let (found, spec, entries) = (found.clone(), spec.clone(), entries.to_vec());
-            let handle = executor.clone();
-            executor.spawn(async move {
-                handle.set_deadline(monotonic_ns().saturating_add(spec.most_ns));
-                let mut files = Uncached::new(session);
-                *found.borrow_mut() = read(&mut files, &spec, &entries).await;
-                let _ = files.finish().await;
-            });
-        },
-    )?;
-    found.replace(Ok(Vec::new()))
+    let end = JobEnd::default();
+    alone(sessions, identity, 0, spec.most_ns, &end, |session| {
+        let (spec, entries) = (spec.clone(), entries.to_vec());
+        async move {
+            let mut files = Uncached::new(session);
+            let found = read(&mut files, &spec, &entries).await;
+            let _ = files.finish().await;
+            found
+        }
+    })
 }
 
 async fn write<C: FileClient>(
@@ -90,18 +82,15 @@ async fn write<C: FileClient>(
     page: &Arc<Page>,
     until_ns: u64,
 ) -> Result<(), Failure> {
-    let mut ignored = |_: &[u8]| {};
     files.connect().await?;
     // Others of this journal make the upper one, too; that it is there is as good.
-    let path = &spec.directory;
-    let _ = files.call(&Call::MakeDirectory { path }, &mut ignored).await;
-    let path = &spec.client_directory(client);
-    files.call(&Call::MakeDirectory { path }, &mut ignored).await?;
+    let _ = files.make_directory(&spec.directory).await;
+    files.make_directory(&spec.client_directory(client)).await?;
     let mut file = 0;
     while !page.stopped() && monotonic_ns() < until_ns {
         let place = page.begin(client, file);
-        let handle = open(files, &spec.path(client, file), Disposition::Create).await?;
-        let handle = handle.ok_or(Fault::NotFound)?;
+        let path = spec.path(client, file);
+        let handle = files.open(&path, Access::ReadWrite, Disposition::Create).await?;
         let mut offset = 0;
         for data in spec.content(client, file).chunks(PIECE_BYTES) {
             let call = Call::Write {
@@ -110,43 +99,20 @@ async fn write<C: FileClient>(
                 data,
                 stability: Stability::Unstable,
             };
-            match files.call(&call, &mut ignored).await? {
+            match files.ask(&call).await? {
                 Reply::Written { bytes } if bytes as usize == data.len() => page.written(place, bytes.into()),
                 _ => return Err(Fault::WrongLength.into()),
             }
             offset += data.len() as u64;
         }
         if spec.flushes(file) {
-            files.call(&Call::Flush { handle }, &mut ignored).await?;
+            files.ask(&Call::Flush { handle }).await?;
             page.flushed(place);
         }
-        files.call(&Call::Close { handle }, &mut ignored).await?;
+        files.close(handle).await?;
         file += 1;
     }
     Ok(())
-}
-
-async fn open<C: FileClient>(
-    files: &mut Uncached<C>,
-    path: &str,
-    disposition: Disposition,
-) -> Result<Option<Handle>, Failure> {
-    let open = Open {
-        path,
-        access: if disposition == Disposition::Open {
-            Access::Read
-        } else {
-            Access::ReadWrite
-        },
-        disposition,
-        directory: false,
-        delete_on_close: false,
-        ask: Ask::Nothing,
-    };
-    match files.call(&Call::Open(open), &mut |_: &[u8]| {}).await? {
-        Reply::Opened { handle, .. } => Ok(Some(handle)),
-        _ => Ok(None),
-    }
 }
 
 async fn read<C: FileClient>(
@@ -162,7 +128,7 @@ async fn read<C: FileClient>(
         let mut seen = Vec::with_capacity(wanted.len());
         let why = match read_one(files, &path, wanted.len(), &mut seen).await {
             Ok(()) => None,
-            // A directory that is not there is as much a loss as a file.
+            // A file that is not there is lost, and so is one whose directory is not there.
             Err(failure) if failure.fault == Fault::NotFound => None,
             Err(failure) => Some(failure.to_string()),
         };
@@ -186,9 +152,7 @@ async fn read_one<C: FileClient>(
     most_bytes: usize,
     seen: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    let Some(handle) = open(files, path, Disposition::Open).await? else {
-        return Ok(());
-    };
+    let handle = files.open(path, Access::Read, Disposition::Open).await?;
     while seen.len() < most_bytes {
         let call = Call::Read {
             handle,
@@ -203,6 +167,5 @@ async fn read_one<C: FileClient>(
             break;
         }
     }
-    let closed = files.call(&Call::Close { handle }, &mut |_: &[u8]| {}).await;
-    closed.map(|_| ())
+    files.close(handle).await
 }

@@ -2,6 +2,7 @@
 //! something of an earlier load stands there. Nothing is written. Not for: consent, which opens the target.
 
 use super::alone::{apart, each_client};
+use super::program::Program;
 use super::sessions::Sessions;
 use crate::kind::Look;
 use crate::Workspaces;
@@ -71,14 +72,9 @@ fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Look>,
 
 async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {
     client.connect().await?;
-    let mut ignored = |_: &[u8]| {};
     let (directory, pattern) = ("", &format!("{}*", Workspaces::DIRECTORY));
-    let used = client
-        .call(&Call::Find { directory, pattern }, &mut ignored)
-        .await?;
-    let space = client
-        .call(&Call::QuerySpace { directory: "" }, &mut ignored)
-        .await;
+    let used = client.ask(&Call::Find { directory, pattern }).await?;
+    let space = client.ask(&Call::QuerySpace { directory: "" }).await;
     let free_bytes = match space {
         Ok(Reply::Space(space)) => believable(space.total_bytes, space.free_bytes),
         // The directory that the URL names below the share.

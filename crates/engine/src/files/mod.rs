@@ -2,22 +2,26 @@
 //!
 //! `workload` is what they do, `sessions` what a protocol gives, `target` what load may go to by that, `cache` what they keep; `client_task` is a client from its
 //! log-on to its leaving, `client` carries out its operations and judges them, `names` are its files' names; `look` asks a
-//! server before its load, `bonnie` is that program's six phases, `scenario` a step of a user's commands (both by `alone`, in which a
-//! client is by itself), `removal` takes away what clients have left, `journal` is that of a power cut.
+//! server before its load, `bonnie` is that program's six phases, `scenario` a step of a user's commands (both are a
+//! `job` with the calls of `program`), `removal` takes away what clients have left, `journal` is that of a power cut.
 
 mod alone;
 mod bonnie;
 mod cache;
 mod client;
 mod client_task;
+mod job;
 mod journal;
 mod look;
 mod measured;
 mod names;
+mod program;
 mod removal;
 mod scenario;
 mod sessions;
 mod target;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use cache::FilesOptions;

@@ -8,22 +8,17 @@
 mod metadata;
 mod streams;
 
-use super::alone::{alone, apart};
-use super::cache::FilesOptions;
-use super::client::CachedClient;
+use super::job::{Job, JobClient};
 use super::measured::Measured;
-use super::sessions::Sessions;
-use crate::job::JobEnd;
+use super::program::{same_length, Program};
+use super::sessions::{Requests, Sessions};
 use crate::scenario::{StepAction, StepPass, StepSpec, TreeSpec};
-use dyno_files::{
-    matches_pattern, Access, Ask, Call, Disposition, Files, Handle, Info, Open, Reply, Stability,
-};
+use dyno_files::{matches_pattern, Access, Call, Disposition, Files, Handle, Reply};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{content_of, Writing};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 /// What cp and cat move at once at least (coreutils, `ioblksize.h`).
 const COPY_BYTES: u32 = 128 << 10;
@@ -34,21 +29,11 @@ const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
 /// Carries a step out in a session of its own.
-pub(crate) fn carry_out<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
-    spec: &StepSpec,
-    end: &Arc<JobEnd>,
-) -> Result<Vec<StepPass>, Failure> {
+pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Result<Vec<StepPass>, Failure> {
     match &spec.action {
-        StepAction::Metadata(shape) => metadata::carry_out(sessions, options, identity, spec, shape, end),
-        StepAction::Streams(shape) => streams::carry_out(sessions, identity, spec, shape, end),
-        _ => apart(|| {
-            alone(sessions, identity, 0, spec.most_ns, end, |session| {
-                Step::<S>::new(options.client(session), spec.clone(), end.clone()).all_passes()
-            })
-        }),
+        StepAction::Metadata(shape) => metadata::carry_out(job, spec, shape),
+        StepAction::Streams(shape) => streams::carry_out(job, spec, shape),
+        _ => job.by_one(|client| Step::<S>::new(client, spec.clone()).all_passes()),
     }
 }
 
@@ -128,21 +113,17 @@ impl Names {
 
 /// A step under way.
 struct Step<S: Sessions> {
-    client: CachedClient<S::Client>,
+    client: JobClient<S::Client>,
     spec: StepSpec,
-    end: Arc<JobEnd>,
     entries: u64,
-    bytes: u64,
 }
 
 impl<S: Sessions> Step<S> {
-    fn new(client: CachedClient<S::Client>, spec: StepSpec, end: Arc<JobEnd>) -> Self {
+    fn new(client: JobClient<S::Client>, spec: StepSpec) -> Self {
         Self {
             client,
             spec,
-            end,
             entries: 0,
-            bytes: 0,
         }
     }
 
@@ -168,11 +149,10 @@ impl<S: Sessions> Step<S> {
         names: &Names,
         passes: &mut Vec<StepPass>,
     ) -> Result<(), Failure> {
-        (self.entries, self.bytes) = (0, 0);
-        let measured = Measured::begin(self.client.requests());
+        self.entries = 0;
+        let measured = self.client.begin();
         self.act(action, names).await?;
-        let mut measured = measured.end(self.client.requests());
-        measured.bytes = self.bytes;
+        let measured = self.client.end(measured);
         let entries = self.entries;
         self.check(action, names).await?;
         passes.push(told(measured, None, entries));
@@ -181,14 +161,8 @@ impl<S: Sessions> Step<S> {
 
     async fn act(&mut self, action: &StepAction, names: &Names) -> Result<(), Failure> {
         match action {
-            StepAction::MakeBase => {
-                let path = &self.spec.base.clone();
-                self.call(&Call::MakeDirectory { path }).await.map(|_| ())
-            }
-            StepAction::RemoveBase => {
-                let path = &self.spec.base.clone();
-                absent_or(true, self.call(&Call::RemoveDirectory { path }).await)
-            }
+            StepAction::MakeBase => self.client.make_directory(&self.spec.base).await,
+            StepAction::RemoveBase => absent_or(true, self.client.remove_directory(&self.spec.base).await),
             StepAction::MakeTree { times, .. } => self.make_tree(names, *times).await,
             StepAction::List { pattern, long, .. } => self.list(names, pattern, *long).await,
             StepAction::Find { tree } => self.find(tree, names).await,
@@ -207,7 +181,7 @@ impl<S: Sessions> Step<S> {
             StepAction::RemoveFile { file, lenient } => {
                 self.entries += 1;
                 let path = &self.below_base(file);
-                absent_or(*lenient, self.call(&Call::Delete { path }).await)
+                absent_or(*lenient, self.client.delete(path).await)
             }
         }
     }
@@ -217,24 +191,25 @@ impl<S: Sessions> Step<S> {
         match action {
             StepAction::MakeTree { tree, .. } => {
                 for (number, directory) in names.directories.iter().enumerate() {
-                    self.expect_entries(directory, "*", names.entries_of(number, tree))
+                    self.client
+                        .expect_entries(directory, "*", names.entries_of(number, tree))
                         .await?;
                 }
                 Ok(())
             }
-            StepAction::RemoveTree { .. } => self.expect(&names.directories[0], None).await,
+            StepAction::RemoveTree { .. } => self.client.expect(&names.directories[0], None).await,
             StepAction::MakeFile { file, bytes } => {
                 let path = self.below_base(file);
-                self.expect(&path, Some(*bytes)).await
+                self.client.expect(&path, Some(*bytes)).await
             }
             StepAction::CopyTo { local, file } => {
                 let bytes = local.metadata().map_err(|error| local_failure(&error))?.len();
                 let path = self.below_base(file);
-                self.expect(&path, Some(bytes)).await
+                self.client.expect(&path, Some(bytes)).await
             }
             StepAction::RemoveFile { file, .. } => {
                 let path = self.below_base(file);
-                self.expect(&path, None).await
+                self.client.expect(&path, None).await
             }
             _ => Ok(()),
         }
@@ -249,88 +224,22 @@ impl<S: Sessions> Step<S> {
         self.spec.block_bytes.max(COPY_BYTES)
     }
 
-    async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        if self.end.is_stopped() {
-            return Err(Fault::OtherIo.into());
-        }
-        self.client.call(call, &mut |_: &[u8]| {}).await
-    }
-
-    /// Fails where a path does not have so many bytes, or is there where it should not be.
-    async fn expect(&mut self, path: &str, bytes: Option<u64>) -> Result<(), Failure> {
-        match (self.call(&Call::QueryPath { path }).await?, bytes) {
-            (Reply::NotThere, None) => Ok(()),
-            (Reply::Info(info), Some(expected)) => same_length(expected, info.bytes),
-            (Reply::Info(_), None) => Err(Fault::AlreadyThere.into()),
-            _ => Err(Fault::NotFound.into()),
-        }
-    }
-
-    async fn expect_entries(&mut self, directory: &str, pattern: &str, expected: u64) -> Result<(), Failure> {
-        match self.call(&Call::Find { directory, pattern }).await? {
-            Reply::Found { entries } => same_length(expected, entries.into()),
-            Reply::NotThere if expected == 0 => Ok(()),
-            _ => Err(Fault::NotFound.into()),
-        }
-    }
-
-    async fn query(&mut self, path: &str) -> Result<Info, Failure> {
-        match self.call(&Call::QueryPath { path }).await? {
-            Reply::Info(info) => Ok(info),
-            _ => Err(Fault::NotFound.into()),
-        }
-    }
-
-    async fn open(
-        &mut self,
-        path: &str,
-        access: Access,
-        disposition: Disposition,
-    ) -> Result<Handle, Failure> {
-        let open = Open {
-            path,
-            access,
-            disposition,
-            directory: false,
-            delete_on_close: false,
-            ask: Ask::Nothing,
-        };
-        match self.call(&Call::Open(open)).await? {
-            Reply::Opened { handle, .. } => Ok(handle),
-            _ => Err(Fault::NotFound.into()),
-        }
-    }
-
-    async fn close(&mut self, handle: Handle) -> Result<(), Failure> {
-        self.call(&Call::Close { handle }).await.map(|_| ())
-    }
-
-    async fn write(&mut self, handle: Handle, offset: u64, data: &[u8]) -> Result<(), Failure> {
-        let write = Call::Write {
-            handle,
-            offset,
-            data,
-            stability: Stability::Unstable,
-        };
-        match self.call(&write).await? {
-            Reply::Written { bytes } if bytes as usize == data.len() => {
-                self.bytes += data.len() as u64;
-                Ok(())
-            }
-            _ => Err(Fault::NoSpace.into()),
-        }
+    /// Requests to the server so far.
+    fn requests(&self) -> Requests {
+        self.client.files.requests()
     }
 
     /// The requests tell whether a listing brought attributes; a program asks for each where it did not.
     async fn list(&mut self, names: &Names, pattern: &str, long: bool) -> Result<(), Failure> {
-        let before = self.client.requests();
-        self.expect_entries(&names.directories[0], pattern, names.matching.len() as u64)
+        let before = self.requests();
+        self.client
+            .expect_entries(&names.directories[0], pattern, names.matching.len() as u64)
             .await?;
         self.entries += names.matching.len() as u64;
         // What a pattern was expanded to is asked for by `ls` in any case.
-        if (long || pattern != "*") && !S::brought_attributes(&before, &self.client.requests()) {
+        if (long || pattern != "*") && !S::brought_attributes(&before, &self.requests()) {
             for path in &names.matching {
-                self.query(path).await?;
+                self.client.query(path).await?;
             }
         }
         Ok(())
@@ -339,12 +248,12 @@ impl<S: Sessions> Step<S> {
     async fn find(&mut self, tree: &TreeSpec, names: &Names) -> Result<(), Failure> {
         for (number, directory) in names.directories.iter().enumerate() {
             let entries = names.entries_of(number, tree);
-            let before = self.client.requests();
-            self.expect_entries(directory, "*", entries).await?;
+            let before = self.requests();
+            self.client.expect_entries(directory, "*", entries).await?;
             self.entries += entries;
-            if !S::brought_attributes(&before, &self.client.requests()) {
+            if !S::brought_attributes(&before, &self.requests()) {
                 for (path, _) in names.files_of(number) {
-                    self.query(path).await?;
+                    self.client.query(path).await?;
                 }
             }
         }
@@ -353,8 +262,7 @@ impl<S: Sessions> Step<S> {
 
     async fn stat(&mut self, names: &Names) -> Result<(), Failure> {
         for (path, bytes) in &names.files {
-            let info = self.query(path).await?;
-            same_length(*bytes, info.bytes)?;
+            self.client.expect(path, Some(*bytes)).await?;
             self.entries += 1;
         }
         Ok(())
@@ -362,16 +270,19 @@ impl<S: Sessions> Step<S> {
 
     async fn make_tree(&mut self, names: &Names, times: bool) -> Result<(), Failure> {
         for (number, path) in names.directories.iter().enumerate() {
-            self.call(&Call::MakeDirectory { path }).await?;
+            self.client.make_directory(path).await?;
             self.entries += 1;
             for (place, (path, bytes)) in names.files_of(number).iter().enumerate() {
                 let writing = self.writing(number * names.files_in_each + place, SOURCE_GENERATION);
-                let handle = self.open(path, Access::ReadWrite, Disposition::Create).await?;
+                let handle = self
+                    .client
+                    .open(path, Access::ReadWrite, Disposition::Create)
+                    .await?;
                 self.write_whole(handle, writing, *bytes).await?;
                 if times {
-                    self.call(&Call::SetTimes { handle }).await?;
+                    self.client.ask(&Call::SetTimes { handle }).await?;
                 }
-                self.close(handle).await?;
+                self.client.close(handle).await?;
                 self.entries += 1;
             }
         }
@@ -388,14 +299,16 @@ impl<S: Sessions> Step<S> {
     }
 
     async fn write_whole(&mut self, handle: Handle, writing: Writing, bytes: u64) -> Result<(), Failure> {
-        let mut offset = 0;
-        while offset < bytes {
-            let piece = (bytes - offset).min(self.copy_bytes().into()) as usize;
-            self.write(handle, offset, content_of(writing, offset, piece))
-                .await?;
-            offset += piece as u64;
-        }
-        Ok(())
+        let data = |offset, piece| content_of(writing, offset, piece);
+        self.client
+            .write_whole(handle, bytes, self.copy_bytes(), data)
+            .await
+    }
+
+    async fn read_whole(&mut self, path: &str, writing: Writing, bytes: u64) -> Result<(), Failure> {
+        self.client
+            .read_whole(path, bytes, self.copy_bytes(), writing)
+            .await
     }
 
     async fn read_tree(&mut self, names: &Names) -> Result<(), Failure> {
@@ -407,60 +320,30 @@ impl<S: Sessions> Step<S> {
         Ok(())
     }
 
-    /// Reads until nothing comes, and compares every byte.
-    async fn read_whole(&mut self, path: &str, writing: Writing, bytes: u64) -> Result<(), Failure> {
-        let handle = self.open(path, Access::Read, Disposition::Open).await?;
-        let mut offset = 0;
-        let mut wrong = false;
-        loop {
-            let read = Call::Read {
-                handle,
-                offset,
-                bytes: self.copy_bytes(),
-            };
-            let mut came = 0;
-            let mut compare = |piece: &[u8]| {
-                wrong |= content_of(writing, offset + came, piece.len()) != piece;
-                came += piece.len() as u64;
-            };
-            self.client.call(&read, &mut compare).await?;
-            if came == 0 {
-                break;
-            }
-            offset += came;
-        }
-        self.close(handle).await?;
-        self.bytes += offset;
-        same_length(bytes, offset)?;
-        match wrong {
-            true => Err(Fault::WrongContent.into()),
-            false => Ok(()),
-        }
-    }
-
     async fn build(&mut self, names: &Names, searches: u32, object_bytes: u64) -> Result<(), Failure> {
         for (number, (path, bytes)) in names.files.iter().enumerate() {
             for search in 0..searches {
                 let header = format!("{path}.h{search}");
-                self.expect(&header, None).await?;
+                self.client.expect(&header, None).await?;
             }
-            self.query(path).await?;
+            self.client.query(path).await?;
             let writing = self.writing(number, SOURCE_GENERATION);
             self.read_whole(path, writing, *bytes).await?;
             let object = format!("{path}{OBJECT}");
             let handle = self
+                .client
                 .open(&object, Access::ReadWrite, Disposition::OverwriteIf)
                 .await?;
             let writing = self.writing(number, OBJECT_GENERATION);
             self.write_whole(handle, writing, object_bytes).await?;
-            self.close(handle).await?;
+            self.client.close(handle).await?;
             self.entries += 1;
         }
         // As the linker, and make when it is called again.
         for (path, _) in &names.files {
-            self.query(path).await?;
-            let info = self.query(&format!("{path}{OBJECT}")).await?;
-            same_length(object_bytes, info.bytes)?;
+            self.client.query(path).await?;
+            let object = format!("{path}{OBJECT}");
+            self.client.expect(&object, Some(object_bytes)).await?;
         }
         Ok(())
     }
@@ -469,19 +352,19 @@ impl<S: Sessions> Step<S> {
         for (number, directory) in names.directories.iter().enumerate() {
             if !lenient {
                 let entries = names.entries_of(number, tree);
-                self.expect_entries(directory, "*", entries).await?;
+                self.client.expect_entries(directory, "*", entries).await?;
             }
             for (path, _) in names.files_of(number) {
-                absent_or(lenient, self.call(&Call::Delete { path }).await)?;
+                absent_or(lenient, self.client.delete(path).await)?;
                 if tree.built {
                     let path = &format!("{path}{OBJECT}");
-                    absent_or(lenient, self.call(&Call::Delete { path }).await)?;
+                    absent_or(lenient, self.client.delete(path).await)?;
                 }
                 self.entries += 1;
             }
         }
         for path in names.directories.iter().rev() {
-            absent_or(lenient, self.call(&Call::RemoveDirectory { path }).await)?;
+            absent_or(lenient, self.client.remove_directory(path).await)?;
             self.entries += 1;
         }
         Ok(())
@@ -491,33 +374,32 @@ impl<S: Sessions> Step<S> {
     async fn make_file(&mut self, file: &str, bytes: u64) -> Result<(), Failure> {
         let path = self.below_base(file);
         let handle = self
+            .client
             .open(&path, Access::ReadWrite, Disposition::OverwriteIf)
             .await?;
         if bytes > 0 {
-            self.write(handle, bytes - 1, &[0]).await?;
-            self.call(&Call::QueryHandle { handle }).await?;
+            self.client.write(handle, bytes - 1, &[0]).await?;
+            self.client.ask(&Call::QueryHandle { handle }).await?;
         }
-        self.bytes = 0;
-        let zeros = vec![0; self.spec.block_bytes as usize];
-        let mut offset = 0;
-        while offset < bytes {
-            let piece = (bytes - offset).min(zeros.len() as u64) as usize;
-            self.write(handle, offset, &zeros[..piece]).await?;
-            offset += piece as u64;
-        }
+        self.client.bytes_written = 0;
+        let block_bytes = self.spec.block_bytes;
+        let zeros = &*vec![0; block_bytes as usize];
+        self.client
+            .write_whole(handle, bytes, block_bytes, |_, piece| &zeros[..piece])
+            .await?;
         self.entries += 1;
-        self.close(handle).await
+        self.client.close(handle).await
     }
 
     async fn copy_to(&mut self, local: &Path, file: &str) -> Result<(), Failure> {
         let mut from = File::open(local).map_err(|error| local_failure(&error))?;
         let path = self.below_base(file);
         // cp looks first, and makes what is not there with O_EXCL.
-        let disposition = match self.call(&Call::QueryPath { path: &path }).await? {
+        let disposition = match self.client.ask(&Call::QueryPath { path: &path }).await? {
             Reply::NotThere => Disposition::Create,
             _ => Disposition::Overwrite,
         };
-        let handle = self.open(&path, Access::ReadWrite, disposition).await?;
+        let handle = self.client.open(&path, Access::ReadWrite, disposition).await?;
         let mut buffer = vec![0; self.copy_bytes() as usize];
         let mut offset = 0;
         loop {
@@ -525,24 +407,21 @@ impl<S: Sessions> Step<S> {
             if bytes == 0 {
                 break;
             }
-            self.write(handle, offset, &buffer[..bytes]).await?;
+            self.client.write(handle, offset, &buffer[..bytes]).await?;
             offset += bytes as u64;
         }
         self.entries += 1;
-        self.close(handle).await
+        self.client.close(handle).await
     }
 
     async fn copy_from(&mut self, file: &str, local: &Path) -> Result<(), Failure> {
         let path = self.below_base(file);
-        let expected = self.query(&path).await?.bytes;
-        let handle = self.open(&path, Access::Read, Disposition::Open).await?;
+        let expected = self.client.query(&path).await?.bytes;
+        let handle = self.client.open(&path, Access::Read, Disposition::Open).await?;
         let mut to = File::create(local).map_err(|error| local_failure(&error))?;
         let mut buffer = vec![0; self.copy_bytes() as usize];
         let mut offset = 0;
         loop {
-            if self.end.is_stopped() {
-                return Err(Fault::OtherIo.into());
-            }
             let bytes = self.client.read_into(handle, offset, &mut buffer).await?;
             if bytes == 0 {
                 break;
@@ -551,28 +430,17 @@ impl<S: Sessions> Step<S> {
                 .map_err(|error| local_failure(&error))?;
             offset += bytes as u64;
         }
-        self.bytes += offset;
         self.entries += 1;
-        self.close(handle).await?;
+        self.client.close(handle).await?;
         same_length(expected, offset)
     }
 }
 
 /// What is not there may be so.
-fn absent_or(lenient: bool, reply: Result<Reply, Failure>) -> Result<(), Failure> {
-    match reply {
+fn absent_or(lenient: bool, removed: Result<(), Failure>) -> Result<(), Failure> {
+    match removed {
         Err(failure) if lenient && failure.fault == Fault::NotFound => Ok(()),
-        reply => reply.map(|_| ()),
-    }
-}
-
-fn same_length(expected: u64, got: u64) -> Result<(), Failure> {
-    match expected == got {
-        true => Ok(()),
-        false => Err(Failure {
-            fault: Fault::WrongLength,
-            detail: Detail::Length { expected, got },
-        }),
+        removed => removed,
     }
 }
 

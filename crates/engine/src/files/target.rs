@@ -1,5 +1,6 @@
 //! What load may go to where a protocol of files is spoken: the same for all of them, by the sessions that they give.
 
+use super::job::Job;
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
@@ -55,13 +56,19 @@ impl<S: Sessions + Clone> Target for S {
         nonce: u64,
         end: &Arc<JobEnd>,
     ) -> Option<Result<FileJobOutcome, Failure>> {
-        let options = FilesOptions::usual().kept_by(self.kept_by());
+        let of_at_most = |most_ns| Job {
+            sessions: self,
+            options: FilesOptions::usual().kept_by(self.kept_by()),
+            identity: nonce,
+            most_ns,
+            end,
+        };
         Some(match job {
             FileJob::Bonnie(spec) => {
-                bonnie::carry_out(self, options, nonce, spec, end).map(FileJobOutcome::Bonnie)
+                bonnie::carry_out(&of_at_most(spec.most_ns), spec).map(FileJobOutcome::Bonnie)
             }
             FileJob::Step(spec) => {
-                scenario::carry_out(self, options, nonce, spec, end).map(FileJobOutcome::Step)
+                scenario::carry_out(&of_at_most(spec.most_ns), spec).map(FileJobOutcome::Step)
             }
         })
     }

@@ -5,8 +5,9 @@
 
 use super::facts::{Operation, SizeRow, APPS, OPERATIONS, READ_SIZES, SEED_PHASES, WRITE_SIZES};
 use super::positions::{octave, relation};
-use super::script::{Piece, SEED_READ, SEED_WRITE, SWEEP};
+use super::script::{SEED_READ, SEED_WRITE, SWEEP};
 use super::Script;
+use crate::player::Piece;
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 use std::collections::HashMap;
 

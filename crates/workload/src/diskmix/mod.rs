@@ -6,7 +6,7 @@
 //!
 //! The way from figures to operations is the way through the files: `facts` (what was counted), `apps` with `routines`
 //! (who does what in which order, as a `draft`), `share` (how many requests each burst has), `sizes`, `fill` and
-//! `exchange` (which ones; `positions` names where they lie), `script` (the outcome), `play` (a client's walk through it),
+//! `exchange` (which ones; `positions` names where they lie), `script` (the outcome), `play` (a client's order of them),
 //! `accept` (the outcome against the figures).
 //!
 //! Not for: carrying operations out, nor what a client's cache makes of them. No name and no sequence of the original

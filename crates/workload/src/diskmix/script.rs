@@ -1,6 +1,6 @@
 //! What all clients play: names and operations of every piece, generated once and then fixed.
 //!
-//! Not for: the order of pieces and recovery from errors (`play.rs`).
+//! Not for: the order of pieces (`play.rs`), nor for recovery from errors (`player.rs`).
 
 use super::draft::{Draft, Names, Rough, PATTERNS};
 use super::facts::{APPS, DOCUMENT_BYTES, SEED_DIRECTORY, SEED_FILES_BYTES};
@@ -8,7 +8,9 @@ use super::fill::Filler;
 use super::share::write_out;
 use super::{apps, phases, workspace, DiskMixOptions};
 use crate::action_class::{class_of, ACTION_CLASSES};
+use crate::player::Piece;
 use crate::random::RandomStream;
+use crate::upkeep::delete;
 use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,67 +24,59 @@ pub(super) const SEED_WRITE: usize = APPS.len();
 pub(super) const SEED_READ: usize = SEED_WRITE + 1;
 pub(super) const SWEEP: usize = SEED_READ + 1;
 
-/// One piece of work.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
-    /// Generations of writes count from 1 in each piece.
-    pub(super) steps: Vec<FileOp>,
-    /// How many generations its writes have.
-    pub(super) generations: u32,
-    /// Every path that it may have made a file at, or the sweep found one at.
-    pub(super) made: Vec<PathId>,
+/// Return a piece of these actions, with the recovery that deletes all it may have made.
+fn piece(actions: Vec<FileAction>) -> Piece {
+    let mut made = BTreeSet::new();
+    let mut generations = 0;
+    for action in &actions {
+        match *action {
+            FileAction::Open {
+                path,
+                intent: Intent::Make,
+                ..
+            }
+            | FileAction::Rename { to: path, .. }
+            | FileAction::Delete { path, .. } => {
+                made.insert(path);
+            }
+            FileAction::Write { generation, .. } => generations = generations.max(generation),
+            _ => {}
+        }
+    }
+    Piece {
+        steps: actions.into_iter().map(of_class).collect(),
+        generations,
+        restore: Vec::new(),
+        // Every path that it may have made a file at, or the sweep found one at.
+        recovery: made.into_iter().map(delete).map(of_class).collect(),
+        sweeps: false,
+    }
 }
 
-impl Piece {
-    fn new(actions: Vec<FileAction>) -> Self {
-        let mut made = BTreeSet::new();
-        let mut generations = 0;
-        for action in &actions {
-            match *action {
-                FileAction::Open {
-                    path,
-                    intent: Intent::Make,
-                    ..
-                }
-                | FileAction::Rename { to: path, .. }
-                | FileAction::Delete { path, .. } => {
-                    made.insert(path);
-                }
-                FileAction::Write { generation, .. } => generations = generations.max(generation),
-                _ => {}
-            }
-        }
-        let steps = actions.into_iter().map(|action| FileOp {
-            class: class_of(&action),
-            action,
-        });
-        Self {
-            steps: steps.collect(),
-            generations,
-            made: made.into_iter().collect(),
-        }
-    }
+fn of_class(action: FileAction) -> FileOp {
+    let class = class_of(&action);
+    FileOp { class, action }
+}
 
-    /// Files that stand at its end and did not at its beginning, in the order in which they came.
-    fn left(&self) -> Vec<PathId> {
-        let mut left = Vec::new();
-        for step in &self.steps {
-            match step.action {
-                FileAction::Open {
-                    path,
-                    intent: Intent::Make,
-                    ..
-                } => left.push(path),
-                FileAction::Rename { from, to } => {
-                    left.retain(|&path| path != from);
-                    left.push(to);
-                }
-                FileAction::Delete { path, .. } => left.retain(|&other| other != path),
-                _ => {}
+/// Return the files that a piece leaves, in the order in which it made them.
+fn left_by(piece: &Piece) -> Vec<PathId> {
+    let mut left = Vec::new();
+    for step in &piece.steps {
+        match step.action {
+            FileAction::Open {
+                path,
+                intent: Intent::Make,
+                ..
+            } => left.push(path),
+            FileAction::Rename { from, to } => {
+                left.retain(|&path| path != from);
+                left.push(to);
             }
+            FileAction::Delete { path, .. } => left.retain(|&other| other != path),
+            _ => {}
         }
-        left
     }
+    left
 }
 
 /// The scripts of all pieces, and the names that they use.
@@ -120,8 +114,11 @@ impl Script {
         let legacy = options.legacy_seed_reads;
         pieces.push(other_piece(&mut names, phases::write_seeds));
         pieces.push(other_piece(&mut names, |draft| phases::read_seeds(draft, legacy)));
-        let left: Vec<PathId> = pieces.iter().flat_map(Piece::left).collect();
-        pieces.push(other_piece(&mut names, |draft| phases::sweep(draft, &left)));
+        let left: Vec<PathId> = pieces.iter().flat_map(left_by).collect();
+        pieces.push(Piece {
+            sweeps: true,
+            ..other_piece(&mut names, |draft| phases::sweep(draft, &left))
+        });
         let slots = pieces.iter().map(slots_of).max().unwrap_or(0);
         Arc::new(Self {
             options: *options,
@@ -167,7 +164,7 @@ fn application_piece(application: usize, names: &mut Names, options: &DiskMixOpt
     );
     let documents = |_: PathId| DOCUMENT_BYTES;
     let filler = Filler::new(&documents, options.true_offsets);
-    Piece::new(filler.fill(
+    piece(filler.fill(
         application,
         &steps,
         &mut RandomStream::of_thread(SCRIPT_SEED, number, 1),
@@ -180,7 +177,7 @@ fn other_piece(names: &mut Names, write: impl FnOnce(&mut Draft<'_>)) -> Piece {
     let steps: Vec<Rough> = draft.steps;
     // Chunks end within the largest file; they never depend on where a file ends.
     let documents = |_: PathId| SEED_FILES_BYTES[2];
-    Piece::new(Filler::new(&documents, false).follow_all(&steps))
+    piece(Filler::new(&documents, false).follow_all(&steps))
 }
 
 fn slots_of(piece: &Piece) -> usize {

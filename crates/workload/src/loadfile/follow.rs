@@ -1,10 +1,11 @@
 //! A recording followed line by line: which names and handles there are, and what that makes of each operation.
 //!
-//! Not for: the form of a line (`line.rs`), nor for repeating passes (`play.rs`).
+//! Not for: the form of a line (`line.rs`), nor for repeating passes (`player.rs`).
 
 use super::line::{self, Answer, Line, Request};
 use super::{build_file, LoadFile, LoadFileError, RESTORE};
 use crate::action_class::{class_of, ACTION_CLASSES};
+use crate::player::Piece;
 use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use xxhash_rust::xxh3::xxh3_64;
@@ -472,10 +473,21 @@ impl Follower {
             }
         }
         directories.sort_by_key(|path| self.catalogue.paths[path.0 as usize].len());
-        let restore = restore.into_iter().map(|action| FileOp {
+        let slots = self.slots.max(1);
+        // Of these, the player leaves out those of files that are not open.
+        let closes = (0..slots).map(|slot| FileAction::Close { slot: Slot(slot) });
+        let restores = |action| FileOp {
             class: RESTORE,
             action,
-        });
+        };
+        let pass = Piece {
+            steps,
+            // What restores the files of a pass has a generation of its own, 0.
+            generations: self.generations.wrapping_add(1),
+            restore: restore.into_iter().map(restores).collect(),
+            recovery: closes.chain(recovery.iter().copied()).map(restores).collect(),
+            sweeps: false,
+        };
         LoadFile {
             catalogue: FileCatalogue {
                 classes: ACTION_CLASSES
@@ -486,14 +498,12 @@ impl Follower {
                 ..self.catalogue
             },
             counts: self.counts,
-            steps,
-            restore: restore.collect(),
+            pass,
             recovery,
             directories,
             files,
             marker,
-            slots: usize::from(self.slots).max(1),
-            generations: self.generations.wrapping_add(1),
+            slots: slots.into(),
         }
     }
 
@@ -526,7 +536,7 @@ impl Follower {
                     path,
                     presence: Presence::Either,
                 }),
-                Node::File { bytes } => build_file(&mut actions, path, bytes),
+                Node::File { bytes } => actions.extend(build_file(path, bytes)),
             }
         }
         actions

@@ -3,7 +3,7 @@
 //! A file is understood as a whole before anything is replayed: each line is parsed (`line.rs`), then followed with the
 //! names and handles that it finds and leaves (`follow.rs`), so that a recording that contradicts itself is refused with
 //! its line number. What the beginning makes, before it uses anything that it made, is the set-up: its outcome is
-//! prepared before a mix, and its operations are not replayed. The rest is one pass; `play.rs` repeats it. Where a pass
+//! prepared before a mix, and its operations are not replayed. The rest is one pass; `player.rs` repeats it. Where a pass
 //! leaves other files than it found, operations of the class "restore" mend that between two passes.
 //!
 //! The names of dbench's own directory for its first client, `\clients\client1`, stand for the client's directory, as
@@ -21,7 +21,9 @@ mod play;
 pub use play::LoadFileReplay;
 
 use crate::action_class::ACTION_CLASSES;
-use crate::{ClassId, FileAction, FileCatalogue, FileOp, Intent, PathId, Presence, Slot};
+use crate::player::Piece;
+use crate::upkeep::make_file;
+use crate::{ClassId, FileAction, FileCatalogue, FileOp, PathId};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -80,18 +82,15 @@ impl std::error::Error for LoadFileError {}
 pub struct LoadFile {
     catalogue: FileCatalogue,
     counts: BTreeMap<&'static str, u64>,
-    /// One pass, without the set-up. Writes number their generations from 1.
-    steps: Vec<FileOp>,
-    /// What brings the names back to where the pass began.
-    restore: Vec<FileOp>,
-    /// The same after a pass that was not as recorded, whatever it has left.
+    /// One pass, without the set-up.
+    pass: Piece,
+    /// What brings the names back to where the pass began, whatever it has left, once everything is closed.
     recovery: Vec<FileAction>,
     /// Directories and files (with their sizes in bytes) that a pass begins with; directories parents first.
     directories: Vec<PathId>,
     files: Vec<(PathId, u64)>,
     marker: PathId,
     slots: usize,
-    generations: u32,
 }
 
 impl LoadFile {
@@ -118,7 +117,7 @@ impl LoadFile {
     /// The operations of one pass, without the set-up.
     #[must_use]
     pub fn steps(&self) -> &[FileOp] {
-        &self.steps
+        &self.pass.steps
     }
 
     /// The files that the set-up makes, with their sizes in bytes.
@@ -137,26 +136,6 @@ impl LoadFile {
 /// What is done between two passes has a class of its own, behind those of actions.
 const RESTORE: ClassId = ClassId(ACTION_CLASSES.len() as u8);
 
-/// What makes a file of this size at `path`, whatever is there.
-fn build_file(actions: &mut Vec<FileAction>, path: PathId, bytes: u64) {
-    let slot = Slot(0);
-    actions.push(FileAction::Open {
-        slot,
-        path,
-        intent: Intent::Replace,
-        directory: false,
-        presence: Presence::There,
-    });
-    let mut offset = 0;
-    while offset < bytes {
-        let piece = u32::try_from(bytes - offset).map_or(BUILD_BYTES, |left| left.min(BUILD_BYTES));
-        actions.push(FileAction::Write {
-            slot,
-            offset,
-            bytes: piece,
-            generation: 0,
-        });
-        offset += u64::from(piece);
-    }
-    actions.push(FileAction::Close { slot });
+fn build_file(path: PathId, bytes: u64) -> impl Iterator<Item = FileAction> {
+    make_file(path, bytes, BUILD_BYTES)
 }

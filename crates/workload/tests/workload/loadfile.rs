@@ -13,7 +13,7 @@ use std::sync::Arc;
 const PACKAGED: &str = "/usr/share/dbench/client.txt";
 
 /// A set-up with one document, then a pass that reads it, works on a copy, leaves a note and loses the document.
-const SMALL: &str = r#"Deltree "\clients\client1" NT_STATUS_OK
+pub(crate) const SMALL: &str = r#"Deltree "\clients\client1" NT_STATUS_OK
 Mkdir "\clients" NT_STATUS_OK
 NTCreateX "\clients\client1" 0x1 0x2 1 NT_STATUS_OK
 Close 1 NT_STATUS_OK

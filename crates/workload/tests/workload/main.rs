@@ -7,6 +7,7 @@ mod diskmix_accept;
 mod diskmix_golden;
 mod diskmix_ledger;
 mod diskmix_played;
+mod disturbed_golden;
 mod footprint;
 mod golden;
 mod loadfile;

@@ -1,7 +1,8 @@
 //! What a client of the workload uses files by: a session with the client cache above it, or without. Not for: what they do.
 
-use dyno_files::{Cache, Call, Counted, FileClient, Files, Handle, Reply};
-use dyno_measure::Failure;
+use crate::files::program::same_length;
+use dyno_files::{Cache, Call, CallId, Counted, FileClient, Files, Handle, Reply};
+use dyno_measure::{Failure, Fault};
 use std::collections::BTreeMap;
 
 /// A session with or without the client cache.
@@ -20,6 +21,35 @@ impl<C: FileClient> CachedClient<C> {
         match self {
             Self::Uncached(files) => files.client(),
             Self::Cached(cache) => cache.client(),
+        }
+    }
+
+    /// Whether the server takes so many bytes at once, both ways.
+    pub(in crate::files) fn takes_at_once(&self, bytes: u32) -> Result<(), Failure> {
+        let client = self.counted();
+        let most = client.max_read_bytes().min(client.max_write_bytes());
+        match bytes <= most {
+            true => Ok(()),
+            false => same_length(bytes.into(), most.into()),
+        }
+    }
+
+    /// As [`dyno_files::Uncached::begin`]. Fails if there is a cache, which carries out one call at a time.
+    pub(in crate::files) async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
+        match self {
+            Self::Uncached(files) => files.begin(call).await,
+            Self::Cached(_) => Err(Fault::OtherIo.into()),
+        }
+    }
+
+    /// As [`dyno_files::Uncached::ended`].
+    pub(in crate::files) async fn ended(
+        &mut self,
+        data: &mut impl FnMut(CallId, &[u8]),
+    ) -> Result<(CallId, Result<Reply, Failure>), Failure> {
+        match self {
+            Self::Uncached(files) => files.ended(data).await,
+            Self::Cached(_) => Err(Fault::OtherIo.into()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Several blocks of one client under way at once: reads, writes and flushes of open files, without a client cache.
 
 use super::answers::leaves_session;
-use super::{CachedClient, FilesClient};
+use super::FilesClient;
 use crate::files::sessions::Sessions;
 use crate::protocol::{Overlapping, Performed};
 use dyno_files::{Call, CallId, FileClient, Reply, Stability, Traffic};
@@ -51,17 +51,12 @@ impl<S: Sessions> FilesClient<S> {
             },
             _ => self.call_by_handle(action)?,
         };
-        let CachedClient::Uncached(files) = &mut self.client else {
-            return Err(Fault::OtherIo.into()); // `prepare` refuses a cache
-        };
-        files.begin(&call).await
+        // `prepare` refuses a cache.
+        self.client.begin(&call).await
     }
 
     /// The next end that the server tells of: which operation, what it came to and what it moved.
     async fn next_end(&mut self) -> Result<(UnderWay, Result<(u64, u64), Failure>), Failure> {
-        let CachedClient::Uncached(files) = &mut self.client else {
-            return Err(Fault::OtherIo.into());
-        };
         let calls = &mut self.under_way.calls;
         loop {
             let oldest_ns = calls.iter().map(|one| one.until_ns).min();
@@ -79,7 +74,7 @@ impl<S: Sessions> FilesClient<S> {
                     }
                 }
             };
-            let (id, result) = files.ended(&mut check).await?;
+            let (id, result) = self.client.ended(&mut check).await?;
             let Some(place) = calls.iter().position(|one| one.call == id) else {
                 continue;
             };

@@ -5,9 +5,10 @@
 //! acknowledged and not flushed may be lost together with the session, and is counted then.
 
 use super::{FilesClient, Moved};
+use crate::files::program::same_length;
 use crate::files::sessions::Sessions;
 use dyno_files::{Call, Files, Reply, Stability};
-use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{write_block, Block, BlockFault, Slot, Versions};
 use std::collections::{HashMap, HashSet};
 
@@ -129,13 +130,7 @@ impl<S: Sessions> FilesClient<S> {
         self.client.call(&call, &mut copy).await?;
         let got = self.shared.block.len() as u64;
         moved.read = got;
-        if got != u64::from(bytes) {
-            let expected = bytes.into();
-            return Err(Failure {
-                fault: Fault::WrongLength,
-                detail: Detail::Length { expected, got },
-            });
-        }
+        same_length(bytes.into(), got)?;
         self.checked_bytes += got;
         Ok(self.shared.check(block)?)
     }

@@ -3,15 +3,13 @@
 //! before it. Directories are made and removed outside of all times, as there.
 
 use super::{told, Step};
-use crate::files::alone::{alone, at_once, Gate};
-use crate::files::cache::FilesOptions;
+use crate::files::job::Job;
 use crate::files::measured::Measured;
+use crate::files::program::Program;
 use crate::files::sessions::Sessions;
-use crate::job::JobEnd;
 use crate::scenario::{MetadataSpec, StepPass, StepSpec};
-use dyno_files::{Access, Call, Disposition, Files};
+use dyno_files::{Access, Disposition, Files};
 use dyno_measure::Failure;
-use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
@@ -29,19 +27,12 @@ const PHASES: [(Phase, &str); 4] = [
 ];
 
 pub(super) fn carry_out<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
+    job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &MetadataSpec,
-    end: &Arc<JobEnd>,
 ) -> Result<Vec<StepPass>, Failure> {
-    let gate = Arc::new(Gate::new(shape.clients));
-    let found = at_once(&gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, end, |session| {
-            let step = Step::<S>::new(options.client(session), spec.clone(), end.clone());
-            all_phases(step, shape.clone(), number, gate.clone())
-        })
+    let found = job.by_several(shape.clients, 0, |number, client| {
+        all_phases(Step::<S>::new(client, spec.clone()), shape.clone(), number)
     })?;
     let mut by_phase: Vec<Vec<Measured>> = PHASES.map(|_| Vec::new()).into();
     for of_client in found {
@@ -67,13 +58,12 @@ async fn all_phases<S: Sessions>(
     mut step: Step<S>,
     shape: MetadataSpec,
     number: u32,
-    gate: Arc<Gate>,
 ) -> Result<Vec<Measured>, Failure> {
     let own = &directory(&step.spec, &shape, number);
     let makes_directory = !shape.shared || number == 0;
     step.client.connect().await?;
     if makes_directory {
-        step.call(&Call::MakeDirectory { path: own }).await?;
+        step.client.make_directory(own).await?;
     }
     let of = |client: u32, directory: &str| -> Vec<String> {
         let names = (1..=shape.files).map(|file| format!("{directory}/{client}.{file}"));
@@ -83,24 +73,21 @@ async fn all_phases<S: Sessions>(
     let (mine, others) = (of(number, own), of(next, &directory(&step.spec, &shape, next)));
     let mut measured = Vec::with_capacity(PHASES.len());
     for (phase, _) in PHASES {
-        gate.pass(&mut step.client).await?;
+        step.client.wait_for_all().await?;
         let (owner, files) = match phase {
             Phase::Create | Phase::Remove => (number, &mine),
             Phase::Stat | Phase::Read => (next, &others),
         };
-        step.bytes = 0;
-        let one = Measured::begin(step.client.requests());
+        let one = step.client.begin();
         step.do_all(phase, owner, files, &shape).await?;
-        let mut one = one.end(step.client.requests());
-        one.bytes = step.bytes;
-        measured.push(one);
+        measured.push(step.client.end(one));
         // Handles that are kept of files that another client removes would keep their directory, too.
         step.client.finish().await?;
         step.client.connect().await?;
     }
-    gate.pass(&mut step.client).await?;
+    step.client.wait_for_all().await?;
     if makes_directory {
-        step.call(&Call::RemoveDirectory { path: own }).await?;
+        step.client.remove_directory(own).await?;
     }
     step.client.finish().await?;
     Ok(measured)
@@ -119,13 +106,16 @@ impl<S: Sessions> Step<S> {
             let writing = self.writing(number, super::SOURCE_GENERATION);
             match phase {
                 Phase::Create => {
-                    let handle = self.open(path, Access::ReadWrite, Disposition::Create).await?;
+                    let handle = self
+                        .client
+                        .open(path, Access::ReadWrite, Disposition::Create)
+                        .await?;
                     self.write_whole(handle, writing, shape.bytes).await?;
-                    self.close(handle).await?;
+                    self.client.close(handle).await?;
                 }
-                Phase::Stat => super::same_length(shape.bytes, self.query(path).await?.bytes)?,
+                Phase::Stat => self.client.expect(path, Some(shape.bytes)).await?,
                 Phase::Read => self.read_whole(path, writing, shape.bytes).await?,
-                Phase::Remove => self.call(&Call::Delete { path }).await.map(|_| ())?,
+                Phase::Remove => self.client.delete(path).await?,
             }
         }
         Ok(())

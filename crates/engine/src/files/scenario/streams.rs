@@ -2,52 +2,45 @@
 //! blocks under way at once, and no client cache. What is read is compared; what is written is flushed at the end, in the
 //! time. A directory's system calls end as they begin, so that a depth is nothing there.
 
-use super::{same_length, told};
-use crate::files::alone::{alone, at_once, Gate};
+use super::told;
+use crate::files::job::{Job, JobClient};
 use crate::files::measured::Measured;
+use crate::files::program::{same_length, Program};
 use crate::files::sessions::Sessions;
-use crate::job::JobEnd;
 use crate::scenario::{StepPass, StepSpec, StreamsSpec};
-use dyno_files::{
-    Access, Ask, Call, CallId, Disposition, FileClient, Files, Handle, Open, Reply, Stability, Uncached,
-};
+use dyno_files::{Access, Call, CallId, Disposition, FileClient, Files, Handle, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The whole of a stream's files is written and read again so much at once while nothing is timed.
 const MAKING_DEPTH: u32 = 4;
 
 pub(super) fn carry_out<S: Sessions>(
-    sessions: &S,
-    identity: u64,
+    job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &StreamsSpec,
-    end: &Arc<JobEnd>,
 ) -> Result<Vec<StepPass>, Failure> {
-    let gate = Arc::new(Gate::new(shape.writers + shape.readers));
-    let found = at_once(&gate, |number| {
-        alone(sessions, identity, number, spec.most_ns, end, |session| {
-            let stream = Stream {
-                files: Uncached::as_sent(session),
-                path: format!("{}/{}.{number}", spec.base, shape.name),
-                order: block_offsets(
-                    shape.bytes,
-                    shape.block_bytes,
-                    shape.random.then_some((spec.seed.into(), number)),
-                ),
-                writing: Writing {
-                    client: number,
-                    mix: spec.seed,
-                    file: 0,
-                    generation: super::SOURCE_GENERATION,
-                },
-                shape: shape.clone(),
-                end: end.clone(),
-            };
-            stream.run(number < shape.writers, gate.clone())
-        })
+    // Several calls are under way at once, and it flushes what it writes.
+    let options = job.options.without_cache();
+    let found = Job { options, ..*job }.by_several(shape.writers + shape.readers, 0, |number, client| {
+        let stream = Stream {
+            client,
+            path: format!("{}/{}.{number}", spec.base, shape.name),
+            order: block_offsets(
+                shape.bytes,
+                shape.block_bytes,
+                shape.random.then_some((spec.seed.into(), number)),
+            ),
+            writing: Writing {
+                client: number,
+                mix: spec.seed,
+                file: 0,
+                generation: super::SOURCE_GENERATION,
+            },
+            shape: shape.clone(),
+        };
+        stream.run(number < shape.writers)
     })?;
     let mut writers = found;
     let readers = writers.split_off(shape.writers as usize);
@@ -60,45 +53,40 @@ pub(super) fn carry_out<S: Sessions>(
 }
 
 /// One client and its file.
-struct Stream<C: FileClient> {
-    files: Uncached<C>,
+struct Stream<C> {
+    client: JobClient<C>,
     path: String,
     order: Vec<u64>,
     writing: Writing,
     shape: StreamsSpec,
-    end: Arc<JobEnd>,
 }
 
 impl<C: FileClient> Stream<C> {
-    async fn run(mut self, writes: bool, gate: Arc<Gate>) -> Result<Measured, Failure> {
-        self.files.connect().await?;
-        let most = self.files.client().max_read_bytes();
-        if self.shape.block_bytes > most.min(self.files.client().max_write_bytes()) {
-            return same_length(self.shape.block_bytes.into(), most.into()).and(Err(Fault::OtherIo.into()));
-        }
+    async fn run(mut self, writes: bool) -> Result<Measured, Failure> {
+        self.client.connect().await?;
+        self.client.files.takes_at_once(self.shape.block_bytes)?;
         let mut handle = self.open(Disposition::Create).await?;
         if !writes {
             let blocks = block_offsets(self.shape.bytes, self.shape.block_bytes, None);
-            let mut untimed = self.begin();
+            let mut untimed = self.client.begin();
             self.pump(handle, &blocks, true, MAKING_DEPTH, &mut untimed)
                 .await?;
-            self.call(&Call::Close { handle }).await?;
+            self.client.close(handle).await?;
             handle = self.open(Disposition::Open).await?;
         }
-        gate.pass(&mut self.files).await?;
-        let mut measured = self.begin();
+        self.client.wait_for_all().await?;
+        let mut measured = self.client.begin();
         let order = std::mem::take(&mut self.order);
         let depth = self.shape.depth;
         self.pump(handle, &order, writes, depth, &mut measured).await?;
-        self.call(&Call::Close { handle }).await?;
-        let measured = measured.end(self.requests());
-        gate.pass(&mut self.files).await?;
+        self.client.close(handle).await?;
+        let measured = self.client.end(measured);
+        self.client.wait_for_all().await?;
         if writes {
             self.compare_all().await?;
         }
-        let path = self.path.clone();
-        self.call(&Call::Delete { path: &path }).await?;
-        self.files.finish().await?;
+        self.client.delete(&self.path).await?;
+        self.client.finish().await?;
         Ok(measured)
     }
 
@@ -106,38 +94,14 @@ impl<C: FileClient> Stream<C> {
     async fn compare_all(&mut self) -> Result<(), Failure> {
         let handle = self.open(Disposition::Open).await?;
         let blocks = block_offsets(self.shape.bytes, self.shape.block_bytes, None);
-        let mut untimed = self.begin();
+        let mut untimed = self.client.begin();
         self.pump(handle, &blocks, false, MAKING_DEPTH, &mut untimed)
             .await?;
-        self.call(&Call::Close { handle }).await.map(|_| ())
-    }
-
-    fn requests(&self) -> crate::files::sessions::Requests {
-        self.files.client().requests_by_name().into_iter().collect()
-    }
-
-    fn begin(&self) -> Measured {
-        Measured::begin(self.requests())
-    }
-
-    async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
-        self.files.call(call, &mut |_: &[u8]| {}).await
+        self.client.close(handle).await
     }
 
     async fn open(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
-        let path = self.path.clone();
-        let open = Open {
-            path: &path,
-            access: Access::ReadWrite,
-            disposition,
-            directory: false,
-            delete_on_close: false,
-            ask: Ask::Nothing,
-        };
-        match self.call(&Call::Open(open)).await? {
-            Reply::Opened { handle, .. } => Ok(handle),
-            _ => Err(Fault::NotFound.into()),
-        }
+        self.client.open(&self.path, Access::ReadWrite, disposition).await
     }
 
     /// Writes or reads each block once, and flushes what was written.
@@ -156,9 +120,6 @@ impl<C: FileClient> Stream<C> {
         loop {
             while under_way.len() < depth as usize {
                 let Some(&offset) = blocks.next() else { break };
-                if self.end.is_stopped() {
-                    return Err(Fault::OtherIo.into());
-                }
                 let begun_ns = monotonic_ns();
                 let id = self.begin_block(handle, offset, writes).await?;
                 under_way.insert(id, (offset, begun_ns));
@@ -171,12 +132,11 @@ impl<C: FileClient> Stream<C> {
                 let begins_at = under_way.get(&id).map(|(offset, _)| *offset);
                 wrong |= begins_at.is_some_and(|offset| content_of(writing, offset, data.len()) != data);
             };
-            let (id, result) = self.files.ended(&mut compare).await?;
+            let (id, result) = self.client.ended(&mut compare).await?;
             let Some((_, begun_ns)) = under_way.remove(&id) else {
                 continue;
             };
             measured.times.record(monotonic_ns() - begun_ns);
-            measured.bytes += u64::from(block_bytes);
             match result? {
                 Reply::Written { bytes } | Reply::Read { bytes } => {
                     same_length(block_bytes.into(), bytes.into())?;
@@ -188,7 +148,7 @@ impl<C: FileClient> Stream<C> {
             }
         }
         if writes {
-            self.call(&Call::Flush { handle }).await?;
+            self.client.ask(&Call::Flush { handle }).await?;
         }
         Ok(())
     }
@@ -208,6 +168,6 @@ impl<C: FileClient> Stream<C> {
                 bytes,
             },
         };
-        self.files.begin(&call).await
+        self.client.begin_call(&call).await
     }
 }

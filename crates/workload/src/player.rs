@@ -1,0 +1,262 @@
+//! The player of scripts: piece after piece, pass after pass, and recovery from errors. A script is data.
+//!
+//! An operation that fails must not spoil the passes after it. While a piece is disturbed, its steps forgive what may have
+//! been left or may be missing, and a file that was not opened is left alone until its close. Then the piece's recovery
+//! brings back what later pieces, or the next pass, begin with.
+//!
+//! Not for: what scripts consist of, nor for making and removing the workspace (`diskmix`, `loadfile`).
+
+use crate::{FileAction, FileOp, Intent, Outcome, Presence, Slot, Workload};
+use std::sync::Arc;
+
+/// A part of a script.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Writes number their generations from 1.
+    pub(crate) steps: Vec<FileOp>,
+    /// The number of generations of its writes.
+    pub(crate) generations: u32,
+    /// Restores the workspace after steps of which none failed.
+    pub(crate) restore: Vec<FileOp>,
+    /// Restores it after steps of which one failed, whatever they have left.
+    pub(crate) recovery: Vec<FileOp>,
+    /// Deletes what other pieces left, so that a failure in any of them disturbs it.
+    pub(crate) sweeps: bool,
+}
+
+/// What a player has to know of a script besides its pieces.
+pub trait Scripted {
+    /// No piece but the sweep uses what another one made. So the next begins as soon as the session is lost, and a
+    /// recovery that fails disturbs only the sweep.
+    const HAS_SEPARATE_PIECES: bool;
+    /// Opens in vain and searches are for names that a pass makes, so that what was left may be found.
+    const LOOKS_FOR_ITS_OWN: bool;
+
+    fn pieces(&self) -> &[Piece];
+
+    /// The most files that a piece has open at once.
+    fn slots(&self) -> usize;
+}
+
+/// One client's way through a script.
+#[derive(Clone, Debug)]
+pub struct Player<S> {
+    pub(crate) script: Arc<S>,
+    /// Numbers of the pieces of a pass.
+    pub(crate) order: Vec<usize>,
+    /// Index into `order`.
+    piece: usize,
+    /// Among the steps of the piece, then those that restore; among those of its recovery while `recovers`.
+    next: usize,
+    recovers: bool,
+    /// By slot.
+    open: Vec<bool>,
+    last: Option<FileAction>,
+    begins_piece: bool,
+    /// An operation of this piece, or of this pass, failed.
+    is_disturbed: bool,
+    pass_is_disturbed: bool,
+    /// Generations of the current piece count from here.
+    generation: u32,
+    pub(crate) passes: u64,
+}
+
+impl<S: Scripted> Player<S> {
+    /// Play these pieces of `script` in each pass. Generations of writes count from `generation`.
+    pub(crate) fn of_pieces(script: Arc<S>, order: Vec<usize>, generation: u32) -> Self {
+        let open = vec![false; script.slots()];
+        Self {
+            script,
+            order,
+            piece: 0,
+            next: 0,
+            recovers: false,
+            open,
+            last: None,
+            begins_piece: false,
+            is_disturbed: false,
+            pass_is_disturbed: false,
+            generation,
+            passes: 0,
+        }
+    }
+
+    /// Return the pieces of this pass, up to the current one.
+    pub(crate) fn begun(&self) -> impl Iterator<Item = &Piece> {
+        let pieces = self.script.pieces();
+        self.order[..=self.piece].iter().map(|&piece| &pieces[piece])
+    }
+
+    /// Return whether the current piece has left nothing yet. The operation that was given last is not carried out.
+    pub(crate) fn is_at_beginning(&self) -> bool {
+        self.next <= 1 && !self.recovers && !self.is_disturbed
+    }
+
+    /// Return what closes everything that is open.
+    pub(crate) fn closes(&self) -> impl Iterator<Item = FileAction> + '_ {
+        let open = (0_u16..).zip(&self.open).filter(|(_, open)| **open);
+        open.map(|(slot, _)| FileAction::Close { slot: Slot(slot) })
+    }
+
+    /// Return the number of operations of an undisturbed pass.
+    pub(crate) fn operations_of_pass(&self) -> u64 {
+        let pieces = self.order.iter().map(|&piece| &self.script.pieces()[piece]);
+        pieces
+            .map(|piece| (piece.steps.len() + piece.restore.len()) as u64)
+            .sum()
+    }
+
+    fn current(&self) -> &Piece {
+        &self.script.pieces()[self.order[self.piece]]
+    }
+
+    /// Note how the last operation ended.
+    fn note(&mut self, last: &Outcome) {
+        let Some(action) = self.last.take() else { return };
+        match action {
+            _ if last.session_lost => {
+                self.open.fill(false);
+                if S::HAS_SEPARATE_PIECES && !self.recovers {
+                    self.next = self.current().steps.len();
+                }
+            }
+            FileAction::Open {
+                slot,
+                presence: Presence::There,
+                ..
+            } => self.open[usize::from(slot.0)] = last.ok,
+            FileAction::Close { slot } => self.open[usize::from(slot.0)] = false,
+            _ => {}
+        }
+        if !last.ok || last.session_lost {
+            self.is_disturbed = true;
+            self.pass_is_disturbed = true;
+        }
+    }
+
+    fn next_op(&mut self) -> FileOp {
+        loop {
+            match self.find_op() {
+                Some(op) if self.can_be_done(&op.action) => return op,
+                Some(_) => {}
+                None => self.go_on(),
+            }
+        }
+    }
+
+    /// Return the next operation of the piece or of its recovery, or None once that is over.
+    fn find_op(&mut self) -> Option<FileOp> {
+        let number = self.next;
+        self.next += 1;
+        let piece = &self.script.pieces()[self.order[self.piece]];
+        if self.recovers {
+            return piece.recovery.get(number).copied();
+        }
+        if let Some(&step) = piece.steps.get(number) {
+            self.begins_piece |= number == 0;
+            return Some(self.adapted(step, piece.sweeps));
+        }
+        if self.is_disturbed {
+            return None;
+        }
+        piece.restore.get(number - piece.steps.len()).copied()
+    }
+
+    /// Begin the recovery of a disturbed piece, or the next piece.
+    fn go_on(&mut self) {
+        self.next = 0;
+        if self.is_disturbed && !self.recovers {
+            self.recovers = true;
+            self.is_disturbed = S::HAS_SEPARATE_PIECES;
+            return;
+        }
+        self.recovers = false;
+        self.is_disturbed &= !S::HAS_SEPARATE_PIECES;
+        self.generation = self.generation.wrapping_add(self.current().generations);
+        self.piece += 1;
+        if self.piece == self.order.len() {
+            self.piece = 0;
+            self.passes += u64::from(!self.pass_is_disturbed);
+            self.pass_is_disturbed = self.is_disturbed;
+        }
+    }
+
+    /// Return whether the action's file is open, if it must be.
+    fn can_be_done(&self, action: &FileAction) -> bool {
+        slot_of(action).is_none_or(|slot| self.open[usize::from(slot.0)])
+    }
+
+    fn adapted(&self, mut step: FileOp, sweeps: bool) -> FileOp {
+        if let FileAction::Write { generation, .. } = &mut step.action {
+            *generation = generation.wrapping_add(self.generation);
+        }
+        if self.is_disturbed || (sweeps && self.pass_is_disturbed) {
+            forgive(&mut step.action, S::LOOKS_FOR_ITS_OWN);
+        }
+        step
+    }
+}
+
+/// Change an action so that a file that was left, or is missing, does not fail it.
+fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
+    match action {
+        // Directories can't be replaced.
+        FileAction::Open {
+            intent, directory, ..
+        } if *intent == Intent::Make => {
+            *intent = if *directory {
+                Intent::MakeOrEdit
+            } else {
+                Intent::Replace
+            };
+        }
+        // Found after all, it would have to be closed again, which the script does not do.
+        FileAction::Open {
+            path,
+            presence: Presence::NotThere,
+            ..
+        } if looks_for_its_own => {
+            let (path, presence) = (*path, Presence::Either);
+            *action = FileAction::QueryPath { path, presence };
+        }
+        FileAction::Find { presence, .. } if looks_for_its_own => *presence = Presence::Either,
+        FileAction::Delete { presence, .. }
+        | FileAction::QueryPath { presence, .. }
+        | FileAction::MakeDirectory { presence, .. }
+        | FileAction::RemoveDirectory { presence, .. } => *presence = Presence::Either,
+        _ => {}
+    }
+}
+
+/// Return the slot that must be open for an action.
+fn slot_of(action: &FileAction) -> Option<Slot> {
+    match *action {
+        FileAction::Close { slot }
+        | FileAction::Read { slot, .. }
+        | FileAction::Write { slot, .. }
+        | FileAction::Flush { slot }
+        | FileAction::Lock { slot, .. }
+        | FileAction::Unlock { slot, .. }
+        | FileAction::QueryFile { slot }
+        | FileAction::QueryTimes { slot }
+        | FileAction::SetEnd { slot, .. }
+        | FileAction::SetTimes { slot } => Some(slot),
+        _ => None,
+    }
+}
+
+impl<S: Scripted + Send + Sync> Workload for Player<S> {
+    type Op = FileOp;
+
+    fn next(&mut self, last: &Outcome) -> FileOp {
+        self.note(last);
+        self.begins_piece = false;
+        let op = self.next_op();
+        self.last = Some(op.action);
+        op
+    }
+
+    fn begins_piece(&self) -> bool {
+        self.begins_piece
+    }
+}
