@@ -30,7 +30,7 @@ from benches.speed import Goal, ReadFigure
 from benches.tools import Account, Tool
 from serverdyno.probes.noise import machine_cpu
 
-OURS, PEER = "dyno bonnie", "bonnie++"
+OURS, UNCHECKED, PEER = "dyno bonnie", "dyno bonnie, unchecked", "bonnie++"
 PROGRAM = "bonnie++"
 CHUNK_BYTES = 8192
 SIZE_MIB = 1024
@@ -100,27 +100,30 @@ def carry_out(places: Cpus, effort: Effort, size_mib: int = SIZE_MIB) -> Iterato
     """Both in turn, in an order that turns round; all phases of a call are runs of a round. Raises BenchError."""
     with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
         for number in range(effort.rounds):
-            programs = [ours(Path(folder), size_mib), peer(Path(folder), size_mib)]
+            at = Path(folder)
+            programs = [ours(at, size_mib), ours(at, size_mib, check=False), peer(at, size_mib)]
             for program in programs if number % 2 == 0 else programs[::-1]:
                 for run in one_call(program, places, effort, size_mib):
                     yield replace(run, round=number)
 
 
-def ours(folder: Path, size_mib: int) -> Program:
-    """Return our program, with as few seeks as it takes."""
+def ours(folder: Path, size_mib: int, *, check: bool = True) -> Program:
+    """Return our program, with as few seeks as it takes. `check`: it compares what it reads; bonnie++ does not."""
     command = [sys.executable, "-m", "serverdyno", "bonnie", "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
+    command += [] if check else ["--no-check"]
+    name = OURS if check else UNCHECKED
 
     def account(text: str) -> Account:
         return Account(1, 1, 1.0, 0, details={"phases": _our_phases(text)})
 
-    tool = Tool(OURS, sys.executable, lambda _url, _seconds: command, account, 1)
+    tool = Tool(name, sys.executable, lambda _url, _seconds: command, account, 1)
 
     def call(cpu: int) -> tuple[Phases, float]:
         found, process_s = run_tool(tool, "", MOST_S, cpu)
         return found.details["phases"], process_s
 
-    return Program(OURS, call)
+    return Program(name, call)
 
 
 def _our_phases(text: str) -> Phases:

@@ -88,7 +88,7 @@ class Journal:
 
 def bonnie(target: Target, spec: str, nonce: int) -> list[BonniePhase]:
     """Carries out Bonnie's phases on a target of this machine, and removes the files. `spec`: JSON of clients, file,
-    bytes, chunk_bytes, stdio_bytes, seeks, seekers, seed, most_ns. Raises ValueError, AnswerError.
+    bytes, chunk_bytes, stdio_bytes, seeks, seekers, seed, check, most_ns. Raises ValueError, AnswerError.
     """
 
 def scenario_step(target: Target, spec: str, nonce: int) -> list[StepPass]:
@@ -149,6 +149,10 @@ class BonniePhase(TypedDict):
     p50_us: float
     p99_us: float
     max_us: float
+    bytes_checked: int  # read, and found to be what was written
+    bytes_unknown: (
+        int  # read while another seeker wrote them, and neither what was there before nor what came after
+    )
     requests: dict[str, int]  # to the server, or system calls
 
 class StepPass(TypedDict):

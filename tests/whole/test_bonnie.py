@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from benches import bonnie as bench
+from benches.mixes import smb_target as bench_smb_target
 from benches.rounds import Effort, cpus
 
 from serverdyno import _native
@@ -79,6 +80,17 @@ def test_each_phase_makes_the_calls_of_the_original_and_nothing_is_left(home: Ho
     assert seeks // 10 <= counts["seeks"]["write"] <= seeks // 10 + 3
     assert all(phase["elapsed_s"] > 0 and phase["p50_us"] <= phase["max_us"] for phase in found.values())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_everything_that_is_read_is_compared_unless_that_is_left_out(home: Home, tmp_path: Path) -> None:
+    options = ("-d", tmp_path, "-s", "2", "--seeks", "200")
+    found = phases_of(home, *options)
+    for name in ("rewrite", "getc", "read"):
+        assert (found[name]["bytes_checked"], found[name]["bytes_unknown"]) == (2 * MIB, 0), name
+    seeks = found["seeks"]
+    assert seeks["bytes_checked"] > 0
+    assert seeks["bytes_checked"] + seeks["bytes_unknown"] == 200 * 16384
+    assert {each["bytes_checked"] for each in phases_of(home, *options, "--no-check").values()} == {0}
 
 
 def test_several_at_once_have_files_of_their_own_and_one_row(home: Home, tmp_path: Path) -> None:
@@ -190,6 +202,18 @@ def test_over_smb_the_phases_are_reads_and_writes() -> None:
     assert phases["seeks"]["bytes"] == 100 * 16384
 
 
+@pytest.mark.parametrize("fault", ["wrong-content", "lost-writes"])
+def test_a_server_with_wrong_data_gets_an_error_and_no_phases(fault: str) -> None:
+    server = _native.ReferenceSmbServer.start(user="dyno", password="secret", fault=fault)
+    try:
+        url = f"smb://127.0.0.1:{server.port}/"
+        to = bench_smb_target(url, shares=["volume1"], user="dyno", password="secret")
+        with pytest.raises(_native.AnswerError, match=r"another content|length"):
+            carried_out(to, 2 * MIB)
+    finally:
+        server.stop()
+
+
 def carried_out(to: _native.Target, size: int) -> list[_native.BonniePhase]:
     spec = {
         "clients": 1,
@@ -198,6 +222,7 @@ def carried_out(to: _native.Target, size: int) -> list[_native.BonniePhase]:
         "chunk_bytes": 16384,
         "stdio_bytes": MIB,
         "seeks": 100,
+        "check": True,
         "seekers": 3,
         "seed": 1,
         "most_ns": int(PATIENCE_S * 1e9),

@@ -22,6 +22,8 @@ pub struct BonnieSpec {
     /// Of one Bonnie, at the same time.
     pub seekers: u32,
     pub seed: u64,
+    /// Whether what is read is compared with what was written.
+    pub check: bool,
     /// The longest that it may all take.
     pub most_ns: u64,
 }
@@ -47,6 +49,10 @@ pub struct BonniePhase {
     /// Its 99th percentile.
     pub p99_us: f64,
     pub max_us: f64,
+    /// Bytes that were read and found to be what was written.
+    pub bytes_checked: u64,
+    /// Bytes that were read while another seeker wrote them, and are neither what was there before nor what came after.
+    pub bytes_unknown: u64,
     /// Requests to the server by the protocol's own names.
     pub requests: BTreeMap<&'static str, u64>,
 }

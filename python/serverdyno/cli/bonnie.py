@@ -61,6 +61,10 @@ def bonnie(
             "The row is of all together.",
         ),
     ] = 1,
+    check: Annotated[
+        bool,
+        typer.Option("--check/--no-check", help="Compare everything that is read with what was written."),
+    ] = True,
     seed: Annotated[int, typer.Option(min=0, help="Of the places of the seeks.")] = 0,
     user: User = None,
     authentication: Authentication = "ntlm",
@@ -76,7 +80,7 @@ def bonnie(
     from serverdyno.tasks import bonnie as task  # noqa: PLC0415
 
     wanted = task.Bonnie(
-        size_mib=size_mib, chunk_bytes=chunk_bytes, seeks=seeks, seekers=seekers, clients=clients
+        size_mib=size_mib, chunk_bytes=chunk_bytes, seeks=seeks, seekers=seekers, clients=clients, check=check
     )
     size_bytes = wanted.size_bytes
     place = server or directory
@@ -86,12 +90,8 @@ def bonnie(
     with target_at(directory, server, settings or (), LogOn(user, authentication)) as (url, target):
         phases = task.carry_out(target, url, wanted, seed, hours * 3600)
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"url": url, "clients": clients, "size_bytes": size_bytes, "seeks": seeks, "phases": phases},
-                indent=1,
-            )
-        )
+        figures = {"url": url, "clients": clients, "size_bytes": size_bytes, "seeks": seeks, "phases": phases}
+        typer.echo(json.dumps(figures, indent=1))
         return
     label = machine or socket.gethostname().partition(".")[0]
     rates = bonnie_rows.rates(phases, wanted.all_bytes, wanted.all_seeks)
@@ -112,6 +112,17 @@ def _tell(phases: list[_native.BonniePhase], all_bytes: int) -> None:
             f"{phase['phase']:<8} {phase['calls']:>7,} {phase['p50_us']:>11,.1f} {phase['p99_us']:>11,.1f} "
             f"{phase['max_us']:>11,.1f}  {requests}",
             err=True,
+        )
+    checked, unknown = (
+        sum(phase[figure] for phase in phases) for figure in ("bytes_checked", "bytes_unknown")
+    )
+    if checked or unknown:
+        typer.echo(f"Compared with what was written: {checked:,} bytes, all of them right.", err=True)
+    else:
+        typer.echo("What was read was not compared with what was written.", err=True)
+    if unknown:
+        typer.echo(
+            f"Not known whether right: {unknown:,} bytes, read while another seeker wrote them.", err=True
         )
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if all_bytes < 2 * memory_bytes:

@@ -33,6 +33,11 @@ class Bonnie(Model):
         description="Bonnies at once, each with a session and a file of its own, which begin each phase together.",
     )
 
+    check: bool = Field(
+        default=True,
+        description="Compare everything that is read with what was written; a difference ends the run with an error.",
+    )
+
     @property
     def size_bytes(self) -> int:
         """Of one file: whole chunks, as many as fit into the size."""
@@ -66,6 +71,7 @@ def carry_out(
         "seeks": bonnie.seeks,
         "seekers": bonnie.seekers,
         "seed": seed,
+        "check": bonnie.check,
         "most_ns": int(most_s * 1e9),
     }
     try:

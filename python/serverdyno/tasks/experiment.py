@@ -41,7 +41,9 @@ class StepRecord(Model):
     """One step, phase of Bonnie, or pass of a step. `state`: cold, warm, or the name of a phase of several clients.
 
     `user_s`, `system_s`: CPU time of the client's threads. `calls`: reads and writes that were timed by themselves,
-    with their percentiles; None: none was. `requests`: to the server, by the protocol's own names.
+    with their percentiles; None: none was. `bytes_checked`, `bytes_unknown`: that were read and found to be what was
+    written, and of which that is not known; None: nothing was compared. `requests`: to the server, by the protocol's
+    own names.
     """
 
     step: str = Field(max_length=200)
@@ -56,6 +58,8 @@ class StepRecord(Model):
     p50_us: Seconds | None = None
     p99_us: Seconds | None = None
     max_us: Seconds | None = None
+    bytes_checked: Count | None = None
+    bytes_unknown: Count | None = None
     requests: dict[str, Count] = Field(default_factory=dict)
 
     @classmethod

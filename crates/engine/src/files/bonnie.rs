@@ -2,12 +2,13 @@
 //!
 //! What differs from it: a character is a store and a comparison, no call of a C library; the seekers are threads with
 //! sessions of their own that start at one moment, not processes that were given five seconds; their places come from a
-//! seed. Not for: rows and tables (the control plane).
+//! seed; and what is read is checked (`bonnie_contents.rs`). Not for: rows and tables (the control plane).
 
+use super::bonnie_contents::{ContentCheck, Versions, WORD_BYTES};
 use super::client::CachedClient;
 use super::job::{Job, JobClient};
 use super::measured::Measured;
-use super::program::Program;
+use super::program::{same_length, Program};
 use super::sessions::Sessions;
 use crate::bonnie::{BonniePhase, BonnieSpec};
 use dyno_files::{Access, Disposition, FileClient, Files, Handle};
@@ -20,7 +21,6 @@ use std::sync::Arc;
 
 /// Each seeker writes what it has read at its first seek, and at every tenth after it.
 const SEEKS_FOR_A_WRITE: u64 = 10;
-const WORD_BYTES: usize = 4;
 /// In the order in which they are done.
 const SEQUENTIAL: [&str; 5] = ["putc", "rewrite", "write", "getc", "read"];
 
@@ -39,7 +39,7 @@ pub(super) fn carry_out<S: Sessions>(
 /// The phases that go through the file, of each client on a thread of its own.
 fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<BonniePhase>, Failure> {
     let found = job.by_several(spec.clients, 0, |number, client| {
-        sequential(Worker::new(client, of_client(spec, number)))
+        sequential(Worker::new(client, of_client(spec, number), Arc::default()))
     })?;
     let mut clients: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
     let of_all = |name| {
@@ -64,11 +64,14 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
 
 /// The seekers of all clients, each on a thread of its own; None where there are none.
 fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<BonniePhase>, Failure> {
-    let taken: Vec<_> = (0..spec.clients).map(|_| Arc::new(AtomicU32::new(0))).collect();
+    let shared: Vec<_> = (0..spec.clients)
+        .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
+        .collect();
     let found = job.by_several(spec.clients * spec.seekers, spec.clients, |place, client| {
         let (number, seeker) = (place / spec.seekers, place % spec.seekers);
-        let worker = Worker::new(client, of_client(spec, number));
-        seek(worker, seeker, taken[number as usize].clone())
+        let (taken, versions) = shared[number as usize].clone();
+        let worker = Worker::new(client, of_client(spec, number), versions);
+        seek(worker, seeker, taken)
     })?;
     Ok(Measured::together(found).map(|all| phase(&all, "seeks")))
 }
@@ -86,6 +89,8 @@ fn phase(measured: &Measured, name: &'static str) -> BonniePhase {
         p50_us: us(measured.times.value_at(0.5)),
         p99_us: us(measured.times.value_at(0.99)),
         max_us: us(measured.times.max()),
+        bytes_checked: measured.checked.bytes,
+        bytes_unknown: measured.checked.unknown_bytes,
         requests: measured.requests.clone(),
     }
 }
@@ -130,22 +135,25 @@ impl DerefMut for Pages {
 /// The file, as one client works on it.
 struct Worker<C> {
     client: JobClient<C>,
+    check: ContentCheck,
     spec: BonnieSpec,
     /// The file at its path is not somebody else's.
     is_ours: bool,
 }
 
 impl<C: FileClient> Worker<C> {
-    fn new(client: JobClient<C>, spec: BonnieSpec) -> Self {
+    fn new(client: JobClient<C>, spec: BonnieSpec, versions: Arc<Versions>) -> Self {
         Self {
             client,
+            check: ContentCheck::new(spec.check, spec.chunk_bytes, versions),
             spec,
             is_ours: false,
         }
     }
 
-    fn end(&self, measured: Measured) -> Measured {
+    fn end(&mut self, measured: Measured) -> Measured {
         let mut measured = self.client.end(measured);
+        measured.checked = std::mem::take(&mut self.check.checked);
         measured.bytes = self.client.bytes_read.max(self.client.bytes_written);
         measured
     }
@@ -222,12 +230,14 @@ impl<C: FileClient> Worker<C> {
         let words = chunk.len() / WORD_BYTES;
         let (mut offset, mut word) = (0, 0);
         while self.read(&mut measured, handle, offset, &mut chunk).await? == chunk.len() {
+            self.check.characters(offset, &chunk)?;
             change(&mut chunk, word % words, 1);
             word += 1;
             self.write(&mut measured, handle, offset, &chunk).await?;
             offset += chunk.len() as u64;
         }
         self.client.close(handle).await?;
+        same_length(self.spec.bytes, offset)?;
         Ok(self.end(measured))
     }
 
@@ -259,6 +269,7 @@ impl<C: FileClient> Worker<C> {
             for character in &buffer[..bytes] {
                 seen[usize::from(std::hint::black_box(*character))] += 1;
             }
+            self.check.chunks(offset, &buffer[..bytes])?;
             offset += bytes as u64;
             if bytes == 0 {
                 break;
@@ -266,6 +277,7 @@ impl<C: FileClient> Worker<C> {
         }
         self.client.close(handle).await?;
         std::hint::black_box(seen);
+        same_length(self.spec.bytes, offset)?;
         Ok(self.end(measured))
     }
 
@@ -280,13 +292,12 @@ impl<C: FileClient> Worker<C> {
             if bytes == 0 {
                 break;
             }
+            self.check.chunks(offset, &chunk[..bytes])?;
             offset += bytes as u64;
             std::hint::black_box(chunk[bytes / 2]);
         }
         self.client.close(handle).await?;
-        if self.client.bytes_read != self.spec.bytes {
-            return Err(Fault::WrongLength.into());
-        }
+        same_length(self.spec.bytes, offset)?;
         Ok(self.end(measured))
     }
 
@@ -341,18 +352,18 @@ async fn seek<C: FileClient>(
     let mut chunk = Pages::new(chunk_bytes);
     let mut done = 0;
     while taken.fetch_add(1, Ordering::Relaxed) < worker.spec.seeks {
-        let offset = random.next_u64() % chunks * u64::from(chunk_bytes);
+        let place = random.next_u64() % chunks;
+        let offset = place * u64::from(chunk_bytes);
+        let before = worker.check.begin_read(place);
         let bytes = worker.read(&mut measured, handle, offset, &mut chunk).await?;
+        same_length(chunk_bytes.into(), bytes as u64)?;
+        worker.check.end_read(place, before, &chunk)?;
         if done % SEEKS_FOR_A_WRITE == 0 {
             let inner = (bytes / WORD_BYTES).saturating_sub(2).max(1);
-            change(
-                &mut chunk[..bytes],
-                1 + random.next_u64() as usize % inner,
-                u32::MAX,
-            );
-            worker
-                .write(&mut measured, handle, offset, &chunk[..bytes])
-                .await?;
+            change(&mut chunk, 1 + random.next_u64() as usize % inner, u32::MAX);
+            worker.check.begin_write(place, &chunk);
+            worker.write(&mut measured, handle, offset, &chunk).await?;
+            worker.check.end_write(place);
         }
         done += 1;
     }

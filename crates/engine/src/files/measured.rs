@@ -15,6 +15,14 @@ pub(super) struct Measured {
     pub(super) times: Histogram,
     /// Read or written, as the work counts them.
     pub(super) bytes: u64,
+    pub(super) checked: Checked,
+}
+
+/// Bytes that were read and compared with what they must be, and those of which nobody knows what they must be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Checked {
+    pub(super) bytes: u64,
+    pub(super) unknown_bytes: u64,
 }
 
 impl Measured {
@@ -24,6 +32,7 @@ impl Measured {
             requests,
             times: Histogram::new(),
             bytes: 0,
+            checked: Checked::default(),
             cpu: thread_cpu(),
             started_ns: monotonic_ns(),
             ended_ns: 0,
@@ -54,6 +63,8 @@ impl Measured {
         self.cpu.user_s += other.cpu.user_s;
         self.cpu.system_s += other.cpu.system_s;
         self.bytes += other.bytes;
+        self.checked.bytes += other.checked.bytes;
+        self.checked.unknown_bytes += other.checked.unknown_bytes;
         self.times.add(&other.times);
         for (&name, count) in &other.requests {
             *self.requests.entry(name).or_default() += count;

@@ -7,6 +7,7 @@
 
 mod alone;
 mod bonnie;
+mod bonnie_contents;
 mod cache;
 mod client;
 mod client_task;

@@ -62,6 +62,7 @@ fn bonnie(clients: u32, sessions: &InMemory) -> String {
         seeks: 12,
         seekers: 1,
         seed: 7,
+        check: false,
         most_ns: 100 * NS_PER_S,
     };
     match bonnie::carry_out(&job(sessions), &spec) {
