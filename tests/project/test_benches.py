@@ -301,7 +301,7 @@ def test_as_many_response_times_are_recorded_as_pass_over_the_wire(case: accurac
 @two_cpus
 def test_a_tool_without_success_is_an_error_and_not_a_figure() -> None:
     with pytest.raises(BenchError, match=r"(?s)no success.*Connection refused"):
-        run_tool(dyno(), "http://127.0.0.1:1/", 0.1, cpus().generator)
+        run_tool(dyno(), "http://127.0.1.0:1/", 0.1, cpus().generator)
 
 
 def folder_of(part: str, into: Path) -> Path:
