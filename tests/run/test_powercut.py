@@ -23,7 +23,7 @@ from serverdyno import _native, suites
 from serverdyno.errors import ServerError, UserError
 from serverdyno.fleet.consent import open_target
 from serverdyno.plan.model import Configuration
-from serverdyno.powercut import guests
+from serverdyno.powercut import boot_files, guests
 from serverdyno.powercut.machine import FAILED, READY, Guest
 from serverdyno.powercut.rounds import NONCE_BITS, compared, cut_power
 from serverdyno.protocols.smb import SMB
@@ -38,6 +38,17 @@ from support.synthetic_files import experiment
 
 SUITE = suites.load("quick-files")
 SPEC = {"seed": 7, "directory": "journal", "clients": 3, "most_ns": 60 * 10**9}
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="Debian's packages are needed")
+def test_the_first_guest_on_a_machine_gets_a_shell_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package has other files named busybox, one of which was taken."""
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}")
+    monkeypatch.setattr(boot_files, "find_program", lambda _: None)
+    shell = boot_files.shell()
+    assert subprocess.check_output([shell, "echo", "runs"], text=True) == "runs\n"
 
 
 def nonce() -> int:

@@ -89,12 +89,19 @@ def _image_package() -> str:
 
 
 def shell() -> Path:
-    """A busybox that needs no library. Raises UserError."""
-    for place in (find_program("busybox"), cache() / "bin" / "busybox", cache() / "usr" / "bin" / "busybox"):
-        if place is not None and place.exists() and not libraries(place):
-            return place
+    """Return a busybox that needs no library, downloaded if there is none. Raises UserError."""
+    if (found := _shell()) is not None:
+        return found
     _download(SHELL_PACKAGE)
-    return next(path for path in cache().rglob("busybox") if path.is_file())
+    if (found := _shell()) is None:
+        raise UserError(f"the package {SHELL_PACKAGE} has no busybox that runs without libraries")
+    return found
+
+
+def _shell() -> Path | None:
+    """The package has other files of that name, too."""
+    places = (find_program("busybox"), cache() / "bin" / "busybox", cache() / "usr" / "bin" / "busybox")
+    return next((place for place in places if place and place.exists() and not libraries(place)), None)
 
 
 def _download(package: str) -> None:
