@@ -30,7 +30,7 @@ ARROWS = {
     "protocols": {"_native"},
     "plan": {"protocols", "suites", "_native"},
     "suites": {"plan"},
-    "scenarios": {"plan", "protocols", "_native"},
+    "scenarios": {"plan", "probes", "protocols", "_native"},
     "store": {"plan", "protocols", "_native"},
     "probes": {"plan", "_native"},
     "servers": {"protocols", "probes", "_native"},
@@ -52,7 +52,7 @@ ARROWS = {
     "testbed": {"plan", "fleet"},
     "runner": {"protocols", "plan", "fleet", "servers", "probes", "store", "testbed", "_native"},
     "live": {"plan", "store", "runner", "_native"},
-    "powercut": {"plan", "fleet", "servers", "store", "_native"},
+    "powercut": {"plan", "probes", "fleet", "servers", "store", "_native"},
     "cli": {
         "analysis",
         "fleet",

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from serverdyno.plan.model import ServerPlan
-from serverdyno.servers import abandoned
-from serverdyno.servers.abandoned import OWNER, sweep
+from serverdyno.probes import abandoned
+from serverdyno.probes.abandoned import OWNER, sweep
 from serverdyno.servers.volumes import Volumes
 from support.dyno_process import Home, experiment, wait_for_line
 

@@ -13,6 +13,7 @@ import pytest
 
 from serverdyno import _native, scenarios, wording
 from serverdyno.errors import PlanError, ServerError
+from serverdyno.probes.abandoned import sweep
 from serverdyno.scenarios import model
 from serverdyno.scenarios.carry_out import Options, StepResult, carry_out
 from serverdyno.scenarios.model import Scenario
@@ -347,6 +348,19 @@ warm = true
 def test_what_can_not_be_is_refused_in_words(home: Home, arguments: list[str]) -> None:
     done = home.dyno("scenario", *arguments)
     assert done.returncode != 0 and done.stderr.startswith("error:"), done.stderr
+
+
+def test_local_files_of_a_scenario_that_was_killed_are_removed_when_the_next_one_starts(
+    home: Home, tmp_path: Path
+) -> None:
+    with home.started("scenario", "etesting-2002", "-d", tmp_path) as tool:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (left := [*home.temporary.glob("serverdyno-scenario-*/.owner")]):
+            assert time.monotonic() < deadline and tool.poll() is None
+            time.sleep(0.01)
+        tool.kill()
+        tool.wait()
+    assert sweep(home.temporary, age_s=-1) == [left[0].parent]
 
 
 def test_an_interrupt_removes_everything(home: Home, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from serverdyno.fleet.pipe import refusal
 from serverdyno.fleet.plain_comm import PlainComm
 from serverdyno.fleet.silence import LISTENER_LOOK_S, Lateness, Silence
 from serverdyno.fleet.worker import Worker
-from serverdyno.servers import abandoned
+from serverdyno.probes import abandoned
 
 JOIN_S = 20.0
 AGAIN_S = 2.0

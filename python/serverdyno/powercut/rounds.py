@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 import secrets
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from serverdyno.plan.spoken import protocol_of
 from serverdyno.powercut import boot_files, guests, machine
 from serverdyno.powercut.guests import InGuest
 from serverdyno.powercut.machine import BootFiles, Guest
+from serverdyno.probes.abandoned import private_directory
 from serverdyno.servers import waiting
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.registry import create
@@ -68,9 +68,9 @@ def cut_power(
     try:
         server.prepare()
         guest = way.put(server, configuration.settings)
-        with tempfile.TemporaryDirectory(prefix="serverdyno-guest-") as place:
-            files = _made(guest, kernel, Path(place))
-            cuts = _Rounds(configuration, suite, guest, files, Path(place), seed, tell).all(rounds)
+        with private_directory("guest") as place:
+            files = _made(guest, kernel, place)
+            cuts = _Rounds(configuration, suite, guest, files, place, seed, tell).all(rounds)
         description = server.describe()
     finally:
         server.stop()

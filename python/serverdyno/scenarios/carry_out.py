@@ -11,15 +11,15 @@ import os
 import random
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from serverdyno import _native
 from serverdyno.errors import ServerEndedError, ServerError, UserError
+from serverdyno.probes.abandoned import private_directory
 from serverdyno.scenarios import model
 from serverdyno.scenarios.model import Scenario, Step
 
@@ -235,13 +235,13 @@ def _compare(state: _State, name: str, file: str) -> None:
 @contextmanager
 def _local_files(scenario: Scenario, options: Options) -> Iterator[Path]:
     """A directory with the scenario's local files, which goes with them. Raises UserError."""
-    try:
-        directory = Path(tempfile.mkdtemp(prefix=DIRECTORY, dir=options.local))
-    except OSError as error:
-        raise UserError(
-            f"{options.local}: {error.strerror}", hint="Give another directory by --local."
-        ) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(private_directory("scenario", options.local))
+        except OSError as error:
+            raise UserError(
+                f"{options.local}: {error.strerror}", hint="Give another directory by --local."
+            ) from error
         needed = 2 * sum(file.bytes for file in scenario.local.values())
         if needed > shutil.disk_usage(directory).free:
             raise UserError(
@@ -251,8 +251,6 @@ def _local_files(scenario: Scenario, options: Options) -> Iterator[Path]:
         for number, (name, file) in enumerate(scenario.local.items()):
             _make(directory / name, file.bytes, options.seed + number)
         yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _make(path: Path, size_bytes: int, seed: int) -> None:

@@ -11,10 +11,9 @@ import ipaddress
 import os
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 from serverdyno.errors import ServerError, UserError
+from serverdyno.probes.abandoned import private_directory
 
 KEYTAB_VARIABLE = "KRB5_CLIENT_KTNAME"
 """MIT's own, of a file with a user's keys."""
@@ -65,13 +64,13 @@ def service_ticket(host: str, user: str | None, password: str | None) -> str:
         )
     if user is not None and "\\" in user:
         raise UserError(f"user = {user!r}: for Kerberos a user is NAME or NAME@REALM")
-    with tempfile.TemporaryDirectory(prefix="serverdyno-ticket-") as private:
+    with private_directory("ticket") as private:
         environment = os.environ | {"LC_ALL": "C"}
         if user is not None:
             environment["KRB5CCNAME"] = f"FILE:{private}/user"
             given = ["-k", "-i"] if password is None else []
             _tool(["kinit", *given, "--", user], environment, host, f"{password or ''}\n")
-        ticket = Path(private) / "ticket"
+        ticket = private / "ticket"
         _tool(["kvno", "-q", "--out-cache", f"FILE:{ticket}", "-S", "cifs", host], environment, host)
         return ticket.read_bytes().hex()
 

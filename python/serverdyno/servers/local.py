@@ -26,9 +26,10 @@ from typing import ClassVar, Generic, TypeVar
 
 from serverdyno import _native
 from serverdyno.errors import ServerEndedError, ServerError, UserError
+from serverdyno.probes import abandoned
 from serverdyno.probes.package import package_of
 from serverdyno.probes.topology import Topology
-from serverdyno.servers import abandoned, waiting
+from serverdyno.servers import waiting
 from serverdyno.servers.base import Access, Description, Installed, LocalSettings, Settings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import LOG_NAME, ServerProcess

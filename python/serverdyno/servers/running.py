@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from serverdyno.errors import ServerError
-from serverdyno.servers import abandoned, registry, waiting
+from serverdyno.probes import abandoned
+from serverdyno.servers import registry, waiting
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
 from serverdyno.servers.local import LocalServer

@@ -16,7 +16,7 @@ from typing import Literal
 import psutil
 
 from serverdyno.errors import ServerError
-from serverdyno.servers import abandoned
+from serverdyno.probes import abandoned
 from serverdyno.servers.host_changes import Mount
 from serverdyno.servers.local import find_program, make_private
 

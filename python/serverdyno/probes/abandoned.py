@@ -1,4 +1,6 @@
-"""Private directories that nobody removed: of runs whose tool and keeper were both killed. Swept when the next starts.
+"""Private directories below the temporary folder, and those that nobody removed, because the tool was killed.
+
+What was left is swept when the next one is made.
 
 A directory goes only if all of this holds: its name and its owner's mark are ours, it belongs to this user, the tool
 that made it has ended, no process works in it or names it, and nothing in it has changed for a while. Not for what a
@@ -14,6 +16,7 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from os import geteuid, getpid
 from pathlib import Path
 
@@ -22,7 +25,7 @@ import psutil
 from serverdyno.probes.process_start import started_ticks
 
 OWNER = ".owner"  # in a private directory: number and start of the tool's process
-NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-f]{16}")
+NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-z_]{8,16}")
 MOST_MARK_BYTES = 100
 AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
 
@@ -30,6 +33,17 @@ AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
 def mark(directory: Path) -> None:
     """Notes that `directory` belongs to this process."""
     (directory / OWNER).write_text(f"{getpid()} {started_ticks(getpid())}\n")
+
+
+@contextlib.contextmanager
+def private_directory(what: str, at: Path | None = None) -> Iterator[Path]:
+    """Yield a new directory `serverdyno-WHAT-...`, and remove it at the end. Raises OSError if it can't be made."""
+    sweep(at or Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(
+        prefix=f"serverdyno-{what}-", dir=at, ignore_cleanup_errors=True
+    ) as name:
+        mark(Path(name))
+        yield Path(name)
 
 
 @functools.cache
