@@ -10,6 +10,7 @@ from serverdyno import clean
 from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
+from serverdyno.report import answer, caveats, contents, findings
 from serverdyno.report.figures import capacity
 from serverdyno.report.figures import outages as outage_figures
 from serverdyno.report.figures.designs import designs
@@ -18,19 +19,19 @@ from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.figures.sides import sides
+from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Answer, Fact, OutageAnswer, Report, Section
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import capacity as capacity_sections
-from serverdyno.report.sections import contents, testbed
 from serverdyno.report.sections import open_load as open_sections
 from serverdyno.report.sections import outages as outage_sections
+from serverdyno.report.sections import testbed
 from serverdyno.report.source import Source
-from serverdyno.report.words import answer, caveats, findings
+from serverdyno.report.subjects import limits
 from serverdyno.report.words import capacity as capacity_words
 from serverdyno.report.words import open_load as open_words
 from serverdyno.report.words import outages as outage_words
 from serverdyno.report.words.disclosure import disclosure
-from serverdyno.report.words.methodology import methodology
 from serverdyno.report.words.reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _closed(source: Source, results: Results, beside: PublishedReport | None) ->
         answer=Answer(
             verdict=answer.verdict(source, results, comparisons, varied),
             sure=answer.sure(source, results, comparisons),
-            limit=answer.limit(results),
+            limit=limits.limit(results),
             gaps=answer.gaps(levels(source, results, comparisons), results),
             figures=first.figures,
             caveats=caveats.caveats(source, results),
@@ -149,7 +150,7 @@ def _open(source: Source, results: Results, beside: PublishedReport | None) -> R
         answer=Answer(
             verdict=open_words.verdict(results, pairs),
             sure=open_words.sure(source, results),
-            limit=answer.limit(results),
+            limit=limits.limit(results),
             gaps="",
             figures=(),
             caveats=caveats.caveats(source, results),

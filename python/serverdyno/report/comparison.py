@@ -18,6 +18,7 @@ from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.figures.sides import side
 from serverdyno.report.figures.times_compared import TimesCompared
+from serverdyno.report.findings import MOST_FINDINGS
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.sections import outages as outage_sections
@@ -25,7 +26,6 @@ from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
 from serverdyno.report.words import odd_runs, verdicts
 from serverdyno.report.words import outages as outage_words
-from serverdyno.report.words.findings import MOST_FINDINGS
 from serverdyno.store.records import MixRecord
 
 READ_BACK = "Read back from the servers after each test."

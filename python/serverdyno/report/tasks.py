@@ -6,11 +6,11 @@ from dataclasses import fields
 
 from serverdyno import clean, published
 from serverdyno.errors import DynoError, UserError
+from serverdyno.report.contents import numbered
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.steps import TaskSource, compared
 from serverdyno.report.model import DisclosedText, Disclosure, Fact, Section, StepsAnswer, TaskReport
 from serverdyno.report.sections import steps as tables
-from serverdyno.report.sections.contents import numbered
 from serverdyno.report.words import steps as words
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.tasks.bonnie import BONNIE

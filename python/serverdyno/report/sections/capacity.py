@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from serverdyno import wording
+from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.capacity import Capacities, Searched, TrialFigures
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Section, Table
 from serverdyno.report.sections import drawings
 from serverdyno.report.sections.tables import NAME
-from serverdyno.report.words.basis import letters, mark_notes
 
 
 def summary(found: Capacities, results: Results, mean: str, together: str) -> Section:

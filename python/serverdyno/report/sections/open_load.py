@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.equal_rate import QUANTILE
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import MixFigures, Results
@@ -13,7 +14,6 @@ from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Cell, Column, Section, Table
 from serverdyno.report.sections import drawings, times_compared
 from serverdyno.report.sections.tables import NAME, errors_cell, level_column, spread_cell
-from serverdyno.report.words.basis import letters, mark_notes
 
 
 def summary(results: Results, mean: str, together: str) -> Section:

@@ -8,9 +8,9 @@ from serverdyno import wording
 from serverdyno.analysis.scaling import Step
 from serverdyno.analysis.trust import Mark
 from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.scaling import MOST_GROUPS, Group
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Series, Table
-from serverdyno.report.words.basis import letters, mark_notes
 
 
 def table(found: Sequence[Group], terms: Terms, basis: str) -> Table:

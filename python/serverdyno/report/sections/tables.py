@@ -13,13 +13,13 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.sections.operations import TOO_FEW_SAMPLES
 from serverdyno.report.source import Source
 from serverdyno.report.words import verdicts
-from serverdyno.report.words.basis import letters, mark_notes
 from serverdyno.store.note import RunNote
 
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}

@@ -11,7 +11,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.report.figures.capacity import Capacities, Searched, TrialFigures
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Finding
-from serverdyno.report.words.answer import LIMITED_BY, no_limit_words
+from serverdyno.report.subjects.limits import LIMITED_BY, no_limit_words
 from serverdyno.report.words.verdicts import reason
 
 SEARCH = (

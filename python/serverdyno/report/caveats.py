@@ -12,11 +12,11 @@ from serverdyno import clean, wording
 from serverdyno.analysis.oddities import CLOCK_SHARE, RANGE_SHARE, counts_agree, vague_clock, wide_range
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
+from serverdyno.report.basis import shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
 from serverdyno.report.source import Source
 from serverdyno.report.words import durability, negotiated, open_load, power_cuts, tls
-from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
 
 MOST_NAMED = 4

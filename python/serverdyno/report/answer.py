@@ -14,30 +14,18 @@ from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.leads import Lead, lead, order
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Limit, Mark, limits
-from serverdyno.plan.axis import Axis
+from serverdyno.analysis.trust import Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.cpu_ranking import cpu_ranking
 from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.levels import Levels
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.parts import few
 from serverdyno.report.source import Source
 from serverdyno.report.words import durability, factorial, verdicts
 from serverdyno.report.words.ranking import by_cpu
 
-MOST_LISTED = 4
-"""Names in one sentence."""
 GENERATOR = {Mark.GENERATOR_LIMITED}
-LIMITED_BY = {
-    Limit.RATE: "the plan's rate",
-    Limit.GENERATOR: "the load generator",
-    Limit.SERVER: "the server's CPU",
-    Limit.DISK: "the disk",
-    Limit.OFFERED: "the offered rate",
-    Limit.THINKING: "the think time or pace of the clients",
-    Limit.ROUND_TRIP: "latency",
-    Limit.UNSEEN: "latency or locks",
-}
 
 
 def verdict(source: Source, results: Results, comparisons: Sequence[Comparison], designs: Designs) -> str:
@@ -88,18 +76,11 @@ def _of_pairs(source: Source, results: Results, comparisons: Sequence[Comparison
     everyone = len(apart) == len(found.leaders) * len(found.beaten)
     each = "each " if everyone and len(found.leaders) > 1 else ""
     whom = wording.listing(found.beaten) if everyone else closest.loser
-    who = _few(found.leaders) if everyone else closest.winner
+    who = few(found.leaders) if everyone else closest.winner
     least = "at least " if closest.at_least or (everyone and len(apart) > 1) else ""
     words = f"{who} {each}{_did(results.terms)} {least}{_ratio(closest, results.terms)} {whom}."
     unranked = sorted(found.unbeaten, key=lambda name: name not in found.leaders)
-    return f"{words} This test can't rank {_few(unranked)}{_why_unranked(unranked, comparisons)}."
-
-
-def _few(names: Sequence[str]) -> str:
-    """All of a few names, else how many there are."""
-    if len(names) <= MOST_LISTED:
-        return wording.listing(names)
-    return f"{', '.join(names[:2])} and {len(names) - 2} more"
+    return f"{words} This test can't rank {few(unranked)}{_why_unranked(unranked, comparisons)}."
 
 
 def _one_winner(winner: str, leads: Sequence[Lead], results: Results) -> str:
@@ -113,7 +94,7 @@ def _one_winner(winner: str, leads: Sequence[Lead], results: Results) -> str:
     middle = [lead for lead in leads if lead.winner != winner]
     open_places = len(results.configurations) > 2 and not middle
     others = [result.name for result in results.configurations if result.name != winner]
-    return f"{words}." + (f" This test can't rank {_few(others)}." if open_places else "")
+    return f"{words}." + (f" This test can't rank {few(others)}." if open_places else "")
 
 
 def _did(terms: Terms) -> str:
@@ -219,49 +200,6 @@ def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) ->
     if finds and not all(found.verdict.proven for found in known):
         said += f" Of gaps of {wording.change(max(finds)).removeprefix('+')}, such tests find 4 in 5."
     return said
-
-
-def limit(results: Results) -> str:
-    """Return what was at its limit, and at which load levels, of each configuration."""
-    by_words: dict[str, list[str]] = {}
-    for result in results.configurations:
-        if result.finished:
-            by_words.setdefault(_limits_of(result, results.axis), []).append(result.name)
-    parts = [f"{_few(names)}: {words}" for words, names in by_words.items()]
-    return "; ".join(parts) + "." if parts else ""
-
-
-def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
-    by_word: dict[str, list[str]] = {}
-    for mix in result.finished:
-        if word := _limit_of(result, mix):
-            by_word.setdefault(word, []).append(f"{mix.level:,}")
-    if not by_word:
-        return no_limit_words(result.finished)
-    unknown = [f"{mix.level:,}" for mix in result.finished if not _limit_of(result, mix)]
-    if unknown:
-        by_word["unknown"] = unknown
-    found = len(result.finished)
-    return ", ".join(
-        word if len(levels) == found else f"{word} with {wording.listing(levels)} {_noun(levels, axis)}"
-        for word, levels in by_word.items()
-    )
-
-
-def no_limit_words(mixes: Sequence[MixFigures]) -> str:
-    """Return why no limit is named: an unknown CPU use is no idle CPU."""
-    if any(mix.server_share is None for mix in mixes):
-        return "not known, because the server's CPU time was not measured"
-    return "not found, because neither the server's nor the generator's CPU was full"
-
-
-def _noun(levels: Sequence[str], axis: Axis) -> str:
-    return axis.noun if list(levels) == ["1"] else axis.nouns
-
-
-def _limit_of(result: ConfigurationResult, mix: MixFigures) -> str:
-    found = result.limits_of(mix)
-    return LIMITED_BY[found[0]] if found else ""
 
 
 def gaps(found: Sequence[Levels], results: Results) -> str:

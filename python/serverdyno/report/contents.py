@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
+from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.designs import Designs, Tuned
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.figures.results import Results
@@ -38,7 +39,6 @@ from serverdyno.report.sections import (
 )
 from serverdyno.report.source import Source
 from serverdyno.report.words import scaling as scaling_words
-from serverdyno.report.words.basis import Over, basis
 
 
 @dataclass(frozen=True, slots=True)

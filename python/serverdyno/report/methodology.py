@@ -10,11 +10,11 @@ from serverdyno.analysis.trust import TAKEN_SHARE
 from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.spoken import protocols_of
+from serverdyno.report.basis import NAMES_STATEMENT, shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
 from serverdyno.report.words import capacity, codings, http2, negotiated, open_load, tls, verdicts
-from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
     "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "

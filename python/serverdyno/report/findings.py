@@ -13,6 +13,7 @@ from serverdyno.analysis.oddities import mostly_own_queue
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import NAMES_STATEMENT
 from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
@@ -29,7 +30,6 @@ from serverdyno.report.words import (
     tuning,
     verdicts,
 )
-from serverdyno.report.words.basis import NAMES_STATEMENT
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
