@@ -26,31 +26,32 @@ class Over(StrEnum):
     EACH = "Each of {count} separately"
 
 
-def basis(source: Source, results: Results, over: Over = Over.MEAN) -> str:
-    """One line that names shortening, window, repetitions, spread and the clients that took part."""
-    parts = [shortening(source), _window(source, results), _repetitions(results, over), _clients(results)]
+def basis(results: Results, over: Over = Over.MEAN) -> str:
+    """Return one line that names shortening, window, repetitions, spread and the clients that took part."""
+    parts = [shortening(results.source), _window(results), _repetitions(results, over), _clients(results)]
     return " ".join(f"{part}." for part in parts if part)
 
 
 def shortening(source: Source) -> str:
-    """`Suite shortened to 2 % of its full length`, or nothing for a run in full length."""
+    """Return `Suite shortened to 2 % of its full length`; empty for a run in full length."""
     shortened = suite_shortened(source.head.scale)
     return "" if shortened is None else f"Suite {shortened}"
 
 
 def mark_notes(marks: frozenset[Mark]) -> tuple[str, ...]:
-    """What the letters mean, for the marks that occur."""
+    """Return what the letters mean, for the marks that occur."""
     return tuple(f"{LETTERS[mark]} {mark.value}." for mark in Mark if mark in marks)
 
 
 def letters(marks: frozenset[Mark]) -> str:
-    """The letters of some marks, in a fixed order."""
+    """Return the letters of some marks, in a fixed order."""
     return "".join(LETTERS[mark] for mark in Mark if mark in marks)
 
 
-def _window(source: Source, results: Results) -> str:
-    windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in source.head.mixes}
-    lengths = {mix.length_s for mix in source.head.mixes}
+def _window(results: Results) -> str:
+    planned = results.source.head.mixes
+    windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in planned}
+    lengths = {mix.length_s for mix in planned}
     return f"Window {wording.seconds_span(windows)} of each mix's {wording.seconds_span(lengths)}"
 
 

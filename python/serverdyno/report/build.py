@@ -98,7 +98,7 @@ def _closed(source: Source, results: Results, beside: PublishedReport | None) ->
     """Of clients that wait for their answers: peaks, curves, and throughput compared."""
     comparisons = _comparisons(source, results)
     varied = designs(source, results)
-    under = contents.lines(source, results)
+    under = contents.lines(results)
     first, summary, *others, bed = contents.numbered(
         [
             contents.answer(results, under),
@@ -135,7 +135,7 @@ def _open(source: Source, results: Results, beside: PublishedReport | None) -> R
     """
     del beside
     pairs = at_equal_rate(source, results)
-    under = contents.lines(source, results)
+    under = contents.lines(results)
     summary, *others, bed = contents.numbered(
         [
             open_sections.summary(results, under.mean, under.together),
@@ -173,7 +173,7 @@ def _outages(source: Source, results: Results) -> Report:
     """
     found = outage_figures.outages(results)
     pairs = outage_figures.at_equal_load(source, results)
-    under = contents.lines(source, results)
+    under = contents.lines(results)
     first, summary, *others, bed = contents.numbered(
         [
             Section("answer", "Answer", figures=outage_sections.figure(found, under.together)),
@@ -214,7 +214,7 @@ def _capacity(source: Source) -> Report:
     results = compute(source)
     found = capacity.compared(source, results, found)
     pairs = at_equal_rate(source, results)
-    under = contents.lines(source, results)
+    under = contents.lines(results)
     summary, *others, bed = contents.numbered(
         [
             capacity_sections.summary(found, results, under.mean, under.together),

@@ -52,13 +52,13 @@ class Lines:
     each: str
 
 
-def lines(source: Source, results: Results) -> Lines:
+def lines(results: Results) -> Lines:
     return Lines(
-        mean=basis(source, results),
-        mean_alone=basis(source, results, Over.MEAN_ALONE),
-        together=basis(source, results, Over.TOGETHER),
-        summed=basis(source, results, Over.SUM),
-        each=basis(source, results, Over.EACH),
+        mean=basis(results),
+        mean_alone=basis(results, Over.MEAN_ALONE),
+        together=basis(results, Over.TOGETHER),
+        summed=basis(results, Over.SUM),
+        each=basis(results, Over.EACH),
     )
 
 

@@ -94,6 +94,7 @@ class MixFigures:
     words. `open`: of open load.
     """
 
+    configuration: str
     mix: int
     level: int
     clients: int
@@ -233,9 +234,10 @@ class ConfigurationResult:
 class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason.
 
-    `promises`: what file servers did with flushes, run by run.
+    `source`: what they were computed from. `promises`: what file servers did with flushes, run by run.
     """
 
+    source: Source
     work: Work[Any]
     terms: Terms
     axis: Axis
@@ -270,6 +272,7 @@ def compute(source: Source) -> Results:
             left_out.append((record, reason))
     cpus = {found.name: len(found.cpus) or None for found in source.head.configurations}
     return Results(
+        source=source,
         work=source.head.suite.work,
         terms=source.head.suite.terms,
         axis=axis_of(source.head.suite.axis, source.head.suite.terms.operation),
@@ -418,6 +421,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     passes = passes_a_client(records)
     drifts = drifting(records, passes)
     return MixFigures(
+        configuration=first.configuration,
         mix=first.mix,
         level=given.axis.level(first),
         clients=first.clients,
