@@ -22,7 +22,8 @@ from serverdyno.report.figures.levels import Levels
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.parts import few
 from serverdyno.report.source import Source
-from serverdyno.report.words import durability, factorial, verdicts
+from serverdyno.report.subjects import durability
+from serverdyno.report.words import factorial, verdicts
 from serverdyno.report.words.ranking import by_cpu
 
 GENERATOR = {Mark.GENERATOR_LIMITED}

@@ -27,7 +27,7 @@ from serverdyno.report.sections import open_load as open_sections
 from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.sections import testbed
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import limits
+from serverdyno.report.subjects import durability, limits
 from serverdyno.report.words import capacity as capacity_words
 from serverdyno.report.words import open_load as open_words
 from serverdyno.report.words import outages as outage_words
@@ -68,7 +68,7 @@ def source_of(experiment: Experiment) -> Source:
 
 def half_width_percent(source: Source) -> float | None:
     """Return how precise the overall averages are so far: see `analysis.precision`."""
-    results = compute(source)
+    results = _judged(source)
     if len(results.configurations) == 1:
         return precision.of_one_configuration(results.configurations[0].runs.throughput)
     return precision.of_comparisons(_comparisons(source, results))
@@ -88,7 +88,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     source = clean.everything(source)
     if source.head.suite.objective is not None:
         return _capacity(source)
-    results = compute(source)
+    results = _judged(source)
     if source.cut is not None:
         return _outages(source, results)
     return (_open if source.open else _closed)(source, results, beside)
@@ -198,7 +198,7 @@ def _outages(source: Source, results: Results) -> Report:
         summary=replace(summary, text=findings.summary_without_peaks(source, results)),
         findings=(
             *outage_words.findings(found, labels),
-            *findings.of_durability(source, results, labels),
+            *findings.of_durability(results, labels),
             *findings.of_any_load(source, results, labels),
         ),
         sections=tuple(others),
@@ -211,7 +211,7 @@ def _capacity(source: Source) -> Report:
     """Of a search for the highest rate that holds an objective: what it found, trial by trial, then rate by rate."""
     found = capacity.capacities(source)
     source = capacity.by_rate(source)
-    results = compute(source)
+    results = _judged(source)
     found = capacity.compared(source, results, found)
     pairs = at_equal_rate(source, results)
     under = contents.lines(results)
@@ -242,6 +242,13 @@ def _capacity(source: Source) -> Report:
         testbed=bed,
         comparisons=(),
     )
+
+
+def _judged(source: Source) -> Results:
+    """Return the figures of a source, with what was found out about flushes."""
+    results = compute(source)
+    found = tuple(durability.promises(source, results.used))
+    return replace(results, promises=found, outcomes=durability.outcomes(found))
 
 
 def _labels(summary: Section, others: Sequence[Section]) -> dict[str, str]:

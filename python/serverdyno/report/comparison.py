@@ -14,7 +14,6 @@ from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures import outages
-from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.figures.sides import side
 from serverdyno.report.figures.times_compared import TimesCompared
@@ -139,11 +138,10 @@ class _Rules:
 
 
 def _throughput_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
-    did, other_did = outcomes(base.results.promises), outcomes(other.results.promises)
     both = [
         (
-            side(_result_of(base, name), did.get(name), f"{name} (first)"),
-            side(_result_of(other, name), other_did.get(name), f"{name} (second)"),
+            side(_result_of(base, name), base.results.outcomes.get(name), f"{name} (first)"),
+            side(_result_of(other, name), other.results.outcomes.get(name), f"{name} (second)"),
         )
         for name in names
     ]

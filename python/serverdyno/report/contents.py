@@ -18,12 +18,12 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.scaling import Group
 from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Section, Table
+from serverdyno.report.parts import groups
 from serverdyno.report.sections import (
     breaks,
     clients,
     curves,
     drawings,
-    durability,
     factorial,
     members,
     nodes,
@@ -31,13 +31,13 @@ from serverdyno.report.sections import (
     operations,
     outages,
     overview,
-    power_cuts,
     scaling,
     tables,
     timeline,
     tuning,
 )
 from serverdyno.report.source import Source
+from serverdyno.report.subjects import durability
 from serverdyno.report.words import scaling as scaling_words
 
 
@@ -101,7 +101,7 @@ def sections(
         *_scaling(results, designs.scaling, under.mean),
         *_tuning(designs.tuned, under.mean),
         *_crossed(designs.crossed, under.mean),
-        *_durability(source, results, under),
+        *(durability.build(results).sections if durability.applies(results) else ()),
         *_times(results, under),
         *_trust(results, under),
         *_appendices(source, results, under),
@@ -113,7 +113,7 @@ def outage_sections(source: Source, results: Results, under: Lines) -> list[Sect
     return [
         replace(_timeline(source, results, under), appendix=False),
         *_throughput(source, results, (), under)[:1],
-        *_durability(source, results, under),
+        *(durability.build(results).sections if durability.applies(results) else ()),
         *_times(results, under),
         *_trust(results, under),
         *_appendices(source, results, under),
@@ -147,7 +147,7 @@ def _by_mix(make: Callable[..., Table], source: Source, results: Results, line: 
     """One table for each portion of the configurations."""
     return tuple(
         replace(table, key=table.key + suffix)
-        for suffix, group in drawings.groups(results)
+        for suffix, group in groups(results)
         for table in (make(source, results.terms, group, line),)
     )
 
@@ -190,18 +190,6 @@ def _crossed(found: Crossed | None, line: str) -> list[Section]:
             tables=(factorial.table(found, line),),
         )
     ]
-
-
-def _durability(source: Source, results: Results, under: Lines) -> list[Section]:
-    if not source.head.suite.work.has_durability:
-        return []
-    text = "A flush promises that what was written is on the disk. This is how we know whether it was."
-    shown = [durability.table(results.promises, under.each)]
-    if source.power_cuts:
-        shown.append(power_cuts.table(source, results))
-    drawn = tuple(durability.figures(results, under.together))
-    title = "Durability: what a flush did"
-    return [Section("durability", title, text=(text,), figures=drawn, tables=tuple(shown))]
 
 
 def _times(results: Results, under: Lines) -> list[Section]:

@@ -19,13 +19,12 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
+from serverdyno.report.subjects import durability
 from serverdyno.report.words import (
     anomalies,
     curves,
-    durability,
     factorial,
     odd_runs,
-    power_cuts,
     scaling,
     tuning,
     verdicts,
@@ -114,7 +113,7 @@ def findings(
         found += odd_runs.findings(comparisons, source.records_by_name(), tables["improvements"])
     found += _of_designs(results, designs, tables)
     found += curves.falls(results, tables)
-    found += of_durability(source, results, tables)
+    found += of_durability(results, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
         found += of_any_load(source, results, tables)
@@ -122,9 +121,8 @@ def findings(
     return tuple(found)
 
 
-def of_durability(source: Source, results: Results, tables: dict[str, str]) -> list[Finding]:
-    """What flushes did, and what power cuts left."""
-    return [*durability.findings(results.promises, tables), *power_cuts.findings(source, tables)]
+def of_durability(results: Results, tables: dict[str, str]) -> list[Finding]:
+    return [*durability.build(results).findings(tables)] if durability.applies(results) else []
 
 
 def of_any_load(source: Source, results: Results, tables: dict[str, str]) -> list[Finding]:

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from serverdyno import units
 from serverdyno.analysis import curve, trust
+from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.improvement import Runs
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.cost import Cost, cost, most
-from serverdyno.report.figures.durability import Promise, promises
 from serverdyno.report.figures.fates import (
     drifting,
     fairness,
@@ -45,6 +45,9 @@ from serverdyno.report.figures.operations import OperationFigures, by_content, o
 from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
+
+if TYPE_CHECKING:
+    from serverdyno.report.subjects.durability import Promise
 
 SIDES = ("server", "network", "client", "check")
 RecordFigure = Callable[[MixRecord], float]
@@ -234,7 +237,8 @@ class ConfigurationResult:
 class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason.
 
-    `source`: what they were computed from. `promises`: what file servers did with flushes, run by run.
+    `source`: what they were computed from. `promises`: what file servers did with flushes, run by run; `outcomes`: the
+    same by configuration.
     """
 
     source: Source
@@ -244,8 +248,9 @@ class Results:
     configurations: tuple[ConfigurationResult, ...]
     used: tuple[MixRecord, ...]
     left_out: tuple[tuple[MixRecord, str], ...]
-    promises: tuple[Promise, ...]
     contradictions: tuple[str, ...]
+    promises: tuple[Promise, ...] = ()
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
     @property
     def mixes(self) -> list[MixFigures]:
@@ -279,7 +284,6 @@ def compute(source: Source) -> Results:
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
-        promises=tuple(promises(source, used)),
         contradictions=tuple(
             problem
             for record in used

@@ -10,14 +10,12 @@ from serverdyno.analysis.comparability import Conditions, explained_share
 from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.pairs import Side
 from serverdyno.analysis.trust import Mark, generator_marks, limits
-from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 
 
 def sides(results: Results) -> list[Side]:
     """Return every configuration of an experiment as a side, in the order of the plan."""
-    did = outcomes(results.promises)
-    return [side(result, did.get(result.name)) for result in results.configurations]
+    return [side(result, results.outcomes.get(result.name)) for result in results.configurations]
 
 
 def side(result: ConfigurationResult, did: Outcome | None, name: str = "") -> Side:

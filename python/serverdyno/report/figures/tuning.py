@@ -12,9 +12,8 @@ from itertools import pairwise
 
 from serverdyno.analysis.ablation import Effect, Tunings, ablation
 from serverdyno.plan.model import Configuration
-from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.results import Results
-from serverdyno.report.figures.sides import side
+from serverdyno.report.figures.sides import sides
 from serverdyno.report.source import Source
 
 FEWEST_CHANGES = 2
@@ -84,13 +83,12 @@ def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
 
 def effects(source: Source, results: Results, found: Design) -> tuple[Effect, ...]:
     """Of the overall average and of the peak."""
-    did = outcomes(results.promises)
-    sides = {result.name: side(result, did.get(result.name)) for result in results.configurations}
+    by_name = {side.name: side for side in sides(results)}
     tunings = Tunings(
-        baseline=sides[found.baseline],
-        single=[sides[name] for name in found.single],
-        piled_up=[sides[name] for name in found.piled_up],
-        together=sides[found.together],
+        baseline=by_name[found.baseline],
+        single=[by_name[name] for name in found.single],
+        piled_up=[by_name[name] for name in found.piled_up],
+        together=by_name[found.together],
     )
     return ablation(
         tunings,

@@ -19,7 +19,7 @@ from serverdyno.published.processors import ByProcessors, by_processors
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.scaling import Group
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series, Table
-from serverdyno.report.sections.drawings import SERIES_PER_FIGURE, groups
+from serverdyno.report.parts import SERIES_PER_FIGURE, groups
 from serverdyno.report.sections.testbed import testbed
 from serverdyno.report.source import Source
 

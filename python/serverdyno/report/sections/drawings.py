@@ -1,12 +1,8 @@
-"""The data of the figures. Drawing them is in `charts`.
-
-A figure holds at most `SERIES_PER_FIGURE` configurations, so that lines stay distinct in grey; more make more
-figures.
-"""
+"""The data of the figures. Drawing them is in `charts`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from serverdyno import wording
@@ -17,9 +13,9 @@ from serverdyno.plan.axis import Axis
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
+from serverdyno.report.parts import groups, lines_of, style_of
 from serverdyno.report.source import Source
 
-SERIES_PER_FIGURE = 6
 MOST_KINDS = 6
 MOST_PAIRS = 28
 
@@ -33,19 +29,6 @@ def _key_to_marks(panels: Sequence[Panel]) -> str:
     if limited := list(dict.fromkeys(word for point in points for word in point.limited_by)):
         parts.append(f" Hollow or pale: {' or '.join(limited)}.")
     return "".join(parts)
-
-
-def style_of(results: Results, name: str) -> int:
-    """The style of a configuration: its place in the plan, the same in every figure."""
-    return next(place for place, result in enumerate(results.configurations) if result.name == name)
-
-
-def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult]]]:
-    """The configurations in portions that one figure or table can hold, each with a suffix for its key."""
-    configurations = results.configurations
-    for start in range(0, len(configurations), SERIES_PER_FIGURE):
-        suffix = f"-{start // SERIES_PER_FIGURE + 1}" if len(configurations) > SERIES_PER_FIGURE else ""
-        yield suffix, configurations[start : start + SERIES_PER_FIGURE]
 
 
 def peaks(results: Results, basis: str) -> list[Figure]:
@@ -85,7 +68,7 @@ def _capital(unit: str) -> str:
 
 def _throughput_panel(source: Source, results: Results, group: Sequence[ConfigurationResult]) -> Panel:
     terms = results.terms
-    series = _series(results, group, lambda mix: _spread_point(mix.level, mix.throughput, mix))
+    series = lines_of(results, group, lambda mix: _spread_point(mix.level, mix.throughput, mix))
     if not terms.throughput_counts_operations:
         # The bounds are of operations: they are no level of a figure in bits.
         return Panel("", terms.unit, series)
@@ -105,7 +88,10 @@ def response_times(results: Results, basis: str) -> list[Figure]:
     for suffix, group in groups(results):
         panels = tuple(
             Panel(
-                name, "Response time, ms", _series(results, group, _percentile_point(place)), logarithmic=True
+                name,
+                "Response time, ms",
+                lines_of(results, group, _percentile_point(place)),
+                logarithmic=True,
             )
             for place, name in enumerate(QUANTILE_NAMES)
             if not (results.terms.below_cache and name == "p50")
@@ -148,9 +134,9 @@ def busy(results: Results, basis: str) -> list[Figure]:
     per_s = f"{results.terms.operations} a CPU-second"
     for suffix, group in groups(results):
         panels = (
-            Panel("Server", "CPUs busy", _series(results, group, _server_busy)),
-            Panel("Generator", "CPUs busy", _series(results, group, _generator_busy)),
-            Panel("Server's efficiency", per_s, _series(results, group, _per_cpu_second)),
+            Panel("Server", "CPUs busy", lines_of(results, group, _server_busy)),
+            Panel("Generator", "CPUs busy", lines_of(results, group, _generator_busy)),
+            Panel("Server's efficiency", per_s, lines_of(results, group, _per_cpu_second)),
         )
         drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
@@ -182,7 +168,7 @@ def errors(results: Results, basis: str) -> list[Figure]:
     found = []
     for suffix, group in groups(results):
         panels = tuple(
-            Panel(kind, "Errors", _series(results, group, _errors_of(kind))) for kind in kinds[:MOST_KINDS]
+            Panel(kind, "Errors", lines_of(results, group, _errors_of(kind))) for kind in kinds[:MOST_KINDS]
         )
         if panels and any(mix.faults for result in group for mix in result.finished):
             title = "Errors by kind"
@@ -222,24 +208,13 @@ def costs(results: Results, basis: str) -> list[Figure]:
     found, operation = [], results.terms.operation
     for suffix, group in groups(results):
         panels = (
-            Panel("Server", f"CPU µs/{operation}", _series(results, group, _cost_point(server=True))),
-            Panel("Generator", f"CPU µs/{operation}", _series(results, group, _cost_point(server=False))),
+            Panel("Server", f"CPU µs/{operation}", lines_of(results, group, _cost_point(server=True))),
+            Panel("Generator", f"CPU µs/{operation}", lines_of(results, group, _cost_point(server=False))),
         )
         drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
             found.append(_lines(results.axis, f"cpu{suffix}", f"CPU per {operation}", basis, drawn))
     return found
-
-
-def _series(
-    results: Results, group: Sequence[ConfigurationResult], point: Callable[[MixFigures], Point | None]
-) -> tuple[Series, ...]:
-    lines = []
-    for result in group:
-        points = tuple(found for mix in result.mixes if mix is not None and (found := point(mix)) is not None)
-        if points:
-            lines.append(Series(result.name, style_of(results, result.name), points))
-    return tuple(lines)
 
 
 def _spread_point(x: float, spread: Spread, mix: MixFigures) -> Point:

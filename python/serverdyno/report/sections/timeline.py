@@ -13,7 +13,7 @@ from serverdyno import wording
 from serverdyno.plan.model import Mix
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
-from serverdyno.report.sections.drawings import groups, style_of
+from serverdyno.report.parts import groups, style_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
 

@@ -22,8 +22,9 @@ from serverdyno.report.figures.outages import OutageFigures
 from serverdyno.report.figures.outages import outages as figures_of_outages
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
 from serverdyno.report.model import Answer, Report
+from serverdyno.report.subjects import durability
 from serverdyno.report.views.page_document import PageDocument
-from serverdyno.report.words import durability, verdicts
+from serverdyno.report.words import verdicts
 
 SCHEMA_NAME = "report.schema.json"
 

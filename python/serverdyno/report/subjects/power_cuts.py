@@ -1,17 +1,19 @@
-"""The table of power cuts, with the throughput of the same configuration next to each verdict."""
+"""Power cuts: how many flushed files were lost when the power of a guest with the same server was cut.
+
+Not for: how the power is cut (`powercut/rounds.py`).
+"""
 
 from __future__ import annotations
 
 from serverdyno import wording
 from serverdyno.report.figures.results import Results
-from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.model import Cell, Column, Finding, Labels, Table
 from serverdyno.report.source import Source
-from serverdyno.report.words.power_cuts import losses
 from serverdyno.store.powercut import PowerCuts
 
 
-def table(source: Source, results: Results) -> Table:
-    """One row a configuration."""
+def table(results: Results) -> Table:
+    """Return the table, one row per configuration, with the throughput that was measured next to each verdict."""
     columns = (
         Column("Configuration", numeric=False),
         Column("Power cuts"),
@@ -24,11 +26,13 @@ def table(source: Source, results: Results) -> Table:
         Column("Highest throughput", results.terms.unit),
     )
     heights = {
-        result.name: wording.significant(result.peak_height) if result.peak else wording.NOTHING
+        result.name: wording.significant(result.peak_height)
         for result in results.configurations
+        if result.peak
     }
-    rows = tuple(_row(cuts, heights.get(cuts.configuration, wording.NOTHING)) for cuts in source.power_cuts)
-    return Table("power-cuts", 0, "What power cuts left", "", columns, rows, _notes(source))
+    found = results.source.power_cuts
+    rows = tuple(_row(cuts, heights.get(cuts.configuration, wording.NOTHING)) for cuts in found)
+    return Table("power-cuts", 0, "What power cuts left", "", columns, rows, _notes(results.source))
 
 
 def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
@@ -41,7 +45,7 @@ def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
         Cell(wording.significant(lost_bytes / 1e6) if lost_bytes else "0"),
         Cell(f"{sum(cut.unflushed_files for cut in cuts.cuts):,}"),
         Cell(f"{sum(cut.kept_unflushed_files for cut in cuts.cuts):,}"),
-        Cell(losses(cuts)),
+        Cell(_losses(cuts)),
         Cell(height),
     )
 
@@ -60,3 +64,28 @@ def _notes(source: Source) -> tuple[str, ...]:
         for cuts in source.power_cuts
     )
     return (how, *each)
+
+
+def warnings(source: Source) -> list[str]:
+    """Return which configurations lost what they had acknowledged as flushed."""
+    lost = [cuts for cuts in source.power_cuts if cuts.lost_files]
+    if not lost:
+        return []
+    parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in lost)
+    return [f"Flushed data did not outlive a power cut. {parts}."]
+
+
+def findings(source: Source, tables: Labels) -> list[Finding]:
+    """Return what the power cuts of each configuration left."""
+    if not source.power_cuts:
+        return []
+    parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in source.power_cuts)
+    evidence = "Files that were read again after the power of a guest with the same server was cut; "
+    return [Finding("Power cut", f"{parts}.", f"{evidence}{tables['power-cuts']}.")]
+
+
+def _losses(cuts: PowerCuts) -> str:
+    """Return how many flushed files were lost: `0 of 212 flushed files lost in 5 power cuts`."""
+    times = wording.plural(len(cuts.cuts), "power cut")
+    lost = f"{cuts.lost_files:,} of {wording.plural(cuts.flushed_files, 'flushed file')} lost"
+    return f"{lost} in {cuts.cuts_with_loss:,} of {times}" if cuts.lost_files else f"{lost} in {times}"
