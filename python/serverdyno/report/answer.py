@@ -22,8 +22,8 @@ from serverdyno.report.figures.levels import Levels
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.parts import few
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability
-from serverdyno.report.words import factorial, verdicts
+from serverdyno.report.subjects import differences, durability
+from serverdyno.report.words import factorial
 from serverdyno.report.words.ranking import by_cpu
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
@@ -195,7 +195,7 @@ def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) ->
     odd = dict.fromkeys(comparison.left_out(comparison.average) for comparison in comparisons)
     if named := [each for each in odd if each]:
         said += f" Odd and left out: {wording.listing(named)}."
-    if below := verdicts.below_floor(comparisons, source.noise_floor):
+    if below := differences.below_floor(comparisons, source.noise_floor):
         said += f" {below}"
     finds = [found.found_percent for found in known if found.found_percent is not None]
     if finds and not all(found.verdict.proven for found in known):

@@ -12,9 +12,7 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report import answer, caveats, contents, findings
 from serverdyno.report.figures import capacity
-from serverdyno.report.figures import outages as outage_figures
 from serverdyno.report.figures.designs import designs
-from serverdyno.report.figures.equal_rate import at_equal_rate
 from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
@@ -28,6 +26,8 @@ from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.sections import testbed
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import durability, limits
+from serverdyno.report.subjects import outages as outage_figures
+from serverdyno.report.subjects.open_load import at_equal_rate
 from serverdyno.report.words import capacity as capacity_words
 from serverdyno.report.words import open_load as open_words
 from serverdyno.report.words import outages as outage_words

@@ -13,17 +13,17 @@ from serverdyno.analysis.pairs import Comparison, most_alarming, verdict_of
 from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures import outages
 from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.figures.sides import side
-from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.findings import MOST_FINDINGS
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
-from serverdyno.report.words import odd_runs, verdicts
+from serverdyno.report.subjects import differences, outages
+from serverdyno.report.subjects.times_compared import TimesCompared
+from serverdyno.report.words import odd_runs
 from serverdyno.report.words import outages as outage_words
 from serverdyno.store.records import MixRecord
 
@@ -273,9 +273,9 @@ def _result(
     records: Mapping[str, Sequence[MixRecord]],
 ) -> Compared:
     table = replace(tables.improvements(comparisons, terms, basis), number=1)
-    found = verdicts.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)
+    found = differences.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)
     found += odd_runs.findings(comparisons, records, table.label)
-    if said := verdicts.below_floor(comparisons, rules.floor):
+    if said := differences.below_floor(comparisons, rules.floor):
         found.append(Finding("Machine", said, f"{table.label}."))
     return Compared(
         comparisons=comparisons,

@@ -16,7 +16,6 @@ from serverdyno.report.figures.designs import Designs, Tuned
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.scaling import Group
-from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Section, Table
 from serverdyno.report.parts import groups
 from serverdyno.report.sections import (
@@ -38,6 +37,7 @@ from serverdyno.report.sections import (
 )
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import durability
+from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.report.words import scaling as scaling_words
 
 

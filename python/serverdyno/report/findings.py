@@ -19,7 +19,7 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability
+from serverdyno.report.subjects import differences, durability
 from serverdyno.report.words import (
     anomalies,
     curves,
@@ -27,7 +27,6 @@ from serverdyno.report.words import (
     odd_runs,
     scaling,
     tuning,
-    verdicts,
 )
 
 MOST_FINDINGS = 8
@@ -108,7 +107,7 @@ def findings(
     named = _named(results, comparisons)
     found = [_peak_finding(source, result, results.terms, tables) for result in named]
     found += curves.unsaturated(results, tables)
-    found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
+    found += differences.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
     if comparisons:
         found += odd_runs.findings(comparisons, source.records_by_name(), tables["improvements"])
     found += _of_designs(results, designs, tables)

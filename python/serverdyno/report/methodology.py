@@ -14,7 +14,8 @@ from serverdyno.report.basis import NAMES_STATEMENT, shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.words import capacity, codings, http2, negotiated, open_load, tls, verdicts
+from serverdyno.report.subjects import differences
+from serverdyno.report.words import capacity, codings, http2, negotiated, open_load, tls
 
 FIGURES = (
     "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "
@@ -92,7 +93,7 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
 def _verdicts(source: Source, comparisons: Sequence[Comparison]) -> str:
     least, within = source.margins.minimum_percent, source.margins.equivalence_percent
     said = VERDICT_BEYOND.format(least=least, within=within) if least else VERDICT.format(within=within)
-    correction = verdicts.correction(
+    correction = differences.correction(
         [found for comparison in comparisons for found in comparison.improvements]
     )
     return said + (CORRECTED.format(correction=correction) if correction else "")

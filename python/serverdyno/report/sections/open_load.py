@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from serverdyno import wording
 from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import letters, mark_notes
-from serverdyno.report.figures.equal_rate import QUANTILE
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import MixFigures, Results
-from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Cell, Column, Section, Table
-from serverdyno.report.sections import drawings, times_compared
+from serverdyno.report.sections import drawings
 from serverdyno.report.sections.tables import NAME, errors_cell, level_column, spread_cell
+from serverdyno.report.subjects import times_compared
+from serverdyno.report.subjects.open_load import QUANTILE
+from serverdyno.report.subjects.times_compared import TimesCompared
 
 
 def summary(results: Results, mean: str, together: str) -> Section:

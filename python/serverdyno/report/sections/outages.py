@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.plan.model import Mix
-from serverdyno.report.figures.outages import RESOLUTION_S, OutageFigures, by_level
 from serverdyno.report.figures.results import Results
-from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series, Table
-from serverdyno.report.sections import times_compared
 from serverdyno.report.sections.overview import MOST_BARS
 from serverdyno.report.source import Source
+from serverdyno.report.subjects import times_compared
+from serverdyno.report.subjects.outages import RESOLUTION_S, OutageFigures, by_level
+from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.store.records import MixRecord
 
 BACK = (

@@ -19,7 +19,7 @@ from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFig
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.sections.operations import TOO_FEW_SAMPLES
 from serverdyno.report.source import Source
-from serverdyno.report.words import verdicts
+from serverdyno.report.subjects import differences
 from serverdyno.store.note import RunNote
 
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}
@@ -240,7 +240,7 @@ def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
             f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
             "whole interval."
         )
-    correction = verdicts.correction(
+    correction = differences.correction(
         [found for comparison in comparisons for found in comparison.improvements]
     )
     if correction:
@@ -271,7 +271,7 @@ def _improvement_row(
         Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
         Cell(
             improvement.verdict.value,
-            "; ".join(verdicts.reason(each) for each in comparison.obstacles.get(improvement.figure, ())),
+            "; ".join(differences.reason(each) for each in comparison.obstacles.get(improvement.figure, ())),
         ),
         Cell(wording.change(improvement.found_percent)),
         Cell(

@@ -9,8 +9,8 @@ from serverdyno.analysis.ablation import Effect, Role
 from serverdyno.analysis.improvement import Improvement
 from serverdyno.report.figures.tuning import Design
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Series, Table
+from serverdyno.report.subjects.differences import reason
 from serverdyno.report.words.tuning import correction
-from serverdyno.report.words.verdicts import reason
 
 
 def table(design: Design, effects: Sequence[Effect], basis: str) -> Table:

@@ -11,8 +11,8 @@ from serverdyno.plan.model import Suite
 from serverdyno.report.figures.capacity import Capacities, Searched, TrialFigures
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Finding
+from serverdyno.report.subjects.differences import reason
 from serverdyno.report.subjects.limits import LIMITED_BY, no_limit_words
-from serverdyno.report.words.verdicts import reason
 
 SEARCH = (
     "The highest rate that holds {objective} is looked for between {lowest} and {highest} {operations}/s. The rate is "

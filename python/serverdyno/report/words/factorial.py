@@ -7,7 +7,7 @@ from serverdyno.analysis.factorial import Effect
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.model import Finding
-from serverdyno.report.words.verdicts import reason
+from serverdyno.report.subjects.differences import reason
 
 
 def verdict(found: Crossed, terms: Terms) -> str:

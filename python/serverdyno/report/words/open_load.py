@@ -9,12 +9,12 @@ from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.trust import HIDDEN_SPEED, Mark, hidden_speed, waiting_share
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures.equal_rate import QUANTILE
 from serverdyno.report.figures.histograms import MEDIAN, QUANTILES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
-from serverdyno.report.figures.times_compared import TimesCompared, change_percent, undecided
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
+from serverdyno.report.subjects.open_load import QUANTILE
+from serverdyno.report.subjects.times_compared import TimesCompared, change_percent, undecided
 from serverdyno.store.head import PeakNote
 
 LOAD = (

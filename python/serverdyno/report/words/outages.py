@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from serverdyno import wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.protocols.failover import CUTS
-from serverdyno.report.figures.outages import OutageFigures
 from serverdyno.report.figures.results import Results
-from serverdyno.report.figures.times_compared import TimesCompared, change_percent, undecided
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
+from serverdyno.report.subjects.outages import OutageFigures
+from serverdyno.report.subjects.times_compared import TimesCompared, change_percent, undecided
 
 MOST_LISTED = 4
 """Configurations that one sentence names."""

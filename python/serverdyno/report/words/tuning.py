@@ -10,7 +10,7 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.sides import limits_of_average
 from serverdyno.report.figures.tuning import Design
 from serverdyno.report.model import Finding
-from serverdyno.report.words import verdicts
+from serverdyno.report.subjects import differences
 
 
 def findings(
@@ -38,4 +38,4 @@ def findings(
 
 def correction(effects: Sequence[Effect]) -> str:
     """What the verdicts are corrected for; nothing where they are not."""
-    return verdicts.correction([found for effect in effects for found in effect.found])
+    return differences.correction([found for effect in effects for found in effect.found])

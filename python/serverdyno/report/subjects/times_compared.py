@@ -1,7 +1,7 @@
-"""Configurations compared by a time of each mix, level by level.
+"""Configurations compared by a time of each load level: the comparison, and the rows of its table.
 
-What is compared is the inverse of the time, so that *faster* means a shorter time. Where a mix has no such time, its
-level is left out.
+What is compared is the inverse of the time, so that *faster* means a shorter time. Levels without such a time are left
+out. Subjects that compare so are outages and open load.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from serverdyno import wording
 from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.model import Cell, Column
+from serverdyno.report.subjects.differences import reason
 from serverdyno.store.records import MixRecord
+
+VERDICTS_NOTE = "Verdicts hold together for all rows (Holm 1979); intervals stand alone."
+"""The last sentence of the notes of such a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +65,35 @@ def change_percent(speed_percent: float | None) -> float | None:
 
 
 def undecided(pairs: Sequence[TimesCompared]) -> bool:
-    """Whether no level of any pair has an interval."""
+    """Return whether no level of any pair has an interval."""
     return all(level.low_percent is None for pair in pairs for level in pair.found)
+
+
+def columns(level: Column, time: Column, change: Column) -> tuple[Column, ...]:
+    """Return the columns. `time`: its cells have the base's time in their second line."""
+    return (
+        Column("Configuration", "against its base", numeric=False),
+        level,
+        time,
+        change,
+        Column("95 % interval"),
+        Column("Verdict", numeric=False),
+    )
+
+
+def rows(
+    pairs: Sequence[TimesCompared], level: Callable[[TimesCompared, AtLevel], int]
+) -> tuple[tuple[Cell, ...], ...]:
+    """Return one row a pair and load level. `level`: its number of clients, or its offered rate."""
+    return tuple(
+        (
+            Cell(pair.other, f"against {pair.base}"),
+            Cell(f"{level(pair, found):,}"),
+            Cell(wording.significant(1 / found.other), wording.significant(1 / found.base)),
+            Cell(wording.change(change_percent(found.percent)), strong=True),
+            Cell(wording.change_span(change_percent(found.high_percent), change_percent(found.low_percent))),
+            Cell(found.verdict.value, "; ".join(reason(each) for each in found.obstacles)),
+        )
+        for pair in pairs
+        for found in pair.found
+    )

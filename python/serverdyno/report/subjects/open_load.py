@@ -12,8 +12,8 @@ from serverdyno.report.figures import histograms
 from serverdyno.report.figures.open_load import kept_up, unanswered
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.sides import sides
-from serverdyno.report.figures.times_compared import TimesCompared, compared, side_of_times
 from serverdyno.report.source import Source
+from serverdyno.report.subjects.times_compared import TimesCompared, compared, side_of_times
 from serverdyno.store.records import MixRecord
 
 QUANTILE = histograms.QUANTILES.index(0.99)

@@ -18,8 +18,8 @@ from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import side
-from serverdyno.report.figures.times_compared import TimesCompared, compared, side_of_times
 from serverdyno.report.source import Source
+from serverdyno.report.subjects.times_compared import TimesCompared, compared, side_of_times
 from serverdyno.store.records import MixRecord
 
 RESOLUTION_S = 0.1
