@@ -18,19 +18,16 @@ from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.methodology import methodology
-from serverdyno.report.model import Answer, Fact, OutageAnswer, Report, Section
+from serverdyno.report.model import Answer, Fact, Report, Section
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import capacity as capacity_sections
 from serverdyno.report.sections import open_load as open_sections
-from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.sections import testbed
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability, limits
-from serverdyno.report.subjects import outages as outage_figures
+from serverdyno.report.subjects import durability, limits, outages
 from serverdyno.report.subjects.open_load import at_equal_rate
 from serverdyno.report.words import capacity as capacity_words
 from serverdyno.report.words import open_load as open_words
-from serverdyno.report.words import outages as outage_words
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.reproduce import reproduce
 
@@ -167,18 +164,16 @@ def _open(source: Source, results: Results, beside: PublishedReport | None) -> R
 
 
 def _outages(source: Source, results: Results) -> Report:
-    """Of servers that are taken away from their clients: for how long service is away, and whether all data are right.
-
-    Throughput, which the outage is a part of, ranks nobody.
+    """Build the report of servers that are taken away from their clients. Throughput, of which the outage is a part,
+    ranks nobody.
     """
-    found = outage_figures.outages(results)
-    pairs = outage_figures.at_equal_load(source, results)
-    under = contents.lines(results)
+    part = outages.build(results)
+    assert part.answer is not None and part.summary is not None
     first, summary, *others, bed = contents.numbered(
         [
-            Section("answer", "Answer", figures=outage_sections.figure(found, under.together)),
-            outage_sections.summary(source, results, pairs, under.together),
-            *contents.outage_sections(source, results, under),
+            Section("answer", "Answer", figures=part.answer.figures),
+            part.summary,
+            *contents.outage_sections(source, results, contents.lines(results)),
             testbed.section(source),
         ]
     )
@@ -186,18 +181,10 @@ def _outages(source: Source, results: Results) -> Report:
     return _report(
         source,
         results,
-        answer=OutageAnswer(
-            verdict=outage_words.verdict(found, results),
-            sure=outage_words.sure(source, results),
-            limit="",
-            gaps="",
-            figures=first.figures,
-            caveats=caveats.caveats(source, results),
-            by_outage=outage_words.lines(source, found, pairs),
-        ),
+        answer=replace(part.answer, figures=first.figures, caveats=caveats.caveats(source, results)),
         summary=replace(summary, text=findings.summary_without_peaks(source, results)),
         findings=(
-            *outage_words.findings(found, labels),
+            *part.findings(labels),
             *findings.of_durability(results, labels),
             *findings.of_any_load(source, results, labels),
         ),

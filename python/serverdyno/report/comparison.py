@@ -18,13 +18,11 @@ from serverdyno.report.figures.sides import side
 from serverdyno.report.findings import MOST_FINDINGS
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
-from serverdyno.report.sections import outages as outage_sections
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import differences, outages
 from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.report.words import odd_runs
-from serverdyno.report.words import outages as outage_words
 from serverdyno.store.records import MixRecord
 
 READ_BACK = "Read back from the servers after each test."
@@ -84,7 +82,7 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
 
 def _within(report: Report, tolerated_percent: float) -> Compared:
     if report.source.cut is not None and len(report.results.configurations) > 1:
-        gaps = outages.at_equal_load(report.source, report.results)
+        gaps = outages.at_equal_load(report.results)
         found = _outages_result(gaps, [report], report.tables[0].basis, tolerated_percent)
         return replace(found, warnings=report.warnings)
     if not report.comparisons:
@@ -295,7 +293,7 @@ def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
     """Of times without service. Where data were lost, no time makes up for it: then nobody is called faster."""
-    made = outage_sections.differences(reports[0].source.head.mixes, gaps, basis)
+    made = outages.differences(reports[0].source.head.mixes, gaps, basis)
     if made is None:
         raise UserError(
             "There are no times without service to compare.",
@@ -311,12 +309,12 @@ def _outages_result(
         table=table,
         findings=(
             *(
-                Finding("Data", f"{which}{outage_words.data(of_report)}", READ_BACK)
+                Finding("Data", f"{which}{outages.data(of_report)}", READ_BACK)
                 for which, of_report in zip(
                     ("First: ", "Second: ") if found[1:] else ("",), found, strict=True
                 )
             ),
-            *outage_words.compared_findings(gaps, {table.key: table.label}),
+            *outages.compared_findings(gaps, {table.key: table.label}),
         ),
         warnings=(),
         differences=(),

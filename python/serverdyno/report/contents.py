@@ -28,7 +28,6 @@ from serverdyno.report.sections import (
     nodes,
     open_load,
     operations,
-    outages,
     overview,
     scaling,
     tables,
@@ -36,7 +35,7 @@ from serverdyno.report.sections import (
     tuning,
 )
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability
+from serverdyno.report.subjects import durability, outages
 from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.report.words import scaling as scaling_words
 
@@ -247,7 +246,7 @@ def _appendices(source: Source, results: Results, under: Lines) -> list[Section]
             clients.saved_table(results, under.summed),
             clients.calls_table(results, under.summed),
             breaks.table(results, under.summed),
-            outages.handles_table(results, under.summed) if source.cut is None else None,
+            outages.handles_table(results, Over.SUM) if source.cut is None else None,
         )
         there = tuple(table for table in of_files if table is not None)
         found.append(Section("clients", "Single clients, and their cache", tables=there, appendix=True))

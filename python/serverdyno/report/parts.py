@@ -10,6 +10,8 @@ from serverdyno.report.model import Point, Series
 
 SERIES_PER_FIGURE = 6
 """More configurations make more figures, so that lines stay distinct in grey."""
+MOST_BARS = 12
+"""Bars of the answer: more don't fit on a first screen."""
 MOST_LISTED = 4
 """Names in one sentence."""
 

@@ -6,9 +6,7 @@ from serverdyno.analysis.trust import LIMITS
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average
 from serverdyno.report.model import Figure, Panel, Point, Series
-
-MOST_BARS = 12
-"""More don't fit on a first screen; the table of peaks has them all."""
+from serverdyno.report.parts import MOST_BARS
 
 
 def figures(results: Results, basis: str) -> tuple[Figure, ...]:
