@@ -35,7 +35,7 @@ from serverdyno.report.sections import (
     tuning,
 )
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability, outages
+from serverdyno.report.subjects import durability, outages, response_times
 from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.report.words import scaling as scaling_words
 
@@ -80,12 +80,12 @@ def open_sections(
     source: Source, results: Results, pairs: Sequence[TimesCompared], under: Lines
 ) -> list[Section]:
     """All results of open load after the summary: no peak, since the rate is given."""
-    drawn = tuple(drawings.throughput(source, results, under.mean))
+    drawn = tuple(drawings.throughput(source, results))
     by_mix = _by_mix(tables.throughput, source, results, under.mean)
     return [
         *open_load.differences(results, pairs, under.mean),
         Section("throughput", "Throughput", figures=drawn, tables=by_mix),
-        Section("response", "Response times", tables=(tables.response_times(results, under.together),)),
+        Section("response", "Response times", tables=(response_times.table(results),)),
         *_trust(results, under),
         *_appendices(source, results, under),
     ]
@@ -101,7 +101,7 @@ def sections(
         *_tuning(designs.tuned, under.mean),
         *_crossed(designs.crossed, under.mean),
         *(durability.build(results).sections if durability.applies(results) else ()),
-        *_times(results, under),
+        *response_times.build(results).sections,
         *_trust(results, under),
         *_appendices(source, results, under),
     ]
@@ -113,7 +113,7 @@ def outage_sections(source: Source, results: Results, under: Lines) -> list[Sect
         replace(_timeline(source, results, under), appendix=False),
         *_throughput(source, results, (), under)[:1],
         *(durability.build(results).sections if durability.applies(results) else ()),
-        *_times(results, under),
+        *response_times.build(results).sections,
         *_trust(results, under),
         *_appendices(source, results, under),
     ]
@@ -123,7 +123,7 @@ def _throughput(
     source: Source, results: Results, comparisons: tuple[Comparison, ...], under: Lines
 ) -> list[Section]:
     by_mix = _by_mix(tables.throughput, source, results, under.mean)
-    drawn = tuple(drawings.throughput(source, results, under.mean))
+    drawn = tuple(drawings.throughput(source, results))
     found = [Section("throughput", "Throughput", figures=drawn, tables=by_mix)]
     if comparisons:
         improvements = tables.improvements(comparisons, results.terms, under.mean)
@@ -191,20 +191,6 @@ def _crossed(found: Crossed | None, line: str) -> list[Section]:
     ]
 
 
-def _times(results: Results, under: Lines) -> list[Section]:
-    return [
-        Section(
-            key="response",
-            title="Response times",
-            figures=(
-                *drawings.response_times(results, under.together),
-                *drawings.latency(results, under.mean),
-            ),
-            tables=(tables.response_times(results, under.together),),
-        )
-    ]
-
-
 def _trust(results: Results, under: Lines) -> list[Section]:
     """What the figures cost, and what went wrong."""
     return [
@@ -212,14 +198,14 @@ def _trust(results: Results, under: Lines) -> list[Section]:
             key="cpu",
             title=f"CPU per {results.terms.operation}",
             text=_cpu_text(results),
-            figures=(*drawings.costs(results, under.mean), *drawings.busy(results, under.mean)),
+            figures=(*drawings.costs(results), *drawings.busy(results)),
             tables=(tables.costs(results, under.mean),),
         ),
         Section(
             key="errors",
             title="Errors and clients that left",
             text=_error_text(results),
-            figures=tuple(drawings.errors(results, under.summed)),
+            figures=tuple(drawings.errors(results)),
             tables=(tables.errors(results, under.summed),),
         ),
     ]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from serverdyno import wording
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.trust import LIMITS, limits
+from serverdyno.plan.axis import Axis
+from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
-from serverdyno.report.model import Point, Series
+from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Series
 
 SERIES_PER_FIGURE = 6
 """More configurations make more figures, so that lines stay distinct in grey."""
@@ -14,6 +20,10 @@ MOST_BARS = 12
 """Bars of the answer: more don't fit on a first screen."""
 MOST_LISTED = 4
 """Names in one sentence."""
+
+
+NAME = Column("Configuration", numeric=False)
+TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
 
 
 def few(names: Sequence[str]) -> str:
@@ -46,3 +56,70 @@ def lines_of(
         if points:
             lines.append(Series(result.name, style_of(results, result.name), points))
     return tuple(lines)
+
+
+def level_column(axis: Axis) -> Column:
+    """Return the column that says which load level a row is of."""
+    return Column(*axis.heading)
+
+
+def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
+    """Return the number of errors, and below it that of each kind."""
+    faults: Counter[str] = Counter()
+    for mix in mixes:
+        faults.update(mix.faults)
+    kinds = "; ".join(f"{count:,} {fault}" for fault, count in faults.most_common())
+    return Cell(f"{faults.total():,}", kinds)
+
+
+def spread_cell(spread: Spread | None, written: Callable[[float], str] = wording.significant) -> Cell:
+    """Return the mean, and behind it the smallest and the largest of several."""
+    if spread is None:
+        return Cell(wording.NOTHING)
+    return Cell(written(spread.mean), span(spread, written))
+
+
+def span(spread: Spread, written: Callable[[float], str]) -> str:
+    if spread.n < 2:
+        return ""
+    return f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
+
+
+def key_to_marks(panels: Sequence[Panel]) -> str:
+    """Return what rules through points and hollow points mean, if they occur."""
+    points = [point for panel in panels for line in panel.series for point in line.points]
+    parts = []
+    if any(point.high is not None for point in points):
+        parts.append(" Rules: smallest to largest repetition.")
+    if limited := list(dict.fromkeys(word for point in points for word in point.limited_by)):
+        parts.append(f" Hollow or pale: {' or '.join(limited)}.")
+    return "".join(parts)
+
+
+def level_figures(
+    results: Results,
+    key: str,
+    title: str,
+    over: Over,
+    panels: Callable[[Sequence[ConfigurationResult]], Iterable[Panel]],
+) -> Iterator[Figure]:
+    """Yield lines against the load level, a figure for each portion of configurations; empty panels are left out."""
+    for suffix, group in groups(results):
+        if drawn := tuple(panel for panel in panels(group) if panel.series):
+            under = basis(results, over) + key_to_marks(drawn)
+            yield Figure(f"{key}{suffix}", 0, title, under, "lines", results.axis.title, drawn)
+
+
+def capital(unit: str) -> str:
+    return unit[0].upper() + unit[1:]
+
+
+def limited(point: Point, mix: MixFigures) -> Point:
+    return replace(point, limited_by=tuple(LIMITS[mark] for mark in limits(mix.marks)))
+
+
+def spread_point(x: float, spread: Spread, mix: MixFigures) -> Point:
+    limited_by = tuple(LIMITS[mark] for mark in limits(mix.marks))
+    if spread.n < 2:
+        return Point(x, spread.mean, limited_by=limited_by)
+    return Point(x, spread.mean, spread.minimum, spread.maximum, limited_by)

@@ -7,8 +7,10 @@ from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.capacity import Capacities, Searched, TrialFigures
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Section, Table
-from serverdyno.report.sections import drawings
-from serverdyno.report.sections.tables import NAME
+from serverdyno.report.parts import (
+    NAME,
+)
+from serverdyno.report.subjects import response_times
 
 
 def summary(found: Capacities, results: Results, mean: str, together: str) -> Section:
@@ -16,7 +18,7 @@ def summary(found: Capacities, results: Results, mean: str, together: str) -> Se
     return Section(
         key="summary",
         title=f"Capacity at {found.objective.words}",
-        figures=(*drawings.latency(results, mean), *drawings.response_times(results, together)),
+        figures=(*response_times.tail_against_throughput(results), *response_times.charts(results)),
         tables=(capacities(found, together),),
     )
 

@@ -15,10 +15,13 @@ from serverdyno.analysis.fairness import jain
 from serverdyno.protocols.work import stayed
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
-from serverdyno.report.sections.tables import spread_cell
+from serverdyno.report.parts import (
+    NAME,
+    spread_cell,
+)
 from serverdyno.store.records import MixRecord
 
-NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
+CLIENTS = Column("Clients")
 
 
 @dataclass(frozen=True, slots=True)

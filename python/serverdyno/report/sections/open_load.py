@@ -10,9 +10,13 @@ from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.report.model import Cell, Column, Section, Table
-from serverdyno.report.sections import drawings
-from serverdyno.report.sections.tables import NAME, errors_cell, level_column, spread_cell
-from serverdyno.report.subjects import times_compared
+from serverdyno.report.parts import (
+    NAME,
+    errors_cell,
+    level_column,
+    spread_cell,
+)
+from serverdyno.report.subjects import response_times, times_compared
 from serverdyno.report.subjects.open_load import QUANTILE
 from serverdyno.report.subjects.times_compared import TimesCompared
 
@@ -22,7 +26,7 @@ def summary(results: Results, mean: str, together: str) -> Section:
     return Section(
         key="summary",
         title="Offered rate and response time",
-        figures=(*drawings.response_times(results, together), *drawings.latency(results, mean)),
+        figures=(*response_times.charts(results), *response_times.tail_against_throughput(results)),
         tables=(table(results, together),),
     )
 

@@ -12,8 +12,8 @@ from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.operations import OperationFigures
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.parts import TOO_FEW_SAMPLES
 
-TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
 NAME = Column("Configuration", numeric=False)
 TIMES = (
     Column("Count"),

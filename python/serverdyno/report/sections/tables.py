@@ -7,31 +7,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from serverdyno import wording
-from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, machine_marks
-from serverdyno.plan.axis import Axis, axis_of
+from serverdyno.plan.axis import axis_of
 from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import letters, mark_notes
-from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
+from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
-from serverdyno.report.sections.operations import TOO_FEW_SAMPLES
+from serverdyno.report.parts import (
+    NAME,
+    errors_cell,
+    level_column,
+    span,
+    spread_cell,
+)
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import differences
 from serverdyno.store.note import RunNote
 
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}
-RESPONSE_MARKS = {
-    Mark.GENERATOR_LIMITED,
-    Mark.RATE_BOUND,
-    Mark.NOISY,
-    Mark.BEHIND,
-    Mark.STARVED,
-    Mark.STALLED,
-}
-NAME = Column("Configuration", numeric=False)
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
     "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
@@ -44,11 +40,6 @@ FAIRNESS = (
     "Fairness, at the peak: 1 where all clients were served alike, 1 / clients where one had everything (Jain, Chiu "
     "and Hawe, 1984)."
 )
-
-
-def level_column(axis: Axis) -> Column:
-    """The column that says which load level a row is of."""
-    return Column(*axis.heading)
 
 
 def peaks(results: Results, basis: str) -> Table:
@@ -87,7 +78,7 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
         Cell(result.name),
         Cell(
             bound + terms.written(summary.peak.mean),
-            _range(summary.peak, terms.written),
+            span(summary.peak, terms.written),
             True,
             letters(peak.marks),
         ),
@@ -108,15 +99,6 @@ def _tail_cells(mix: MixFigures) -> list[Cell]:
     return [Cell(wording.significant(known[QUANTILES.index(quantile)])) for quantile in (0.5, 0.99)]
 
 
-def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
-    """How many errors, and below it how many of each kind."""
-    faults: Counter[str] = Counter()
-    for mix in mixes:
-        faults.update(mix.faults)
-    kinds = "; ".join(f"{count:,} {fault}" for fault, count in faults.most_common())
-    return Cell(f"{faults.total():,}", kinds)
-
-
 def throughput(
     source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
 ) -> Table:
@@ -129,7 +111,7 @@ def throughput(
         mix, summary = result.mixes[place], result.throughput
         if mix is None or summary is None:
             return [Cell(wording.NOTHING)] * (1 + of_files)
-        text, detail = terms.written(mix.throughput.mean), _range(mix.throughput, terms.written)
+        text, detail = terms.written(mix.throughput.mean), span(mix.throughput, terms.written)
         found = [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
         return [*found, spread_cell(mix.below_cache_mbit_s)] if of_files else found
 
@@ -148,7 +130,7 @@ def second_throughput(
         mix, summary = result.mixes[place], result.second
         if mix is None or summary is None:
             return [Cell(wording.NOTHING)]
-        text, detail = terms.second_written(mix.second.mean), _range(mix.second, terms.second_written)
+        text, detail = terms.second_written(mix.second.mean), span(mix.second, terms.second_written)
         return [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
 
     empty = Table("second", 0, terms.second_title, basis, (), ())
@@ -183,12 +165,6 @@ def _by_clients(
         rows=rows,
         notes=("Bold: the highest mean of a configuration.", *mark_notes(frozenset().union(*found))),
     )
-
-
-def _range(spread: Spread, written: Callable[[float], str]) -> str:
-    if spread.n < 2:
-        return ""
-    return f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
 
 
 def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) -> Table:
@@ -290,74 +266,6 @@ def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
 
 
-def response_times(results: Results, basis: str) -> Table:
-    """One row a configuration and mix: percentiles of the merged repetitions, with the range over them."""
-    rows = [
-        (Cell(result.name), Cell(f"{mix.level:,}"), *_response_cells(mix))
-        for result in results.configurations
-        for mix in result.finished
-    ]
-    columns = (
-        NAME,
-        level_column(results.axis),
-        Column("Mean", "ms"),
-        *(Column(name, "ms") for name in QUANTILE_NAMES),
-        Column("Largest", "ms"),
-        Column("Responses"),
-        Column("Generator's own queue", "ms"),
-        Column("Under way at close", f"{results.terms.operations}; longest, ms"),
-    )
-    marks = frozenset().union(*(result.marks for result in results.configurations)) & RESPONSE_MARKS
-    notes = (
-        "Percentiles are of all repetitions together.",
-        TOO_FEW_SAMPLES,
-        "Generator's own queue: connections x the generator's CPU time of one / its threads. Where the "
-        "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
-        "server's.",
-        f"Under way at close: {results.terms.operations} that had not ended when the window closed. They are in no "
-        "other figure here, so an operation longer than the window appears only there.",
-        *mark_notes(marks),
-    )
-    return Table(
-        "response",
-        0,
-        f"Response times of successful {results.terms.operations}",
-        basis,
-        columns,
-        tuple(rows),
-        notes,
-    )
-
-
-def _response_cells(mix: MixFigures) -> list[Cell]:
-    mean, *others = _time_cells(mix.response, mix.response_of_runs)
-    longest = wording.significant(mix.under_way_longest_ms)
-    return [
-        replace(mean, marks=letters(mix.marks & RESPONSE_MARKS)),
-        *others,
-        Cell(wording.significant(mix.own_queue_ms)),
-        Cell(f"{mix.under_way_at_close:,}", longest if mix.under_way_at_close else ""),
-    ]
-
-
-def _time_cells(times: Times | None, runs: Sequence[Times]) -> list[Cell]:
-    if times is None:
-        return [*(Cell(wording.NOTHING) for _ in range(len(QUANTILES) + 2)), Cell("0")]
-    percentiles = [
-        Cell(wording.significant(value), _time_range([run.percentiles_ms[place] for run in runs]))
-        for place, value in enumerate(times.percentiles_ms)
-    ]
-    mean = Cell(wording.significant(times.mean_ms), _time_range([run.mean_ms for run in runs]))
-    return [mean, *percentiles, Cell(wording.significant(times.max_ms)), Cell(f"{times.count:,}")]
-
-
-def _time_range(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if len(known) < 2 or len(known) < len(values):
-        return ""
-    return f"{wording.significant(min(known))}–{wording.significant(max(known))}"  # noqa: RUF001
-
-
 def costs(results: Results, basis: str) -> Table:
     """One row a configuration and mix: CPU of server and generator, and how near the latter was to its limits."""
     rows = [
@@ -428,13 +336,6 @@ def _cost_cells(mix: MixFigures) -> list[Cell]:
         Cell(wording.cpus(cost.others_cpus_busy), marks=noisy),
         Cell(wording.cpus(cost.steal_cpus_busy)),
     ]
-
-
-def spread_cell(spread: Spread | None, written: Callable[[float], str] = wording.significant) -> Cell:
-    """The mean, and behind it the smallest and the largest of several."""
-    if spread is None:
-        return Cell(wording.NOTHING)
-    return Cell(written(spread.mean), _range(spread, written))
 
 
 def errors(results: Results, basis: str) -> Table:

@@ -35,7 +35,7 @@ from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
-from serverdyno.report.parts import groups, lines_of
+from serverdyno.report.parts import level_figures, lines_of
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import power_cuts
 from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
@@ -276,14 +276,14 @@ def figures(results: Results) -> Iterator[Figure]:
         ("Above the client cache", "Mbit/s", lambda mix: Point(mix.level, mix.throughput.mean)),
         ("Below the client cache", "Mbit/s", _below),
     )
-    title, under = (
-        "Flush times, and throughput above and below the client cache",
-        basis(results, Over.TOGETHER),
+    title = "Flush times, and throughput above and below the client cache"
+    yield from level_figures(
+        results,
+        "flushes",
+        title,
+        Over.TOGETHER,
+        lambda group: (Panel(name, unit, lines_of(results, group, point)) for name, unit, point in drawn),
     )
-    for suffix, group in groups(results):
-        panels = (Panel(name, unit, lines_of(results, group, point)) for name, unit, point in drawn)
-        if shown := tuple(panel for panel in panels if panel.series):
-            yield Figure(f"flushes{suffix}", 0, title, under, "lines", results.axis.title, shown)
 
 
 def _below(mix: MixFigures) -> Point | None:
