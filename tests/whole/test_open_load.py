@@ -210,7 +210,7 @@ def test_requests_without_an_answer_count_alike_in_both_tables() -> None:
 
     source = open_source(without_answers, apache=10.0, nginx=10.0)
     results = build_from(source).results
-    [pair] = at_equal_rate(source, results)
+    [pair] = at_equal_rate(results)
     for place, level in enumerate(pair.found):
         for result, speed in zip(results.configurations, (level.base, level.other), strict=True):
             times = result.finished[place].response

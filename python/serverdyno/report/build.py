@@ -21,13 +21,10 @@ from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Answer, Fact, Report, Section
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import capacity as capacity_sections
-from serverdyno.report.sections import open_load as open_sections
 from serverdyno.report.sections import testbed
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability, limits, outages
-from serverdyno.report.subjects.open_load import at_equal_rate
+from serverdyno.report.subjects import durability, limits, open_load, outages
 from serverdyno.report.words import capacity as capacity_words
-from serverdyno.report.words import open_load as open_words
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.reproduce import reproduce
 
@@ -126,17 +123,18 @@ def _closed(source: Source, results: Results, beside: PublishedReport | None) ->
 
 
 def _open(source: Source, results: Results, beside: PublishedReport | None) -> Report:
-    """Of requests that come at a rate of their own: response times by rate, and compared at equal rate.
+    """Build the report of open load: response times by rate, and compared at equal rate.
 
     Published reports have no such figures: nothing stands `beside`.
     """
     del beside
-    pairs = at_equal_rate(source, results)
-    under = contents.lines(results)
+    part = open_load.build(results)
+    assert part.answer is not None and part.summary is not None
     summary, *others, bed = contents.numbered(
         [
-            open_sections.summary(results, under.mean, under.together),
-            *contents.open_sections(source, results, pairs, under),
+            part.summary,
+            *part.sections,
+            *contents.open_sections(source, results, contents.lines(results)),
             testbed.section(source),
         ]
     )
@@ -144,19 +142,9 @@ def _open(source: Source, results: Results, beside: PublishedReport | None) -> R
     return _report(
         source,
         results,
-        answer=Answer(
-            verdict=open_words.verdict(results, pairs),
-            sure=open_words.sure(source, results),
-            limit=limits.limit(results),
-            gaps="",
-            figures=(),
-            caveats=caveats.caveats(source, results),
-        ),
+        answer=replace(part.answer, caveats=caveats.caveats(source, results)),
         summary=replace(summary, text=findings.summary_without_peaks(source, results)),
-        findings=(
-            *open_words.findings(results, pairs, labels),
-            *findings.of_any_load(source, results, labels),
-        ),
+        findings=(*part.findings(labels), *findings.of_any_load(source, results, labels)),
         sections=tuple(others),
         testbed=bed,
         comparisons=(),
@@ -200,14 +188,15 @@ def _capacity(source: Source) -> Report:
     source = capacity.by_rate(source)
     results = _judged(source)
     found = capacity.compared(source, results, found)
-    pairs = at_equal_rate(source, results)
+    rates = open_load.build(results).sections
     under = contents.lines(results)
     summary, *others, bed = contents.numbered(
         [
             capacity_sections.summary(found, results, under.mean, under.together),
             capacity_sections.trials(found, under.each),
-            open_sections.section(results, under.together),
-            *contents.open_sections(source, results, pairs, under),
+            Section("rates", open_load.TITLE, tables=(open_load.table(results),)),
+            *rates,
+            *contents.open_sections(source, results, under),
             testbed.section(source),
         ]
     )

@@ -16,8 +16,8 @@ from serverdyno.report.basis import shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability, power_cuts
-from serverdyno.report.words import negotiated, open_load, tls
+from serverdyno.report.subjects import durability, open_load, power_cuts
+from serverdyno.report.words import negotiated, tls
 from serverdyno.store.note import RunNote
 
 MOST_NAMED = 4

@@ -26,7 +26,6 @@ from serverdyno.report.sections import (
     factorial,
     members,
     nodes,
-    open_load,
     operations,
     overview,
     scaling,
@@ -36,7 +35,6 @@ from serverdyno.report.sections import (
 )
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import durability, outages, response_times
-from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.report.words import scaling as scaling_words
 
 
@@ -76,14 +74,11 @@ def summary(results: Results, under: Lines) -> Section:
     )
 
 
-def open_sections(
-    source: Source, results: Results, pairs: Sequence[TimesCompared], under: Lines
-) -> list[Section]:
-    """All results of open load after the summary: no peak, since the rate is given."""
+def open_sections(source: Source, results: Results, under: Lines) -> list[Section]:
+    """Return all results of open load after those of the rates: no peak, since the rate is given."""
     drawn = tuple(drawings.throughput(source, results))
     by_mix = _by_mix(tables.throughput, source, results, under.mean)
     return [
-        *open_load.differences(results, pairs, under.mean),
         Section("throughput", "Throughput", figures=drawn, tables=by_mix),
         Section("response", "Response times", tables=(response_times.table(results),)),
         *_trust(results, under),
