@@ -11,7 +11,6 @@ from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report import answer, caveats, contents, findings
-from serverdyno.report.figures import capacity
 from serverdyno.report.figures.designs import designs
 from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
@@ -20,11 +19,9 @@ from serverdyno.report.figures.sides import sides
 from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Answer, Fact, Report, Section
 from serverdyno.report.sections import beside as published_beside
-from serverdyno.report.sections import capacity as capacity_sections
 from serverdyno.report.sections import testbed
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability, limits, open_load, outages
-from serverdyno.report.words import capacity as capacity_words
+from serverdyno.report.subjects import capacity, durability, limits, open_load, outages
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.reproduce import reproduce
 
@@ -183,20 +180,17 @@ def _outages(source: Source, results: Results) -> Report:
 
 
 def _capacity(source: Source) -> Report:
-    """Of a search for the highest rate that holds an objective: what it found, trial by trial, then rate by rate."""
-    found = capacity.capacities(source)
+    """Build the report of a search for the highest rate that holds an objective: trial by trial, then rate by rate."""
     source = capacity.by_rate(source)
     results = _judged(source)
-    found = capacity.compared(source, results, found)
-    rates = open_load.build(results).sections
-    under = contents.lines(results)
+    part = capacity.build(results)
+    assert part.answer is not None and part.summary is not None
     summary, *others, bed = contents.numbered(
         [
-            capacity_sections.summary(found, results, under.mean, under.together),
-            capacity_sections.trials(found, under.each),
-            Section("rates", open_load.TITLE, tables=(open_load.table(results),)),
-            *rates,
-            *contents.open_sections(source, results, under),
+            part.summary,
+            *part.sections,
+            *open_load.build(results).sections,
+            *contents.open_sections(source, results, contents.lines(results)),
             testbed.section(source),
         ]
     )
@@ -204,16 +198,9 @@ def _capacity(source: Source) -> Report:
     return _report(
         source,
         results,
-        answer=Answer(
-            verdict=capacity_words.verdict(found),
-            sure=capacity_words.sure(found),
-            limit=capacity_words.limit(found, results),
-            gaps="",
-            figures=(),
-            caveats=caveats.caveats(source, results),
-        ),
+        answer=replace(part.answer, caveats=caveats.caveats(source, results)),
         summary=replace(summary, text=findings.summary_without_peaks(source, results)),
-        findings=(*capacity_words.findings(found, labels), *findings.of_any_load(source, results, labels)),
+        findings=(*part.findings(labels), *findings.of_any_load(source, results, labels)),
         sections=tuple(others),
         testbed=bed,
         comparisons=(),

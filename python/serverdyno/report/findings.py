@@ -20,14 +20,7 @@ from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFig
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import differences, durability
-from serverdyno.report.words import (
-    anomalies,
-    curves,
-    factorial,
-    odd_runs,
-    scaling,
-    tuning,
-)
+from serverdyno.report.words import anomalies, curves, factorial, odd_runs, scaling, tuning
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""

@@ -20,6 +20,7 @@ from serverdyno.store.records import MixRecord
 class Source:
     """One experiment, finished or not. `damaged`: what of it could not be read, a sentence each. `set_aside`: files
     that were damaged and have been renamed since. `plan_text`: the plan as its user wrote it, where it can be read.
+    `trials`: of a search, its records one by one; `records` are then by rate.
     """
 
     head: ExperimentHead
@@ -30,6 +31,7 @@ class Source:
     damaged: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
     plan_text: str = ""
+    trials: Sequence[MixRecord] = ()
 
     @property
     def configuration_names(self) -> list[str]:

@@ -15,10 +15,7 @@ from serverdyno.analysis.fairness import jain
 from serverdyno.protocols.work import stayed
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
-from serverdyno.report.parts import (
-    NAME,
-    spread_cell,
-)
+from serverdyno.report.parts import NAME, spread_cell
 from serverdyno.store.records import MixRecord
 
 CLIENTS = Column("Clients")

@@ -10,14 +10,7 @@ from serverdyno.analysis.trust import LIMITS
 from serverdyno.report.basis import Over
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
-from serverdyno.report.parts import (
-    capital,
-    key_to_marks,
-    level_figures,
-    limited,
-    lines_of,
-    spread_point,
-)
+from serverdyno.report.parts import capital, key_to_marks, level_figures, limited, lines_of, spread_point
 from serverdyno.report.source import Source
 
 MOST_KINDS = 6

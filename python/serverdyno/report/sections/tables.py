@@ -16,13 +16,7 @@ from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
-from serverdyno.report.parts import (
-    NAME,
-    errors_cell,
-    level_column,
-    span,
-    spread_cell,
-)
+from serverdyno.report.parts import NAME, errors_cell, level_column, span, spread_cell
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import differences
 from serverdyno.store.note import RunNote

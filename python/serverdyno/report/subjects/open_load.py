@@ -22,12 +22,7 @@ from serverdyno.report.figures.open_load import kept_up, unanswered
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
-from serverdyno.report.parts import (
-    NAME,
-    errors_cell,
-    level_column,
-    spread_cell,
-)
+from serverdyno.report.parts import NAME, errors_cell, level_column, spread_cell
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import limits, response_times, times_compared
 from serverdyno.report.subjects.times_compared import (
@@ -43,7 +38,6 @@ from serverdyno.store.records import MixRecord
 QUANTILE = histograms.QUANTILES.index(0.99)
 RESOLUTION_PERCENT = 0.2
 """Two buckets of a histogram of three digits: equal servers may be in neighbouring ones in every run."""
-
 
 TITLE = "Offered rate and response time"
 LOAD = (
