@@ -16,15 +16,13 @@ from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, limits
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures.cpu_ranking import cpu_ranking
 from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.levels import Levels
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.parts import few
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import differences, durability
+from serverdyno.report.subjects import cost, differences, durability
 from serverdyno.report.words import factorial
-from serverdyno.report.words.ranking import by_cpu
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
 
@@ -40,11 +38,8 @@ def verdict(source: Source, results: Results, comparisons: Sequence[Comparison],
         return _alone(results.configurations[0], results.terms)
     if designs.crossed is not None and designs.crossed.effects:
         return factorial.verdict(designs.crossed, results.terms)
-    said = [_of_pairs(source, results, comparisons)]
-    ranked = cpu_ranking(results, comparisons, paired=source.paired)
-    if cpu := by_cpu(ranked, results.terms):
-        said.append(cpu)
-    return " ".join(said)
+    said = (_of_pairs(source, results, comparisons), cost.ranking(results, comparisons))
+    return " ".join(filter(None, said))
 
 
 def _alone(result: ConfigurationResult, terms: Terms) -> str:

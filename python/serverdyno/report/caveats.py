@@ -6,17 +6,17 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from serverdyno import clean, wording
 from serverdyno.analysis.oddities import CLOCK_SHARE, RANGE_SHARE, counts_agree, vague_clock, wide_range
-from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.analysis.trust import Mark
 from serverdyno.plan.model import RunKey
 from serverdyno.report.basis import shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability, open_load, power_cuts
+from serverdyno.report.subjects import cost, durability, open_load, power_cuts
 from serverdyno.report.words import negotiated, tls
 from serverdyno.store.note import RunNote
 
@@ -61,9 +61,9 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *negotiated.warnings(source),
         *tls.warnings(source),
         *_run_warnings(source),
-        *_shared_cpus(source),
+        *cost.shared_cpus(source),
         *_vague_clocks(source),
-        *_noise(results),
+        *cost.noise(results),
         *_clients_left(results),
         *_starved(results),
         # Who takes the server away means it to stand still.
@@ -137,43 +137,6 @@ def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
         yield (
             f" was interrupted, and carried on with mix {note.from_mix}. Known of that part alone: {counts}."
         )
-
-
-def _shared_cpus(source: Source) -> list[str]:
-    """Servers that run where the load is made."""
-    sharing: dict[tuple[int, ...], list[str]] = {}
-    for configuration in source.head.configurations:
-        if shared := source.cpus_shared_with_generator(configuration):
-            sharing.setdefault(shared, []).append(configuration.name)
-    return [
-        f"{wording.listing(names)} {'shares' if len(names) == 1 else 'share'} {wording.cpu_set(cpus)} with the "
-        "generator: each takes time from the other, so the figures are of both together."
-        for cpus, names in sharing.items()
-    ]
-
-
-def _noise(results: Results) -> list[str]:
-    """What others took from the points that are marked for it."""
-    noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
-    if not noisy:
-        return []
-    parts = [
-        f"other programs used up to {_most(mix.cost.others_cpus_busy for mix in noisy)} CPUs",
-        f"the hypervisor took up to {_most(mix.cost.steal_cpus_busy for mix in noisy)}",
-    ]
-    waited = max((mix.cost.run_delay_share or 0.0 for mix in noisy), default=0.0)
-    if machine_marks(None, waited):
-        parts.append(
-            f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
-        )
-    return [
-        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: {wording.listing(parts)}. "
-        "These points are marked noisy (N); figures of a quiet machine may differ."
-    ]
-
-
-def _most(cpus: Iterable[float | None]) -> str:
-    return wording.cpus(max((each for each in cpus if each is not None), default=None))
 
 
 def _clients_left(results: Results) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.basis import Over, basis
@@ -34,7 +33,7 @@ from serverdyno.report.sections import (
     tuning,
 )
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import durability, outages, response_times
+from serverdyno.report.subjects import cost, durability, outages, response_times
 from serverdyno.report.words import scaling as scaling_words
 
 
@@ -189,13 +188,7 @@ def _crossed(found: Crossed | None, line: str) -> list[Section]:
 def _trust(results: Results, under: Lines) -> list[Section]:
     """What the figures cost, and what went wrong."""
     return [
-        Section(
-            key="cpu",
-            title=f"CPU per {results.terms.operation}",
-            text=_cpu_text(results),
-            figures=(*drawings.costs(results), *drawings.busy(results)),
-            tables=(tables.costs(results, under.mean),),
-        ),
+        *cost.build(results).sections,
         Section(
             key="errors",
             title="Errors and clients that left",
@@ -242,17 +235,6 @@ def _appendices(source: Source, results: Results, under: Lines) -> list[Section]
         Section("connections", "Connections", tables=connections, appendix=True),
         Section("order", "Order of the runs", tables=runs, appendix=True),
     ]
-
-
-def _cpu_text(results: Results) -> tuple[str, ...]:
-    unmeasured = [
-        result.name
-        for result in results.configurations
-        if any(mix is not None and mix.cost.server_cpus_busy is None for mix in result.mixes)
-    ]
-    if not unmeasured:
-        return ()
-    return (f"The server's CPU could not be measured for {wording.listing(unmeasured)}.",)
 
 
 def _error_text(results: Results) -> tuple[str, ...]:

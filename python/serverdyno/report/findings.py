@@ -19,7 +19,7 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import differences, durability
+from serverdyno.report.subjects import cost, differences, durability
 from serverdyno.report.words import anomalies, curves, factorial, odd_runs, scaling, tuning
 
 MOST_FINDINGS = 8
@@ -107,7 +107,6 @@ def findings(
     found += curves.falls(results, tables)
     found += of_durability(results, tables)
     if results.mixes:
-        found.append(_generator_finding(results, tables))
         found += of_any_load(source, results, tables)
         found += anomalies.findings(results, tables)
     return tuple(found)
@@ -122,7 +121,7 @@ def of_any_load(source: Source, results: Results, tables: dict[str, str]) -> lis
     if not results.mixes:
         return []
     return [
-        *_machine_finding(results, tables),
+        *cost.build(results).findings(tables),
         _error_finding(source, results, tables),
         *_stall_finding(results, tables),
     ]
@@ -289,53 +288,6 @@ def _hidden_words(mix: MixFigures) -> str:
     if mix.hidden_speed_is_loose:
         return "the generator waited for a CPU, so how much it held back is not known"
     return f"without the generator at most {wording.share(mix.hidden_speed)} more"
-
-
-def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
-    known = [mix for mix in results.mixes if mix.hidden_speed is not None]
-    points = wording.plural(len(results.mixes), "point")
-    busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
-    evidence = f"busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
-    if not known:
-        claim = f"Whether the generator limited any of {points} was not measured."
-        return Finding("Generator", claim, evidence)
-    limited = [mix for mix in known if Mark.GENERATOR_LIMITED in mix.marks]
-    most = wording.share(max(mix.hidden_speed or 0.0 for mix in known))
-    waiting = wording.share(max(mix.waiting_share or 0.0 for mix in known))
-    evidence = f"at most {waiting} of the clients' time spent in or for the generator; {evidence}"
-    if loose := [mix for mix in known if mix.hidden_speed_is_loose]:
-        longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
-        claim = (
-            f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to {longest} of the "
-            "window. How much faster the servers are is not known: measure again while nothing else uses its CPU."
-        )
-    elif limited:
-        claim = (
-            f"The generator limited {len(limited):,} of {points}, marked G: the servers may be up to {most} faster "
-            "there than shown."
-        )
-    else:
-        claim = f"The generator limited none of {points}: no server is more than {most} faster than shown."
-    return Finding("Generator", claim, evidence)
-
-
-def _machine_finding(results: Results, tables: dict[str, str]) -> list[Finding]:
-    """What else used the machine; nothing where that was not measured, or where a warning has said it."""
-    if any(Mark.NOISY in mix.marks for mix in results.mixes):
-        return []
-    costs = [mix.cost for mix in results.mixes]
-    others = [cost.others_cpus_busy for cost in costs if cost.others_cpus_busy is not None]
-    steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
-    parts = []
-    if others:
-        parts.append(f"everything else on the machine used up to {wording.cpus(max(others))} CPUs")
-    if steal:
-        taken = wording.cpus(max(steal))
-        parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
-    if not parts:
-        return []
-    claim = f"In the window of any mix, {wording.listing(parts)}."
-    return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
 
 
 def _error_finding(source: Source, results: Results, tables: dict[str, str]) -> Finding:

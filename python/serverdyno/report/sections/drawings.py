@@ -10,7 +10,7 @@ from serverdyno.analysis.trust import LIMITS
 from serverdyno.report.basis import Over
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
-from serverdyno.report.parts import capital, key_to_marks, level_figures, limited, lines_of, spread_point
+from serverdyno.report.parts import capital, key_to_marks, level_figures, lines_of, spread_point
 from serverdyno.report.source import Source
 
 MOST_KINDS = 6
@@ -53,37 +53,6 @@ def _throughput_panel(source: Source, results: Results, group: Sequence[Configur
     return Panel("", capital(terms.unit), series, levels=near)
 
 
-def busy(results: Results) -> Iterator[Figure]:
-    """Yield how busy server and generator were, and what a CPU-second of the server bought."""
-    per_s = f"{results.terms.operations} a CPU-second"
-    plots = (
-        ("Server", "CPUs busy", _server_busy),
-        ("Generator", "CPUs busy", _generator_busy),
-        ("Server's efficiency", per_s, _per_cpu_second),
-    )
-    yield from level_figures(
-        results,
-        "busy",
-        f"CPU and efficiency against {results.axis.column}",
-        Over.MEAN,
-        lambda group: (Panel(name, unit, lines_of(results, group, point)) for name, unit, point in plots),
-    )
-
-
-def _server_busy(mix: MixFigures) -> Point | None:
-    busy_cpus = mix.cost.server_cpus_busy
-    return None if busy_cpus is None else limited(Point(mix.level, busy_cpus), mix)
-
-
-def _generator_busy(mix: MixFigures) -> Point | None:
-    return limited(Point(mix.level, mix.cost.generator_cpu_share * mix.cost.generator_threads), mix)
-
-
-def _per_cpu_second(mix: MixFigures) -> Point | None:
-    cost = mix.cost.server_cpu_us
-    return None if cost is None or not cost.mean else limited(Point(mix.level, 1e6 / cost.mean), mix)
-
-
 def errors(results: Results) -> Iterator[Figure]:
     """Yield a panel for each kind of error; nothing if there was none."""
     kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))[:MOST_KINDS]
@@ -123,26 +92,3 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> list[Figure]:
     )
     title = "Differences in the average over all load levels"
     return [Figure("improvements", 0, title, line, "effects", "Difference, %", panels)]
-
-
-def costs(results: Results) -> Iterator[Figure]:
-    """Yield the CPU time per operation of server and generator."""
-    operation = results.terms.operation
-    plots = (("Server", _cost_point(server=True)), ("Generator", _cost_point(server=False)))
-    yield from level_figures(
-        results,
-        "cpu",
-        f"CPU per {operation} against {results.axis.column}",
-        Over.MEAN,
-        lambda group: (
-            Panel(name, f"CPU µs/{operation}", lines_of(results, group, point)) for name, point in plots
-        ),
-    )
-
-
-def _cost_point(*, server: bool) -> Callable[[MixFigures], Point | None]:
-    def point(mix: MixFigures) -> Point | None:
-        spread = mix.cost.server_cpu_us if server else mix.cost.generator_cpu_us
-        return None if spread is None else spread_point(mix.level, spread, mix)
-
-    return point

@@ -9,7 +9,7 @@ from dataclasses import replace
 from serverdyno import wording
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.analysis.trust import Mark
 from serverdyno.plan.axis import axis_of
 from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import letters, mark_notes
@@ -21,7 +21,6 @@ from serverdyno.report.source import Source
 from serverdyno.report.subjects import differences
 from serverdyno.store.note import RunNote
 
-COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
     "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
@@ -258,78 +257,6 @@ def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
     if not improvement.repetitions or not improvement.mixes:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
-
-
-def costs(results: Results, basis: str) -> Table:
-    """One row a configuration and mix: CPU of server and generator, and how near the latter was to its limits."""
-    rows = [
-        (
-            Cell(result.name),
-            Cell(f"{mix.level:,}"),
-            *_cost_cells(mix),
-            Cell(_limited_by(result, mix)),
-        )
-        for result in results.configurations
-        for mix in result.finished
-    ]
-    columns = (
-        NAME,
-        level_column(results.axis),
-        Column("Server CPU", f"µs/{results.terms.operation}"),
-        Column("Server", "CPUs busy"),
-        Column("Server", "MiB"),
-        Column("Generator CPU", f"µs/{results.terms.operation}"),
-        Column("Generator CPU", "of its threads"),
-        Column("Generator", "of round trips"),
-        Column("Hidden speed", "at most"),
-        Column("Loop lag p99", "ms"),
-        Column("Others", "CPUs busy"),
-        Column("Steal", "CPUs"),
-        Column("Limited by", numeric=False),
-    )
-    notes = (
-        f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
-        "Generator, of round trips: the share of each that was spent waiting in or for the generator. Hidden speed: by "
-        "how much the server may be faster than shown, at most.",
-        "Others: all else on the CPUs of generator and server, the kernel's work included. Steal: taken by the "
-        "hypervisor.",
-        "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
-        "Limited by: what ran at its limit; the server's CPUs from 85 % on. Where neither they nor the generator were "
-        "busy, it is the disk where something waited for it for more than 10 % of the window, latency where more "
-        "clients got more, else latency or locks. Nothing found: not measured, or the generator had a part in it.",
-        *mark_notes(frozenset().union(*(result.marks for result in results.configurations)) & COST_MARKS),
-    )
-    title = f"CPU per {results.terms.operation}, and the generator's own limits"
-    return Table("costs", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
-
-
-def _limited_by(result: ConfigurationResult, mix: MixFigures) -> str:
-    names = [f"{limit}" for limit in result.limits_of(mix)]
-    if Mark.NOISY in mix.marks:
-        names.append("others on the machine")
-    return ", ".join(names) or "nothing found"
-
-
-def _cost_cells(mix: MixFigures) -> list[Cell]:
-    cost = mix.cost
-    resident = None if cost.server_rss_bytes is None else cost.server_rss_bytes / 2**20
-    lag = cost.loop_lag.percentiles_ms[QUANTILES.index(0.99)] if cost.loop_lag else None
-    limits = letters(mix.marks & {Mark.GENERATOR_LIMITED})
-    noisy = letters(machine_marks(cost.taken_share, None))
-    return [
-        spread_cell(cost.server_cpu_us),
-        Cell(wording.cpus(cost.server_cpus_busy)),
-        Cell(wording.rate(resident)),
-        spread_cell(cost.generator_cpu_us),
-        Cell(
-            wording.share(cost.generator_cpu_share), marks=letters(machine_marks(None, cost.run_delay_share))
-        ),
-        Cell(wording.share(mix.waiting_share)),
-        Cell(wording.share(mix.stated_hidden_speed), marks=limits),
-        Cell(wording.significant(lag)),
-        Cell(wording.cpus(cost.others_cpus_busy), marks=noisy),
-        Cell(wording.cpus(cost.steal_cpus_busy)),
-    ]
 
 
 def errors(results: Results, basis: str) -> Table:
