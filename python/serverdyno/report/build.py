@@ -95,7 +95,7 @@ def _closed(source: Source, results: Results, beside: PublishedReport | None) ->
             contents.answer(results, under),
             contents.summary(results, under),
             *contents.sections(source, results, varied, comparisons, under),
-            *([] if beside is None else [published_beside.section(source, results, varied.scaling, beside)]),
+            *([] if beside is None else [published_beside.section(results, beside)]),
             testbed.section(source),
         ]
     )

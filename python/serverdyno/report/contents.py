@@ -5,7 +5,7 @@ Each is made in the module that bears its name; what has nothing to show is left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from serverdyno.analysis.pairs import Comparison
@@ -14,7 +14,6 @@ from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.designs import Designs, Tuned
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.figures.results import Results
-from serverdyno.report.figures.scaling import Group
 from serverdyno.report.model import Section, Table
 from serverdyno.report.parts import groups
 from serverdyno.report.sections import (
@@ -27,14 +26,12 @@ from serverdyno.report.sections import (
     nodes,
     operations,
     overview,
-    scaling,
     tables,
     timeline,
     tuning,
 )
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, durability, outages, response_times
-from serverdyno.report.words import scaling as scaling_words
+from serverdyno.report.subjects import cost, durability, outages, response_times, scaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ def sections(
     """All results after the summary."""
     return [
         *_throughput(source, results, comparisons, under),
-        *_scaling(results, designs.scaling, under.mean),
+        *(scaling.build(results).sections if scaling.applies(results) else ()),
         *_tuning(designs.tuned, under.mean),
         *_crossed(designs.crossed, under.mean),
         *(durability.build(results).sections if durability.applies(results) else ()),
@@ -143,20 +140,6 @@ def _by_mix(make: Callable[..., Table], source: Source, results: Results, line: 
         for suffix, group in groups(results)
         for table in (make(source, results.terms, group, line),)
     )
-
-
-def _scaling(results: Results, found: Sequence[Group], line: str) -> list[Section]:
-    if not found:
-        return []
-    return [
-        Section(
-            key="scaling",
-            title="Scaling over CPUs",
-            text=tuple(scaling_words.law_text(group, results.terms) for group in found),
-            figures=(scaling.figure(found, results.terms, line),),
-            tables=(scaling.table(found, results.terms, line),),
-        )
-    ]
 
 
 def _tuning(tuned: Tuned | None, line: str) -> list[Section]:

@@ -19,8 +19,8 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, differences, durability
-from serverdyno.report.words import anomalies, curves, factorial, odd_runs, scaling, tuning
+from serverdyno.report.subjects import cost, differences, durability, scaling
+from serverdyno.report.words import anomalies, curves, factorial, odd_runs, tuning
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
@@ -129,7 +129,7 @@ def of_any_load(source: Source, results: Results, tables: dict[str, str]) -> lis
 
 def _of_designs(results: Results, designs: Designs, tables: dict[str, str]) -> list[Finding]:
     """What a plan shows that varies one thing on purpose: scaling, tunings."""
-    found = scaling.findings(designs.scaling, tables) if designs.scaling else []
+    found = [*scaling.build(results).findings(tables)] if scaling.applies(results) else []
     if designs.tuned is not None:
         found += tuning.findings(results, designs.tuned.design, designs.tuned.effects, tables)
     if designs.crossed is not None and designs.crossed.effects:

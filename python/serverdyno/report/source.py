@@ -72,6 +72,11 @@ class Source:
         return self.head.suite.open is not None
 
     @property
+    def closed_load(self) -> bool:
+        """Whether clients wait for answers and the server is not taken away, so that throughput is compared."""
+        return not self.open and self.cut is None
+
+    @property
     def cut(self) -> Cut | None:
         """What is taken away from the clients in the middle of each mix; None: nothing."""
         suite = self.head.suite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from serverdyno.analysis.ablation import Effect
-from serverdyno.report.figures import scaling, tuning
+from serverdyno.report.figures import tuning
 from serverdyno.report.figures.factorial import Crossed, crossed
 from serverdyno.report.figures.results import Results
 from serverdyno.report.source import Source
@@ -21,11 +21,10 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class Designs:
-    """`scaling`: of each server on several numbers of CPUs. `tuned`, `crossed` None: the configurations are no such
+    """`tuned`, `crossed` None: the configurations are no such
     design.
     """
 
-    scaling: tuple[scaling.Group, ...]
     tuned: Tuned | None
     crossed: Crossed | None
 
@@ -33,7 +32,6 @@ class Designs:
 def designs(source: Source, results: Results) -> Designs:
     design = tuning.design(source)
     return Designs(
-        scaling=tuple(scaling.groups(source, results)),
         tuned=None if design is None else Tuned(design, tuning.effects(source, results, design)),
         crossed=crossed(source, results),
     )

@@ -16,12 +16,13 @@ from serverdyno.published import PublishedReport
 from serverdyno.published.model import Meta
 from serverdyno.published.pictures import Line, Picture, pictures
 from serverdyno.published.processors import ByProcessors, by_processors
+from serverdyno.report import parts
 from serverdyno.report.figures.results import Results
-from serverdyno.report.figures.scaling import Group
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series, Table
-from serverdyno.report.parts import SERIES_PER_FIGURE, groups
+from serverdyno.report.parts import SERIES_PER_FIGURE
 from serverdyno.report.sections.testbed import testbed
 from serverdyno.report.source import Source
+from serverdyno.report.subjects.scaling import Group, groups
 
 MOST_PICTURES = 4
 NOT_COMPARABLE = (
@@ -29,13 +30,13 @@ NOT_COMPARABLE = (
 )
 
 
-def section(source: Source, results: Results, scaled: Sequence[Group], published: PublishedReport) -> Section:
+def section(results: Results, published: PublishedReport) -> Section:
     """Its curves; of a report without any, its figures by number of processors.
 
-    `scaled`: the experiment's own configurations by number of CPUs. Raises UserError for a report that has neither in
+    Raises UserError for a report that has neither in
     the unit of these results.
     """
-    unit = results.terms.unit
+    source, unit, scaled = results.source, results.terms.unit, groups(results)
     curves = [picture for picture in pictures(published) if picture.kind == "lines" and picture.unit == unit]
     by_count = [] if curves else by_processors(published, unit)
     if not curves and not by_count:
@@ -176,7 +177,7 @@ def _own_title(source: Source) -> str:
 
 def _own(results: Results) -> tuple[Series, ...]:
     """The mean curves of the first portion of configurations: what fits in one panel."""
-    _, group = next(groups(results))
+    _, group = next(parts.groups(results))
     return tuple(
         Series(result.name, style, tuple(Point(mix.clients, mix.throughput.mean) for mix in result.finished))
         for style, result in enumerate(group)
