@@ -16,18 +16,16 @@ from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, limits
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.levels import Levels
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.parts import few
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, differences, durability
-from serverdyno.report.words import factorial
+from serverdyno.report.subjects import cost, differences, durability, factorial
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
 
 
-def verdict(source: Source, results: Results, comparisons: Sequence[Comparison], designs: Designs) -> str:
+def verdict(source: Source, results: Results, comparisons: Sequence[Comparison]) -> str:
     """Return who won and by how much, in one sentence or two."""
     counted = [result for result in results.configurations if result.peak and result.peak_height]
     if not results.mixes:
@@ -36,8 +34,8 @@ def verdict(source: Source, results: Results, comparisons: Sequence[Comparison],
         return f"There is no result: no {results.terms.operation} succeeded."
     if len(results.configurations) == 1:
         return _alone(results.configurations[0], results.terms)
-    if designs.crossed is not None and designs.crossed.effects:
-        return factorial.verdict(designs.crossed, results.terms)
+    if factorial.applies(results):
+        return factorial.verdict(results)
     said = (_of_pairs(source, results, comparisons), cost.ranking(results, comparisons))
     return " ".join(filter(None, said))
 

@@ -11,7 +11,6 @@ from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report import answer, caveats, contents, findings
-from serverdyno.report.figures.designs import designs
 from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
@@ -88,13 +87,12 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 def _closed(source: Source, results: Results, beside: PublishedReport | None) -> Report:
     """Of clients that wait for their answers: peaks, curves, and throughput compared."""
     comparisons = _comparisons(source, results)
-    varied = designs(source, results)
     under = contents.lines(results)
     first, summary, *others, bed = contents.numbered(
         [
             contents.answer(results, under),
             contents.summary(results, under),
-            *contents.sections(source, results, varied, comparisons, under),
+            *contents.sections(source, results, comparisons, under),
             *([] if beside is None else [published_beside.section(results, beside)]),
             testbed.section(source),
         ]
@@ -104,7 +102,7 @@ def _closed(source: Source, results: Results, beside: PublishedReport | None) ->
         source,
         results,
         answer=Answer(
-            verdict=answer.verdict(source, results, comparisons, varied),
+            verdict=answer.verdict(source, results, comparisons),
             sure=answer.sure(source, results, comparisons),
             limit=limits.limit(results),
             gaps=answer.gaps(levels(source, results, comparisons), results),
@@ -112,7 +110,7 @@ def _closed(source: Source, results: Results, beside: PublishedReport | None) ->
             caveats=caveats.caveats(source, results),
         ),
         summary=replace(summary, text=findings.summary(source, results)),
-        findings=findings.findings(source, results, varied, comparisons, labels),
+        findings=findings.findings(source, results, comparisons, labels),
         sections=tuple(others),
         testbed=bed,
         comparisons=comparisons,

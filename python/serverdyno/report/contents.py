@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.basis import Over, basis
-from serverdyno.report.figures.designs import Designs, Tuned
-from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Section, Table
 from serverdyno.report.parts import groups
@@ -21,17 +19,15 @@ from serverdyno.report.sections import (
     clients,
     curves,
     drawings,
-    factorial,
     members,
     nodes,
     operations,
     overview,
     tables,
     timeline,
-    tuning,
 )
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, durability, outages, response_times, scaling
+from serverdyno.report.subjects import cost, durability, factorial, outages, response_times, scaling, tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +79,14 @@ def open_sections(source: Source, results: Results, under: Lines) -> list[Sectio
 
 
 def sections(
-    source: Source, results: Results, designs: Designs, comparisons: tuple[Comparison, ...], under: Lines
+    source: Source, results: Results, comparisons: tuple[Comparison, ...], under: Lines
 ) -> list[Section]:
     """All results after the summary."""
     return [
         *_throughput(source, results, comparisons, under),
         *(scaling.build(results).sections if scaling.applies(results) else ()),
-        *_tuning(designs.tuned, under.mean),
-        *_crossed(designs.crossed, under.mean),
+        *(tuning.build(results).sections if tuning.applies(results) else ()),
+        *(factorial.build(results).sections if factorial.applies(results) else ()),
         *(durability.build(results).sections if durability.applies(results) else ()),
         *response_times.build(results).sections,
         *_trust(results, under),
@@ -140,32 +136,6 @@ def _by_mix(make: Callable[..., Table], source: Source, results: Results, line: 
         for suffix, group in groups(results)
         for table in (make(source, results.terms, group, line),)
     )
-
-
-def _tuning(tuned: Tuned | None, line: str) -> list[Section]:
-    if tuned is None:
-        return []
-    return [
-        Section(
-            key="tuning",
-            title="Tunings one by one and together",
-            figures=tuple(tuning.figure(tuned.effects, line)),
-            tables=(tuning.table(tuned.design, tuned.effects, line),),
-        )
-    ]
-
-
-def _crossed(found: Crossed | None, line: str) -> list[Section]:
-    if found is None or not found.effects:
-        return []
-    return [
-        Section(
-            key="effects",
-            title="Main effects",
-            figures=factorial.figures(found, line),
-            tables=(factorial.table(found, line),),
-        )
-    ]
 
 
 def _trust(results: Results, under: Lines) -> list[Section]:

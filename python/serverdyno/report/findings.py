@@ -14,13 +14,12 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import NAMES_STATEMENT
-from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, differences, durability, scaling
-from serverdyno.report.words import anomalies, curves, factorial, odd_runs, tuning
+from serverdyno.report.subjects import cost, differences, durability, factorial, scaling, tuning
+from serverdyno.report.words import anomalies, curves, odd_runs
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
@@ -92,7 +91,6 @@ def _may_be_as_high(lowest: ConfigurationResult, highest: ConfigurationResult) -
 def findings(
     source: Source,
     results: Results,
-    designs: Designs,
     comparisons: Sequence[Comparison],
     tables: dict[str, str],
 ) -> tuple[Finding, ...]:
@@ -103,7 +101,9 @@ def findings(
     found += differences.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
     if comparisons:
         found += odd_runs.findings(comparisons, source.records_by_name(), tables["improvements"])
-    found += _of_designs(results, designs, tables)
+    for subject in (scaling, tuning, factorial):
+        if subject.applies(results):
+            found += subject.build(results).findings(tables)
     found += curves.falls(results, tables)
     found += of_durability(results, tables)
     if results.mixes:
@@ -125,16 +125,6 @@ def of_any_load(source: Source, results: Results, tables: dict[str, str]) -> lis
         _error_finding(source, results, tables),
         *_stall_finding(results, tables),
     ]
-
-
-def _of_designs(results: Results, designs: Designs, tables: dict[str, str]) -> list[Finding]:
-    """What a plan shows that varies one thing on purpose: scaling, tunings."""
-    found = [*scaling.build(results).findings(tables)] if scaling.applies(results) else []
-    if designs.tuned is not None:
-        found += tuning.findings(results, designs.tuned.design, designs.tuned.effects, tables)
-    if designs.crossed is not None and designs.crossed.effects:
-        found += factorial.findings(designs.crossed, tables)
-    return found
 
 
 def _named(results: Results, comparisons: Sequence[Comparison]) -> list[ConfigurationResult]:
