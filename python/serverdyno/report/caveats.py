@@ -6,7 +6,7 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from serverdyno import clean, wording
 from serverdyno.analysis.oddities import CLOCK_SHARE, RANGE_SHARE, counts_agree, vague_clock, wide_range
@@ -15,13 +15,11 @@ from serverdyno.plan.model import RunKey
 from serverdyno.report.basis import shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
+from serverdyno.report.parts import named
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, durability, open_load, power_cuts
+from serverdyno.report.subjects import cost, durability, errors, open_load, power_cuts
 from serverdyno.report.words import negotiated, tls
 from serverdyno.store.note import RunNote
-
-MOST_NAMED = 4
-"""Points in one sentence; the tables have the marks of all."""
 
 
 def caveats(source: Source, results: Results) -> tuple[Caveat, ...]:
@@ -64,10 +62,10 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *cost.shared_cpus(source),
         *_vague_clocks(source),
         *cost.noise(results),
-        *_clients_left(results),
-        *_starved(results),
+        *errors.left_early(results),
+        *errors.starved(results),
         # Who takes the server away means it to stand still.
-        *([] if source.cut is not None else [*_stalled(results), *_drifting(results)]),
+        *([] if source.cut is not None else [*errors.stalled(results), *_drifting(results)]),
         *([] if source.head.suite.objective else open_load.caveats(results)),
         *_unlike_repetitions(results),
         *_parts_of_a_pass(results),
@@ -139,90 +137,6 @@ def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
         )
 
 
-def _clients_left(results: Results) -> list[str]:
-    """Points whose load was lower than they say, those first in which nobody was left."""
-    points = [
-        (result.name, mix)
-        for result in results.configurations
-        for mix in result.finished
-        if Mark.CLIENTS_LEFT in mix.marks
-    ]
-    if not points:
-        return []
-    points.sort(key=lambda point: not point[1].all_clients_left)
-    named = _named(
-        [
-            f"{name} with {mix.at} "
-            f"({'all' if mix.all_clients_left else f'{mix.clients_left:,}'} of "
-            f"{mix.clients * mix.repetitions:,})"
-            for name, mix in points
-        ]
-    )
-    uncounted = f" {results.terms.clients_left_note}".rstrip()
-    if never := sum(mix.clients_never_began for _, mix in points):
-        uncounted = (
-            f" {never:,} of them never began: they could not log on or make their workspace.{uncounted}"
-        )
-    return [
-        f"Clients stopped early in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, so the "
-        "load was lower "
-        f"than planned. All repetitions together: {named}. These points are marked L.{uncounted}"
-    ]
-
-
-def _starved(results: Results) -> list[str]:
-    """Points at which clients got nothing, those with the largest share first."""
-    points = [
-        (result.name, mix)
-        for result in results.configurations
-        for mix in result.finished
-        if mix.clients_starved
-    ]
-    if not points:
-        return []
-    points.sort(key=lambda point: -point[1].clients_starved / point[1].clients)
-    named = _named(
-        [
-            f"{name} with {mix.at} "
-            f"({'up to ' if mix.repetitions > 1 else ''}{mix.clients_starved:,} of {mix.clients:,})"
-            for name, mix in points
-        ]
-    )
-    return [
-        f"Some clients completed nothing in {len(points):,} of {wording.plural(len(results.mixes), 'point')}. "
-        "They stayed, "
-        f"and completed no {results.terms.operation} in the window: {named}. These points are marked C: throughput and "
-        "response times are of the other clients alone."
-    ]
-
-
-def _stalled(results: Results) -> list[str]:
-    """Points at which everything stood still for a second or more, the longest first."""
-    points = [
-        (result.name, mix, repetition, seconds)
-        for result in results.configurations
-        for mix in result.finished
-        for repetition, seconds in mix.stalls.items()
-    ]
-    if not points:
-        return []
-    points.sort(key=lambda point: -len(point[3]))
-    named = _named(
-        [
-            f"{name} with {mix.at} in repetition {repetition} "
-            f"({wording.plural(len(seconds), 'second')}: {wording.numbers(seconds)})"
-            for name, mix, repetition, seconds in points
-        ]
-    )
-    return [
-        f"Everything stood still for a second or more in {wording.plural(len(points), 'test')}. Nothing "
-        "completed in the "
-        f"window meanwhile: {named}. These points are marked T. Seconds are counted from 0 at the start of the "
-        "mix, ramps "
-        "included; the chart of each mix second by second shows them."
-    ]
-
-
 def _vague_clocks(source: Source) -> list[str]:
     """Nodes whose clocks were known too badly for their windows, the worst first."""
     worst: dict[str, float] = {}
@@ -232,11 +146,11 @@ def _vague_clocks(source: Source) -> list[str]:
                 worst[row.node] = max(row.clock_error_s, worst.get(row.node, 0.0))
     if not worst:
         return []
-    named = _named(
+    which = named(
         [f"{node} ({1000 * worst[node]:.0f} ms)" for node in sorted(worst, key=lambda each: -worst[each])]
     )
     return [
-        f"The clocks of some nodes were known no better than {CLOCK_SHARE:.0%} of the window: {named}. Their windows "
+        f"The clocks of some nodes were known no better than {CLOCK_SHARE:.0%} of the window: {which}. Their windows "
         "may have been apart by as much, so figures by second are doubtful."
     ]
 
@@ -252,7 +166,7 @@ def _drifting(results: Results) -> list[str]:
     if not points:
         return []
     points.sort(key=lambda point: -abs(math.log1p(point[3])))
-    named = _named(
+    which = named(
         [
             f"{name} with {mix.at} in repetition {repetition} ({wording.change(drift * 100)})"
             for name, mix, repetition, drift in points
@@ -260,7 +174,7 @@ def _drifting(results: Results) -> list[str]:
     )
     return [
         f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against the "
-        f"first: {named}. These points are marked D: their figures depend on the length of the test. Longer tests or a "
+        f"first: {which}. These points are marked D: their figures depend on the length of the test. Longer tests or a "
         "longer ramp up show at which speed the server stays."
     ]
 
@@ -283,18 +197,12 @@ def _unlike_repetitions(results: Results) -> list[str]:
     )
     if not apart:
         return []
-    named = _named([f"{name} with {at} ({wording.share(share)})" for share, name, at in apart])
+    which = named([f"{name} with {at} ({wording.share(share)})" for share, name, at in apart])
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
-        f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {named}. Small "
+        f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {which}. Small "
         "differences can't be shown there, and more repetitions may move the means."
     ]
-
-
-def _named(points: Sequence[str]) -> str:
-    """The first of them by name, and the others by number."""
-    rest = len(points) - MOST_NAMED
-    return wording.listing([*points[:MOST_NAMED], *([f"{rest:,} more"] if rest > 0 else [])])
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Mark
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Section, Table
@@ -27,7 +26,16 @@ from serverdyno.report.sections import (
     timeline,
 )
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, durability, factorial, outages, response_times, scaling, tuning
+from serverdyno.report.subjects import (
+    cost,
+    durability,
+    errors,
+    factorial,
+    outages,
+    response_times,
+    scaling,
+    tuning,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +150,7 @@ def _trust(results: Results, under: Lines) -> list[Section]:
     """What the figures cost, and what went wrong."""
     return [
         *cost.build(results).sections,
-        Section(
-            key="errors",
-            title="Errors and clients that left",
-            text=_error_text(results),
-            figures=tuple(drawings.errors(results)),
-            tables=(tables.errors(results, under.summed),),
-        ),
+        *errors.build(results).sections,
     ]
 
 
@@ -188,15 +190,6 @@ def _appendices(source: Source, results: Results, under: Lines) -> list[Section]
         Section("connections", "Connections", tables=connections, appendix=True),
         Section("order", "Order of the runs", tables=runs, appendix=True),
     ]
-
-
-def _error_text(results: Results) -> tuple[str, ...]:
-    if not results.mixes or any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes):
-        return ()
-    return (
-        f"No {results.terms.operation} failed and no client left, in the ramps as in the windows, so the table has no "
-        "rows.",
-    )
 
 
 def numbered(sections: list[Section]) -> list[Section]:

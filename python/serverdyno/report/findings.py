@@ -18,17 +18,13 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, differences, durability, factorial, scaling, tuning
+from serverdyno.report.subjects import cost, differences, durability, errors, factorial, scaling, tuning
 from serverdyno.report.words import anomalies, curves, odd_runs
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
 MOST_SUBJECTS = 6
 """Configurations that one sentence names."""
-MOST_STALLS = 4
-"""Points in one finding; the tables have the marks of all."""
-LONG_IN_FLIGHT_S = 1.0
-"""A stall whose operations were in flight for so long at the close went on beyond the window."""
 
 
 def summary(source: Source, results: Results) -> tuple[str, ...]:
@@ -122,8 +118,7 @@ def of_any_load(source: Source, results: Results, tables: dict[str, str]) -> lis
         return []
     return [
         *cost.build(results).findings(tables),
-        _error_finding(source, results, tables),
-        *_stall_finding(results, tables),
+        *errors.build(results).findings(tables),
     ]
 
 
@@ -278,79 +273,6 @@ def _hidden_words(mix: MixFigures) -> str:
     if mix.hidden_speed_is_loose:
         return "the generator waited for a CPU, so how much it held back is not known"
     return f"without the generator at most {wording.share(mix.hidden_speed)} more"
-
-
-def _error_finding(source: Source, results: Results, tables: dict[str, str]) -> Finding:
-    mixes = results.mixes
-    total = sum(sum(mix.errors.values()) for mix in mixes)
-    left = sum(mix.clients_left - mix.clients_never_began for mix in mixes)
-    operations = sum(record.operations_total for record in results.used)
-    mixes_run = wording.plural(len(results.used), "mix")
-    evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
-    further = _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
-    if not total and not left:
-        failed = sum(note.state == "failed" for note in source.run_notes.values())
-        runs = f" in the runs that finished; {wording.plural(failed, 'run')} failed" if failed else ""
-        claim = f"No {results.terms.operation} failed and no client left a mix{runs}.{further}"
-        return Finding("Errors", claim, f"{evidence}.")
-    by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
-    sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
-    counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
-    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix.{further}"
-    return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
-
-
-def _never_began_in(results: Results) -> str:
-    never = sum(mix.clients_never_began for mix in results.mixes)
-    return f" {wording.plural(never, 'client')} could not be made ready for a mix." if never else ""
-
-
-def _unanswered_in(results: Results) -> str:
-    found = sum(mix.unanswered for mix in results.mixes)
-    if not found:
-        return ""
-    in_flight = wording.plural(found, results.terms.operation)
-    return (
-        f" In flight when the window closed, without an answer in time: {in_flight} (not counted as errors)."
-    )
-
-
-def _starved_in(results: Results) -> str:
-    found = [mix for mix in results.mixes if mix.clients_starved]
-    if not found:
-        return ""
-    points = wording.plural(len(results.mixes), "point")
-    return f" In {len(found):,} of {points} clients waited for the whole window and completed nothing (C)."
-
-
-def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]:
-    """Which configuration stood still, when and for how long; nothing where none did."""
-    found = [
-        f"{result.name}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
-        f"{mix.at} (repetition "
-        + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in mix.stalls.items())
-        + f"){_in_flight(mix, results.terms)}"
-        for result in results.configurations
-        for mix in result.finished
-        if mix.stalls
-    ]
-    if not found:
-        return []
-    rest = len(found) - MOST_STALLS
-    named = [*found[:MOST_STALLS], *([f"{wording.plural(rest, 'more point')}"] if rest > 0 else [])]
-    rule = "Whole seconds of the window without a success, counted from 0 at the start of the mix"
-    return [
-        Finding("Stall", f"Nothing was completed in: {'; '.join(named)}.", f"{rule}; {tables['response']}.")
-    ]
-
-
-def _in_flight(mix: MixFigures, terms: Terms) -> str:
-    """Return the operations in flight at the close; empty if they were answered at once, since the stall was over."""
-    longest_s = (mix.under_way_longest_ms or 0.0) / units.MS_PER_S
-    if longest_s < LONG_IN_FLIGHT_S:
-        return ""
-    count = wording.plural(mix.under_way_at_close, terms.operation)
-    return f", with {count} in flight when the window closed, the longest for {longest_s:.1f} s"
 
 
 def _error_words(mix: MixFigures) -> str:

@@ -26,6 +26,10 @@ NAME = Column("Configuration", numeric=False)
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
 
 
+MOST_NAMED = 4
+"""Points in one sentence; the tables have the marks of all."""
+
+
 def few(names: Sequence[str]) -> str:
     """Return all of a few names; of more, the first two and how many others there are."""
     if len(names) <= MOST_LISTED:
@@ -123,3 +127,9 @@ def spread_point(x: float, spread: Spread, mix: MixFigures) -> Point:
     if spread.n < 2:
         return Point(x, spread.mean, limited_by=limited_by)
     return Point(x, spread.mean, spread.minimum, spread.maximum, limited_by)
+
+
+def named(points: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Return the first load levels by name, and how many others there are."""
+    rest = len(points) - most
+    return wording.listing([*points[:most], *([f"{rest:,} more"] if rest > 0 else [])])

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS
 from serverdyno.report.basis import Over
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.parts import capital, key_to_marks, level_figures, lines_of, spread_point
 from serverdyno.report.source import Source
 
-MOST_KINDS = 6
 MOST_PAIRS = 28
 
 
@@ -51,24 +50,6 @@ def _throughput_panel(source: Source, results: Results, group: Sequence[Configur
     levels = [(bounds[result.name], f"Bound of {result.name}") for result in group if result.name in bounds]
     near = tuple((level, name) for level, name in levels if 0 < level < 1.5 * highest)
     return Panel("", capital(terms.unit), series, levels=near)
-
-
-def errors(results: Results) -> Iterator[Figure]:
-    """Yield a panel for each kind of error; nothing if there was none."""
-    kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))[:MOST_KINDS]
-
-    def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
-        if any(mix.faults for result in group for mix in result.finished):
-            for kind in kinds:
-                yield Panel(kind, "Errors", lines_of(results, group, _errors_of(kind)))
-
-    yield from level_figures(
-        results, "errors", f"Errors by kind against {results.axis.column}", Over.SUM, panels
-    )
-
-
-def _errors_of(kind: str) -> Callable[[MixFigures], Point | None]:
-    return lambda mix: Point(mix.level, mix.faults.get(kind, 0))
 
 
 def improvements(comparisons: Sequence[Comparison], basis: str) -> list[Figure]:

@@ -14,7 +14,7 @@ from serverdyno.plan.axis import axis_of
 from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILES
-from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.parts import NAME, errors_cell, level_column, span, spread_cell
 from serverdyno.report.source import Source
@@ -257,49 +257,6 @@ def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
     if not improvement.repetitions or not improvement.mixes:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
-
-
-def errors(results: Results, basis: str) -> Table:
-    """One row a configuration and mix with an error or a client that left; no row when there was none."""
-    rows = [
-        _error_row(result.name, mix)
-        for result in results.configurations
-        for mix in result.finished
-        if mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}
-    ]
-    columns = (
-        NAME,
-        level_column(results.axis),
-        Column("Took part", "fewest"),
-        Column("Clients left", "all repetitions"),
-        *(Column(side.capitalize(), "errors") for side in SIDES),
-        Column("All", "errors, by kind"),
-        Column("In the window", "errors"),
-    )
-    notes = (
-        "Errors are counted from start to end of a mix. Client: the generator's "
-        "own fault. Check: the answer was not what it should be.",
-        f"{results.terms.operations.capitalize()} in flight when the window closed, without an answer in time, are no "
-        "errors. They stand with the response times.",
-    )
-    return Table(
-        "errors", 0, "Errors by side and kind, and clients that left", basis, columns, tuple(rows), notes
-    )
-
-
-def _error_row(name: str, mix: MixFigures) -> tuple[Cell, ...]:
-    return (
-        Cell(name),
-        Cell(f"{mix.level:,}"),
-        Cell(f"{mix.clients_took_part:,}"),
-        Cell(
-            f"{mix.clients_left:,}",
-            f"{mix.clients_never_began:,} never began" if mix.clients_never_began else "",
-        ),
-        *(Cell(f"{mix.errors[side]:,}") for side in SIDES),
-        errors_cell([mix]),
-        Cell(f"{mix.errors_in_window:,}"),
-    )
 
 
 def runs(source: Source, results: Results, basis: str) -> Table:
