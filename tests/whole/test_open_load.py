@@ -24,8 +24,8 @@ from serverdyno.report.build import build_from, source_of
 from serverdyno.report.comparison import compare
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.open_load import unaccounted
-from serverdyno.report.sections import nodes
 from serverdyno.report.source import Source
+from serverdyno.report.subjects import nodes
 from serverdyno.report.subjects.open_load import at_equal_rate
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment

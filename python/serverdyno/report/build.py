@@ -17,12 +17,11 @@ from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Answer, Fact, Report, Section
-from serverdyno.report.sections import beside as published_beside
-from serverdyno.report.sections import testbed
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import capacity, durability, limits, open_load, outages
-from serverdyno.report.words.disclosure import disclosure
-from serverdyno.report.words.reproduce import reproduce
+from serverdyno.report.subjects import beside as published_beside
+from serverdyno.report.subjects import capacity, durability, limits, open_load, outages, testbed
+from serverdyno.report.subjects.disclosure import disclosure
+from serverdyno.report.subjects.reproduce import reproduce
 
 if TYPE_CHECKING:
     from serverdyno.published import PublishedReport

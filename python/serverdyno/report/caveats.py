@@ -17,8 +17,7 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
 from serverdyno.report.parts import named
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, durability, errors, open_load, power_cuts
-from serverdyno.report.words import negotiated, tls
+from serverdyno.report.subjects import cost, durability, errors, negotiated, open_load, power_cuts, tls
 from serverdyno.store.note import RunNote
 
 

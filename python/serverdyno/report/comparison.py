@@ -20,9 +20,8 @@ from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import differences, outages
+from serverdyno.report.subjects import differences, odd_runs, outages
 from serverdyno.report.subjects.times_compared import TimesCompared
-from serverdyno.report.words import odd_runs
 from serverdyno.store.records import MixRecord
 
 READ_BACK = "Read back from the servers after each test."

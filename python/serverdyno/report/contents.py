@@ -13,27 +13,22 @@ from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Section, Table
 from serverdyno.report.parts import groups
-from serverdyno.report.sections import (
-    breaks,
-    clients,
-    curves,
-    drawings,
-    members,
-    nodes,
-    operations,
-    overview,
-    tables,
-    timeline,
-)
+from serverdyno.report.sections import curves, drawings, overview, tables
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import (
+    breaks,
+    clients,
     cost,
     durability,
     errors,
     factorial,
+    members,
+    nodes,
+    operations,
     outages,
     response_times,
     scaling,
+    timeline,
     tuning,
 )
 

@@ -18,8 +18,18 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import cost, differences, durability, errors, factorial, scaling, tuning
-from serverdyno.report.words import anomalies, curves, odd_runs
+from serverdyno.report.subjects import (
+    anomalies,
+    cost,
+    differences,
+    durability,
+    errors,
+    factorial,
+    odd_runs,
+    scaling,
+    tuning,
+)
+from serverdyno.report.words import curves
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""

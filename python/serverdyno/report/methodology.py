@@ -14,8 +14,7 @@ from serverdyno.report.basis import NAMES_STATEMENT, shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import capacity, differences, open_load
-from serverdyno.report.words import codings, http2, negotiated, tls
+from serverdyno.report.subjects import capacity, codings, differences, http2, negotiated, open_load, tls
 
 FIGURES = (
     "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "

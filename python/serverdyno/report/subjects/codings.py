@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from serverdyno import wording
 from serverdyno.report.source import Source
-from serverdyno.report.words.http2 import counts_by_name
+from serverdyno.report.subjects.http2 import counts_by_name
 
 # Names of crates/http/src/coding.rs.
 DECODED = {"body decoded (gzip)": "gzip", "body decoded (deflate)": "deflate", "body decoded (br)": "br"}

@@ -20,9 +20,9 @@ from serverdyno.report import parts
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series, Table
 from serverdyno.report.parts import SERIES_PER_FIGURE
-from serverdyno.report.sections.testbed import testbed
 from serverdyno.report.source import Source
 from serverdyno.report.subjects.scaling import Group, groups
+from serverdyno.report.subjects.testbed import testbed
 
 MOST_PICTURES = 4
 NOT_COMPARABLE = (
