@@ -226,8 +226,7 @@ def test_the_table_of_nodes_is_of_the_highest_rate_alone() -> None:
     source = open_source(apache=10.0)
     records = [replace(mix, nodes=[replace(NODE, operations=mix.rate_per_s or 0)]) for mix in source.records]
     source = replace(source, records=records, disclosure={**source.disclosure, "fleet": {}})
-    section = nodes.section(source, build_from(source).results)
-    assert section is not None
+    [section] = nodes.build(build_from(source).results).sections
     [row] = section.tables[0].rows
     window_s = records[0].window_s
     assert row[3].text == units.format_count(RATES[-1] / window_s)

@@ -15,12 +15,11 @@ from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.figures.sides import side
-from serverdyno.report.findings import MOST_FINDINGS
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
-from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import differences, odd_runs, outages
+from serverdyno.report.subjects import differences, outages
+from serverdyno.report.subjects.peaks import MOST_FINDINGS
 from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.store.records import MixRecord
 
@@ -269,9 +268,9 @@ def _result(
     rules: _Rules,
     records: Mapping[str, Sequence[MixRecord]],
 ) -> Compared:
-    table = replace(tables.improvements(comparisons, terms, basis), number=1)
+    table = replace(differences.table(comparisons, terms, basis), number=1)
     found = differences.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)
-    found += odd_runs.findings(comparisons, records, table.label)
+    found += differences.odd_runs(comparisons, records, table.label)
     if said := differences.below_floor(comparisons, rules.floor):
         found.append(Finding("Machine", said, f"{table.label}."))
     return Compared(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from serverdyno import wording
-from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import TAKEN_SHARE
 from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration
@@ -62,8 +59,9 @@ NOISE = (
 UNRECORDED_CPUS = "on CPUs that this experiment doesn't record"
 
 
-def methodology(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[Fact, ...]:
-    """All facts, in reading order."""
+def methodology(results: Results) -> tuple[Fact, ...]:
+    """Return all facts, in reading order."""
+    source = results.source
     facts = [
         *_suite(source),
         Fact("Mix", _mix(source)),
@@ -75,25 +73,26 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
         Fact("Errors", _error_policy(source)),
         Fact("Order", _order(source)),
         Fact("Verification", _verification(source)),
-        Fact("Generator", _generator(source, results)),
+        Fact("Generator", _generator(results)),
         *_servers(source),
         *_bounds(source),
         Fact("Noise", NOISE),
         Fact("Consent", _consent(source)),
         Fact("Figures", FIGURES + results.terms.throughput_meaning),
         Fact("Intervals", INTERVAL.format(runs=_runs(source))),
-        Fact("Verdicts", _verdicts(source, comparisons)),
+        Fact("Verdicts", _verdicts(results)),
         Fact("Curves", CURVES),
         Fact("Names", NAMES_STATEMENT),
     ]
     return tuple(facts)
 
 
-def _verdicts(source: Source, comparisons: Sequence[Comparison]) -> str:
+def _verdicts(results: Results) -> str:
+    source = results.source
     least, within = source.margins.minimum_percent, source.margins.equivalence_percent
     said = VERDICT_BEYOND.format(least=least, within=within) if least else VERDICT.format(within=within)
     correction = differences.correction(
-        [found for comparison in comparisons for found in comparison.improvements]
+        [found for comparison in results.comparisons for found in comparison.improvements]
     )
     return said + (CORRECTED.format(correction=correction) if correction else "")
 
@@ -190,8 +189,8 @@ def _verification(source: Source) -> str:
     return source.head.suite.work.verification(checked)
 
 
-def _generator(source: Source, results: Results) -> str:
-    plan = source.head.plan.generator
+def _generator(results: Results) -> str:
+    plan = results.source.head.plan.generator
     where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else UNRECORDED_CPUS
     return f"{wording.plural(plan.threads, 'thread')} {where}. {_share(results)}"
 

@@ -12,7 +12,7 @@ from serverdyno.analysis.trust import LIMITS, limits
 from serverdyno.plan.axis import Axis
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
-from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Series
+from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series
 
 SERIES_PER_FIGURE = 6
 """More configurations make more figures, so that lines stay distinct in grey."""
@@ -28,6 +28,10 @@ TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that p
 
 MOST_NAMED = 4
 """Points in one sentence; the tables have the marks of all."""
+
+
+def always(_: Results) -> bool:
+    return True
 
 
 def few(names: Sequence[str]) -> str:
@@ -133,3 +137,19 @@ def named(points: Sequence[str], most: int = MOST_NAMED) -> str:
     """Return the first load levels by name, and how many others there are."""
     rest = len(points) - most
     return wording.listing([*points[:most], *([f"{rest:,} more"] if rest > 0 else [])])
+
+
+def numbered(sections: list[Section]) -> list[Section]:
+    """Number tables and figures in the order in which they appear."""
+    table_number = figure_number = 0
+    found = []
+    for section in sections:
+        own_tables, own_figures = [], []
+        for table in section.tables:
+            table_number += 1
+            own_tables.append(replace(table, number=table_number))
+        for figure in section.figures:
+            figure_number += 1
+            own_figures.append(replace(figure, number=figure_number))
+        found.append(replace(section, tables=tuple(own_tables), figures=tuple(own_figures)))
+    return found

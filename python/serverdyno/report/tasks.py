@@ -6,10 +6,10 @@ from dataclasses import fields
 
 from serverdyno import clean, published
 from serverdyno.errors import DynoError, UserError
-from serverdyno.report.contents import numbered
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.steps import TaskSource, compared
 from serverdyno.report.model import DisclosedText, Disclosure, Fact, Section, StepsAnswer, TaskReport
+from serverdyno.report.parts import numbered
 from serverdyno.report.sections import steps as tables
 from serverdyno.report.subjects.disclosure import disclosure
 from serverdyno.report.words import steps as words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, quantiles, times
 from serverdyno.report.figures.results import MixFigures, Results
-from serverdyno.report.source import Source
 from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
 
 TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
@@ -34,10 +33,10 @@ class RawTable:
     rows: tuple[tuple[Value, ...], ...]
 
 
-def raw_tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
-    """All tables of raw figures, with a column for each factor wherever a configuration is named."""
-    levels = levels_by_configuration(source.head.plan)
-    return tuple(_with_levels(table, levels) for table in _tables(source, results, comparisons))
+def raw_tables(results: Results) -> tuple[RawTable, ...]:
+    """Return all tables of raw figures, with a column for each factor wherever a configuration is named."""
+    levels = levels_by_configuration(results.source.head.plan)
+    return tuple(_with_levels(table, levels) for table in _tables(results))
 
 
 def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> RawTable:
@@ -63,13 +62,13 @@ def _level(level: object) -> Value:
     return level if level is None or isinstance(level, int | float) else f"{level}"
 
 
-def _tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
+def _tables(results: Results) -> tuple[RawTable, ...]:
     return (
         _points(results),
         _mixes(results),
         _operations(results),
         _errors(results),
-        _improvements(comparisons, results),
+        _improvements(results),
         _seconds(results),
         _histograms(results),
         *(_of_files(results) if results.work.shows_clients else ()),
@@ -314,7 +313,7 @@ def _errors(results: Results) -> RawTable:
     return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
 
 
-def _improvements(comparisons: Sequence[Comparison], results: Results) -> RawTable:
+def _improvements(results: Results) -> RawTable:
     terms, work = results.terms, results.work
     columns = (
         "base",
@@ -370,7 +369,7 @@ def _improvements(comparisons: Sequence[Comparison], results: Results) -> RawTab
             "; ".join(f"{name}: {mark.name.lower()}" for name, mark in comparison.limits),
             *(_of_two_file_servers(comparison, found.figure) if work.has_durability else ()),
         )
-        for comparison in comparisons
+        for comparison in results.comparisons
         for found in comparison.improvements
     )
     return RawTable("improvements", "One row a comparison and figure", columns, rows)

@@ -19,6 +19,7 @@ from serverdyno import units
 from serverdyno.analysis import curve, trust
 from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.improvement import Runs
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms, open_load
@@ -238,7 +239,7 @@ class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason.
 
     `source`: what they were computed from. `promises`: what file servers did with flushes, run by run; `outcomes`: the
-    same by configuration.
+    same by configuration. `comparisons`: throughput compared, each pair; none of open load and outages.
     """
 
     source: Source
@@ -251,6 +252,7 @@ class Results:
     contradictions: tuple[str, ...]
     promises: tuple[Promise, ...] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
 
     @property
     def mixes(self) -> list[MixFigures]:

@@ -5,27 +5,36 @@ The rules are in `analysis.oddities`; repetitions that disagree are among the ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from serverdyno import wording
 from serverdyno.analysis.oddities import TAIL_TIMES, both_idle, decisive, long_tail
 from serverdyno.analysis.trust import limits
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
-from serverdyno.report.model import Finding
+from serverdyno.report.model import Finding, Labels, Part
+from serverdyno.report.parts import named
 
 MOST_NAMED = 3
 
 
-def findings(results: Results, tables: Mapping[str, str]) -> list[Finding]:
-    """One finding for each kind of anomaly; nothing where there is none."""
+def applies(results: Results) -> bool:
+    return results.source.closed_load and bool(results.mixes)
+
+
+def build(results: Results) -> Part:
+    return Part(findings=partial(_findings, results))
+
+
+def _findings(results: Results, tables: Labels) -> list[Finding]:
+    """Return one finding for each kind of anomaly."""
     points = [(result, mix) for result in results.configurations for mix in result.finished]
     tails = [
-        f"{result.name} with {_clients(mix)} ({times:,.0f} times)"
+        f"{result.name} with {mix.at} ({times:,.0f} times)"
         for result, mix in points
         if (times := _tail(mix)) is not None
     ]
-    idle = [f"{result.name} with {_clients(mix)}" for result, mix in points if _idle(mix)]
+    idle = [f"{result.name} with {mix.at}" for result, mix in points if _idle(mix)]
     decisive = [words for result in results.configurations if (words := _decisive(result))]
     found = []
     if tails:
@@ -40,19 +49,16 @@ def findings(results: Results, tables: Mapping[str, str]) -> list[Finding]:
     if decisive:
         found.append(
             Finding(
-                "Anomaly", f"One load level decides the average of {_few(decisive)}.", tables["peaks"] + "."
+                "Anomaly",
+                f"One load level decides the average of {_few(decisive)}.",
+                tables["peaks"] + ".",
             )
         )
     return found
 
 
-def _clients(mix: MixFigures) -> str:
-    return mix.at
-
-
 def _few(names: Sequence[str]) -> str:
-    rest = len(names) - MOST_NAMED
-    return wording.listing([*names[:MOST_NAMED], *([f"{rest:,} more"] if rest > 0 else [])])
+    return named(names, MOST_NAMED)
 
 
 def _tail(mix: MixFigures) -> float | None:
@@ -70,4 +76,4 @@ def _idle(mix: MixFigures) -> bool:
 
 def _decisive(result: ConfigurationResult) -> str:
     place = decisive([mix.throughput.mean for mix in result.finished])
-    return "" if place is None else f"{result.name} (the one with {_clients(result.finished[place])})"
+    return "" if place is None else f"{result.name} (the one with {result.finished[place].at})"

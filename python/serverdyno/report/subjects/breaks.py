@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serverdyno import wording
+from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Table
@@ -34,8 +35,8 @@ NOTES = (
 )
 
 
-def table(results: Results, basis: str) -> Table | None:
-    """One row a configuration and mix; None where no server took anything back."""
+def table(results: Results) -> Table | None:
+    """Return one row per load level; None if no server took anything back."""
     rows = []
     for result in results.configurations:
         for mix in result.finished:
@@ -45,9 +46,8 @@ def table(results: Results, basis: str) -> Table | None:
                 rows.append(_row(result.name, of_mix))
     if not any(record.breaks for record in results.used):
         return None
-    return Table(
-        "breaks", 0, "Caching that servers took back", basis, COLUMNS, tuple(rows), NOTES, key_columns=2
-    )
+    title, under = "Caching that servers took back", basis(results, Over.SUM)
+    return Table("breaks", 0, title, under, COLUMNS, tuple(rows), NOTES, key_columns=2)
 
 
 def _row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell, ...]:

@@ -34,7 +34,7 @@ from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
 from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import open_load, response_times
+from serverdyno.report.subjects import response_times
 from serverdyno.report.subjects.differences import reason
 from serverdyno.report.subjects.limits import LIMITED_BY, no_limit_words
 from serverdyno.store.records import MixRecord
@@ -116,10 +116,7 @@ def build(results: Results) -> Part:
     found = _compared(results, _capacities(results.source))
     figures = (*response_times.tail_against_throughput(results), *response_times.charts(results))
     return Part(
-        sections=(
-            Section("trials", "The trials of each search", tables=(_trials(found, results),)),
-            Section("rates", open_load.TITLE, tables=(open_load.table(results),)),
-        ),
+        sections=(Section("trials", "The trials of each search", tables=(_trials(found, results),)),),
         findings=partial(_findings, found),
         answer=Answer(
             verdict=_verdict(found),

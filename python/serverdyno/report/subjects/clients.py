@@ -13,9 +13,11 @@ from serverdyno import units, wording
 from serverdyno.analysis import curve
 from serverdyno.analysis.fairness import jain
 from serverdyno.protocols.work import stayed
+from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
-from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.model import Cell, Column, Part, Section, Table
 from serverdyno.report.parts import NAME, spread_cell
+from serverdyno.report.subjects import breaks, outages
 from serverdyno.store.records import MixRecord
 
 CLIENTS = Column("Clients")
@@ -53,8 +55,20 @@ class Saved:
     by_call: Counter[str]
 
 
-def per_client(results: Results) -> list[PerClient]:
-    """Every mix of every configuration in which a client was to the end."""
+def applies(results: Results) -> bool:
+    return results.source.head.suite.work.shows_clients
+
+
+def build(results: Results) -> Part:
+    # Of outages, the handles stand in the summary.
+    handles = outages.handles_table(results, Over.SUM) if results.source.cut is None else None
+    tables = (_clients(results), _cache(results), _calls(results), breaks.table(results), handles)
+    there = tuple(table for table in tables if table is not None)
+    return Part((Section("clients", "Single clients, and their cache", tables=there, appendix=True),))
+
+
+def _per_client_rows(results: Results) -> list[PerClient]:
+    """Return every level of every configuration in which a client was to the end."""
     found = []
     in_operations = results.terms.throughput_counts_operations
     for result in results.configurations:
@@ -67,7 +81,7 @@ def per_client(results: Results) -> list[PerClient]:
 
 
 def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
-    """Operations/s or Mbit/s of each client that was in the mix until the window closed."""
+    """Return operations/s or Mbit/s of each client that was there until the window closed."""
     return [
         row.operations / record.window_s
         if in_operations
@@ -94,8 +108,7 @@ def _per_client(configuration: str, mix: MixFigures, runs: Sequence[Sequence[flo
     )
 
 
-def saved(results: Results) -> list[Saved]:
-    """Of the peak mix of every configuration."""
+def _saved_rows(results: Results) -> list[Saved]:
     return [
         _saved(result, results.records(result.name, result.peak.mix))
         for result in results.configurations
@@ -120,8 +133,8 @@ def _saved(result: ConfigurationResult, records: Sequence[MixRecord]) -> Saved:
     )
 
 
-def per_client_table(results: Results, basis: str) -> Table:
-    """One row a configuration and mix."""
+def _clients(results: Results) -> Table:
+    """Return one row per load level."""
     unit = results.terms.unit
     columns = (
         NAME,
@@ -145,7 +158,7 @@ def per_client_table(results: Results, basis: str) -> Table:
             spread_cell(row.fairness, wording.index),
             Cell(f"{row.left:,}"),
         )
-        for row in per_client(results)
+        for row in _per_client_rows(results)
     )
     notes = (
         "Of the clients that were in the mix to its end. Mean, standard deviation and fairness: of the clients of each "
@@ -153,11 +166,11 @@ def per_client_table(results: Results, basis: str) -> Table:
         "any client in any repetition.",
         "Fairness: 1 where all came to the same, 1 / clients where one did all (Jain, Chiu and Hawe, 1984).",
     )
-    return Table("clients", 0, "Single clients", basis, columns, rows, notes, key_columns=2)
+    return Table("clients", 0, "Single clients", basis(results), columns, rows, notes, key_columns=2)
 
 
-def saved_table(results: Results, basis: str) -> Table:
-    """One row a configuration, at its peak."""
+def _cache(results: Results) -> Table:
+    """Return one row per configuration, at its peak."""
     columns = (
         NAME,
         CLIENTS,
@@ -179,18 +192,19 @@ def saved_table(results: Results, basis: str) -> Table:
             Cell(wording.significant(row.calls / row.operations if row.operations else None)),
             Cell(wording.rate(row.bytes_checked / 1e6)),
         )
-        for row in saved(results)
+        for row in _saved_rows(results)
     )
     notes = (
         "At the mix of each configuration's peak, all repetitions together, ramps included. Passes: through the whole "
         "workload, those that ended in the mix. Content checked: what was read and compared, byte by byte.",
     )
-    return Table("cache", 0, "What the client cache kept from the server", basis, columns, rows, notes)
+    title = "What the client cache kept from the server"
+    return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)
 
 
-def calls_table(results: Results, basis: str) -> Table:
-    """One row a kind of call, one column a configuration, at its peak."""
-    found = saved(results)
+def _calls(results: Results) -> Table:
+    """Return one row per kind of call, one column per configuration, at its peak."""
+    found = _saved_rows(results)
     kinds = list(dict.fromkeys(kind for row in found for kind in row.by_call))
     columns = (
         Column("Call", numeric=False),
@@ -205,7 +219,8 @@ def calls_table(results: Results, basis: str) -> Table:
         "Below the client cache, ramps included; operations are those of applications that succeeded. At the mix of "
         "each configuration's peak.",
     )
-    return Table("calls", 0, "Calls that reached the server", basis, columns, rows, notes)
+    under = basis(results, Over.SUM)
+    return Table("calls", 0, "Calls that reached the server", under, columns, rows, notes)
 
 
 def _a_thousand(row: Saved, kind: str) -> float | None:

@@ -5,7 +5,7 @@ The figures of a level are computed in `figures/cost.py`, the generator's part i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from serverdyno import wording
 from serverdyno.analysis.comparisons import compare
@@ -18,6 +18,7 @@ from serverdyno.report.figures.results import ConfigurationResult, MixFigures, R
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import (
     NAME,
+    always,
     level_column,
     level_figures,
     limited,
@@ -28,6 +29,9 @@ from serverdyno.report.parts import (
 from serverdyno.report.source import Source
 
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}
+
+
+applies = always
 
 
 def build(results: Results) -> Part:
@@ -264,12 +268,13 @@ def _most(cpus: Iterable[float | None]) -> str:
     return wording.cpus(max((each for each in cpus if each is not None), default=None))
 
 
-def ranking(results: Results, comparisons: Sequence[Comparison]) -> str:
+def ranking(results: Results) -> str:
     """Return the configurations that the generator limited by the server's CPU time per operation, least first.
 
     A generator at its limit hides which server is faster. The one that needs less CPU time can serve more, as long as
     its CPU is what limits it. Empty if no order is hidden, or the first two may be equal.
     """
+    comparisons = results.comparisons
     if not any(_hidden(comparison) for comparison in comparisons):
         return ""
     limited = {name for comparison in comparisons for name in _limited(comparison)}

@@ -1,28 +1,77 @@
-"""Comparisons in sentences: what may be said of one configuration against another, and of many at once.
+"""Differences in throughput: what may be said of one configuration against another, of many at once, and odd runs.
 
-"No difference shown" is a finding too. The estimates and their intervals are made in `analysis.improvement`.
+"No difference shown" is a finding too. Estimates and intervals are made in `analysis.improvement`, the rule of odd runs
+in `analysis.contrast`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from statistics import fmean, median
 
 from serverdyno import wording
+from serverdyno.analysis import pairs
 from serverdyno.analysis.comparability import Obstacle, ObstacleKind
-from serverdyno.analysis.improvement import Improvement, Metric, Verdict
+from serverdyno.analysis.improvement import CONFIDENCE, Improvement, Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import LIMITS
+from serverdyno.analysis.trust import DISK_SHARE, LIMITS, TAKEN_SHARE, Mark
 from serverdyno.protocols.work import Terms
-from serverdyno.report.model import Finding
+from serverdyno.report.basis import basis, letters, mark_notes
+from serverdyno.report.figures.generator import cpus_busy, run_delay_share, taken_cpus
+from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import sides
+from serverdyno.report.model import (
+    Cell,
+    Column,
+    Figure,
+    Finding,
+    Labels,
+    Panel,
+    Part,
+    Point,
+    Section,
+    Series,
+    Table,
+)
 from serverdyno.report.noise_floor import NoiseFloor
+from serverdyno.report.subjects import peaks
+from serverdyno.store.records import MixRecord
+
+MOST_PAIRS = 28
+UNEXPLAINED = "Nothing that was measured on the host explains it."
 
 
-def findings(
-    comparisons: Sequence[Comparison], terms: Terms, tables: dict[str, str], most: int
-) -> list[Finding]:
-    """A finding for each comparison; of more than `most`, their verdicts counted and the largest differences."""
+def applies(results: Results) -> bool:
+    return bool(results.comparisons)
+
+
+def build(results: Results) -> Part:
+    comparisons = results.comparisons
+    section = Section(
+        "improvement",
+        "Differences",
+        figures=tuple(_chart(results)),
+        tables=(table(comparisons, results.terms, basis(results)),),
+    )
+
+    def findings_of(tables: Labels) -> list[Finding]:
+        most = peaks.MOST_FINDINGS - len(peaks.named(results))
+        odd = odd_runs(comparisons, results.source.records_by_name(), tables["improvements"])
+        return [*findings(comparisons, results.terms, tables, most), *odd]
+
+    return Part((section,), findings_of)
+
+
+def compared(results: Results) -> tuple[Comparison, ...]:
+    """Compare each pair of configurations; all verdicts are corrected together."""
+    source = results.source
+    return pairs.compared(pairs.pairs(sides(results)), paired=source.paired, margins=source.margins)
+
+
+def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, most: int) -> list[Finding]:
+    """Return a finding for each comparison; of more than `most`, their verdicts counted and the largest"""
     if len(comparisons) <= most:
         return [_finding(comparison, terms, tables) for comparison in comparisons]
     largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
@@ -34,7 +83,7 @@ def findings(
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:
-    """How many comparisons came to which verdict in the overall average."""
+    """Return how many comparisons came to which verdict in the overall average."""
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
     found = Counter(comparison.average.verdict for comparison in comparisons)
@@ -45,7 +94,7 @@ def tally(comparisons: Sequence[Comparison]) -> str:
 
 
 def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
-    """One sentence for each verdict, and one more where something else than the server may have set the result."""
+    """Return one sentence for each verdict, and one more if something else than the server may have set the result."""
     by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
     by_obstacles: dict[tuple[Obstacle, ...], list[Improvement]] = defaultdict(list)
     for improvement in comparison.improvements:
@@ -69,7 +118,7 @@ def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
     return " ".join(sentences)
 
 
-def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Finding:
+def _finding(comparison: Comparison, terms: Terms, tables: Labels) -> Finding:
     improvements = comparison.improvements
     rates = [
         f"{improvement.figure.value} {terms.written(improvement.base)} against {terms.written(improvement.other)}"
@@ -90,13 +139,13 @@ def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Fi
 
 
 def correction(improvements: Sequence[Improvement]) -> str:
-    """`6 comparisons together, averages and peaks`; nothing where no verdict was corrected."""
+    """Return `6 comparisons together, averages and peaks`; empty if no verdict was corrected."""
     among = max((found.among or 0 for found in improvements), default=0)
     return f"{among:,} comparisons together, averages and peaks" if among > 1 else ""
 
 
 def _could_have_found(improvement: Improvement) -> list[str]:
-    """What the design finds, without which "no difference shown" says little."""
+    """Return what the design finds, without which "no difference shown" says little."""
     if improvement.found_percent is None:
         return []
     found = wording.change(improvement.found_percent)
@@ -107,7 +156,7 @@ def _could_have_found(improvement: Improvement) -> list[str]:
 
 
 def _size(comparison: Comparison) -> float:
-    """How far the averages are apart, twice as far as half; what can't be compared comes last."""
+    """Return how far the averages are apart, twice as far as half; what can't be compared comes last."""
     percent = comparison.average.percent
     return -1.0 if percent is None else abs(math.log1p(percent / 100))
 
@@ -140,7 +189,7 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
 
 
 def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequence[Improvement]) -> str:
-    """The reasons first, and then what was seen all the same."""
+    """Return the reasons first, and then what was measured all the same."""
     names = wording.listing([improvement.figure.value for improvement in found])
     seen = "; ".join(
         f"in {improvement.figure.value} {wording.change(improvement.percent)} ({_range(improvement)})"
@@ -153,7 +202,7 @@ def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequ
 
 
 def reason(why: Obstacle) -> str:
-    """One reason why two figures are not comparable, as a clause."""
+    """Return one reason why two figures are not comparable, as a clause."""
     share = wording.share(why.amount)
     return {
         ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left mixes of {why.name}",
@@ -173,7 +222,7 @@ def _slowed(name: str, share: float) -> str:
 
 
 def _chance(found: Sequence[Improvement]) -> str:
-    """Why no difference is shown where an interval alone would show one."""
+    """Return why no difference is shown if an interval alone would show one."""
     among = [improvement.among or 1 for improvement in found if improvement.proven_alone]
     return (
         f" By itself it would be proven; among {max(among):,} comparisons it may be chance." if among else ""
@@ -196,7 +245,7 @@ def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
 
 
 def _range(improvement: Improvement) -> str:
-    """The interval; where there is none, what single runs show."""
+    """Return the interval; if there is none, what single runs show."""
     if improvement.low_percent is None:
         seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
         return f"{seen} between single runs"
@@ -204,7 +253,7 @@ def _range(improvement: Improvement) -> str:
 
 
 def _limits(comparison: Comparison) -> str:
-    """What held a side back; where it was the faster one alone, the gap is a lower bound."""
+    """Return what held a side back; if it was the faster one alone, the gap is a lower bound."""
     limited: dict[str, list[str]] = defaultdict(list)
     for name, mark in comparison.limits:
         limited[LIMITS[mark]].append(name)
@@ -216,3 +265,175 @@ def _limits(comparison: Comparison) -> str:
         for word, held in limited.items()
     ]
     return f"{wording.listing(parts)}, so the servers themselves may differ by more or less."
+
+
+def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
+    """Return one row per comparison and figure. `under`: the line below the table."""
+    bases = {comparison.base for comparison in comparisons}
+    against = len(bases) > 1
+    rows = [
+        _improvement_row(comparison, improvement, terms, against=against)
+        for comparison in comparisons
+        for improvement in comparison.improvements
+    ]
+    columns = (
+        Column("Configuration", "against its base" if against else "", numeric=False),
+        Column("Figure", numeric=False),
+        Column(terms.unit[0].upper() + terms.unit[1:], "base below"),
+        Column("Improvement"),
+        Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
+        Column("Verdict", numeric=False),
+        Column("Finds", "in 4 of 5 cases"),
+        Column("5 % takes", "runs"),
+        Column("n", "runs"),
+    )
+    notes: tuple[str, ...] = (
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. Finds: "
+        "the least difference that such an experiment claims in 4 of 5 cases; and the repetitions that 5 % would take.",
+        *_verdict_notes(comparisons),
+        "A peak is compared by cross-validation: each half of the runs is read where the other half peaks. So the "
+        "figure may lie below the highest mean, which noise lifts.",
+    )
+    notes += mark_notes(
+        frozenset().union(
+            *(_marks(comparison, found) for comparison in comparisons for found in comparison.improvements)
+        )
+    )
+    if any(comparison.limits for comparison in comparisons):
+        notes += (
+            "A mark of an improvement that limits it: of any mix of either side, so the servers may differ by more or "
+            "less.",
+        )
+    title = f"Improvement over {'the base' if against else bases.pop()}"
+    return Table("improvements", 0, title, under, columns, tuple(rows), notes, key_columns=2)
+
+
+def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return what the verdicts are about, and how many of them there are."""
+    notes = []
+    if least := comparisons[0].improvements[0].minimum_percent:
+        notes.append(
+            f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
+            "whole interval."
+        )
+    made_for = correction([found for comparison in comparisons for found in comparison.improvements])
+    if made_for:
+        notes.append(
+            f"Verdicts are corrected for {made_for} (Holm 1979); intervals stand alone, so one that leaves out 0 % "
+            "may belong to no difference shown."
+        )
+    return notes
+
+
+def _marks(comparison: Comparison, improvement: Improvement) -> frozenset[Mark]:
+    partial = {Mark.PART_OF_A_PASS} if improvement.figure in comparison.parts_of_a_pass else set[Mark]()
+    return frozenset({mark for _, mark in comparison.limits} | partial)
+
+
+def _improvement_row(
+    comparison: Comparison, improvement: Improvement, terms: Terms, *, against: bool
+) -> tuple[Cell, ...]:
+    return (
+        Cell(comparison.other, f"against {comparison.base}" if against else ""),
+        Cell(improvement.figure.value),
+        _compared_cell(improvement, terms),
+        Cell(
+            wording.change(improvement.percent),
+            strong=True,
+            marks=letters(_marks(comparison, improvement)),
+        ),
+        Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
+        Cell(
+            improvement.verdict.value,
+            "; ".join(reason(each) for each in comparison.obstacles.get(improvement.figure, ())),
+        ),
+        Cell(wording.change(improvement.found_percent)),
+        Cell(
+            wording.NOTHING
+            if improvement.repetitions_needed is None
+            else f"{improvement.repetitions_needed:,}"
+        ),
+        Cell(f"{improvement.repetitions}"),
+    )
+
+
+def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
+    """Return both figures, the base below; empty if there is no whole run of both."""
+    if not improvement.repetitions or not improvement.mixes:
+        return Cell(wording.NOTHING, wording.NOTHING)
+    return Cell(terms.written(improvement.other), terms.written(improvement.base))
+
+
+def _chart(results: Results) -> Iterator[Figure]:
+    """Yield the difference of each pair in the overall average, with its interval; hollow if something else limited."""
+    bars = []
+    for comparison in results.comparisons[:MOST_PAIRS]:
+        average = comparison.average
+        if average.percent is None:
+            continue
+        words = tuple(dict.fromkeys(LIMITS[mark] for _, mark in comparison.limits))
+        point = Point(0, average.percent, average.low_percent, average.high_percent, words)
+        bars.append(Series(f"{comparison.other} over {comparison.base}", 0, (point,)))
+    if not bars:
+        return
+    bars.sort(key=lambda bar: -bar.points[0].y)
+    panels = (Panel("", "", tuple(bars)),)
+    line = f"{basis(results)} Rules: 95 % intervals." + (
+        " Hollow: the load generator or the plan limited a side."
+        if any(bar.points[0].limited_by for bar in bars)
+        else ""
+    )
+    title = "Differences in the average over all load levels"
+    yield Figure("improvements", 0, title, line, "effects", "Difference, %", panels)
+
+
+def odd_runs(
+    comparisons: Sequence[Comparison], records: Mapping[str, Sequence[MixRecord]], table: str
+) -> list[Finding]:
+    """Return one finding for each odd repetition. `records`: of each side, by its name."""
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for comparison in comparisons:
+        for each in comparison.improvements:
+            if each.odd is not None:
+                name = comparison.base if each.odd.of_base else comparison.other
+                found.setdefault((name, each.odd.repetition), {})[each.figure.value] = each.odd.percent
+    return [
+        Finding(
+            "Odd repetition",
+            f"Repetition {number} of {name} is far from the others "
+            f"({wording.listing([f'{wording.change(percent)} in {figure}' for figure, percent in figures.items()])}), "
+            f"so comparisons leave it out. {_reason(records.get(name, ()), number)}",
+            f"{table}; curves and means contain it.",
+        )
+        for (name, number), figures in found.items()
+    ]
+
+
+def _reason(records: Sequence[MixRecord], number: int) -> str:
+    """Return what the host did in that repetition and not in the others."""
+    return " ".join(_reasons(records, number)) or UNEXPLAINED
+
+
+def _reasons(records: Sequence[MixRecord], number: int) -> Iterator[str]:
+    for figure, unusual, words, written in (
+        (taken_cpus, TAKEN_SHARE, "Other programs and the hypervisor used {} CPUs meanwhile", wording.cpus),
+        (run_delay_share, TAKEN_SHARE, "The generator waited for a CPU for {} of the time", wording.share),
+        (_disk_share, DISK_SHARE, "Programs waited for a disk for {} of the time", wording.share),
+    ):
+        by_run = _by_run(records, figure)
+        others = [value for run, value in by_run.items() if run != number]
+        if number in by_run and others and by_run[number] - median(others) > unusual:
+            yield f"{words.format(written(by_run[number]))}, and {written(median(others))} in its other repetitions."
+
+
+def _by_run(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> dict[int, float]:
+    """Return the mean over the load levels of each repetition."""
+    known: dict[int, list[float]] = {}
+    for record in records:
+        if (value := figure(record)) is not None:
+            known.setdefault(record.repetition, []).append(value)
+    return {run: fmean(values) for run, values in known.items()}
+
+
+def _disk_share(record: MixRecord) -> float | None:
+    return cpus_busy(record.io_wait_s, record)

@@ -11,13 +11,16 @@ from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
-from serverdyno.report.parts import NAME, errors_cell, level_column, level_figures, lines_of, named
+from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
 
 MOST_KINDS = 6
 MOST_STALLS = 4
 """Points in one finding; the tables have the marks of all."""
 LONG_IN_FLIGHT_S = 1.0
 """A stall whose operations were in flight for so long at the close went on beyond the window."""
+
+
+applies = always
 
 
 def build(results: Results) -> Part:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from serverdyno import units, wording
-from serverdyno.plan.axis import Axis
+from serverdyno.analysis.oddities import CLOCK_SHARE, vague_clock
 from serverdyno.report.figures import generator
 from serverdyno.report.figures.results import Results
-from serverdyno.report.model import Cell, Column, Section, Table
+from serverdyno.report.model import Cell, Column, Part, Section, Table
+from serverdyno.report.parts import named
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, NodeRow
 from serverdyno.units import MS_PER_S
@@ -29,17 +30,12 @@ COLUMNS = (
 )
 
 
-def section(source: Source, results: Results) -> Section | None:
-    """The appendix; None without a fleet."""
-    if "fleet" not in source.disclosure:
-        return None
-    rows = [
-        _row(result.name, node, found)
-        for result in results.configurations
-        for node, found in _at_the_highest(source, results.axis, result.name).items()
-    ]
-    if not rows:
-        return None
+def applies(results: Results) -> bool:
+    return "fleet" in results.source.disclosure and bool(_rows(results))
+
+
+def build(results: Results) -> Part:
+    rows = _rows(results)
     table = Table(
         "nodes",
         0,
@@ -47,19 +43,26 @@ def section(source: Source, results: Results) -> Section | None:
         "Means over the repetitions; late and clock: the most of any. A level is generator-limited or noisy where one "
         "node is.",
         COLUMNS,
-        tuple(rows),
+        rows,
         key_columns=2,
     )
     count = len({row[1].text for row in rows})
     text = f"{wording.plural(count, 'node')} made the load. Each asked the server for its consent itself."
-    return Section("nodes", "The nodes", (text,), tables=(table,), appendix=True)
+    return Part((Section("nodes", "The nodes", (text,), tables=(table,), appendix=True),))
 
 
-def _at_the_highest(
-    source: Source, axis: Axis, configuration: str
-) -> dict[str, list[tuple[NodeRow, MixRecord]]]:
-    """The rows of each node with their records, of the highest load level."""
-    records = source.records_of(configuration)
+def _rows(results: Results) -> tuple[tuple[Cell, ...], ...]:
+    """Return one row per configuration and node."""
+    return tuple(
+        _row(result.name, node, found)
+        for result in results.configurations
+        for node, found in _at_the_highest(results, result.name).items()
+    )
+
+
+def _at_the_highest(results: Results, configuration: str) -> dict[str, list[tuple[NodeRow, MixRecord]]]:
+    """Return the rows of each node with their records, at the highest load level."""
+    records, axis = results.source.records_of(configuration), results.axis
     most = max((axis.level(record) for record in records), default=0)
     found: dict[str, list[tuple[NodeRow, MixRecord]]] = defaultdict(list)
     for record in records:
@@ -91,3 +94,21 @@ def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) 
         Cell(f"{MS_PER_S * max(late):.2f}" if late else wording.NOTHING),
         Cell(f"{MS_PER_S * max(row.clock_error_s for row, _ in found):.2f}"),
     )
+
+
+def vague_clocks(source: Source) -> list[str]:
+    """Return nodes whose clocks were known too badly for their windows, the worst first."""
+    worst: dict[str, float] = {}
+    for record in source.records:
+        for row in record.nodes:
+            if vague_clock(row.clock_error_s, record.window_s):
+                worst[row.node] = max(row.clock_error_s, worst.get(row.node, 0.0))
+    if not worst:
+        return []
+    which = named(
+        [f"{node} ({1000 * worst[node]:.0f} ms)" for node in sorted(worst, key=lambda each: -worst[each])]
+    )
+    return [
+        f"The clocks of some nodes were known no better than {CLOCK_SHARE:.0%} of the window: {which}. Their windows "
+        "may have been apart by as much, so figures by second are doubtful."
+    ]

@@ -61,10 +61,14 @@ def applies(results: Results) -> bool:
 
 def build(results: Results) -> Part:
     pairs = at_equal_rate(results)
+    differences = tuple(_differences(results, pairs))
+    if results.source.head.suite.objective is not None:
+        # Of a search, the answer is the capacity.
+        return Part((Section("rates", TITLE, tables=(table(results),)), *differences))
     figures = (*response_times.charts(results), *response_times.tail_against_throughput(results))
     return Part(
-        sections=tuple(_differences(results, pairs)),
-        findings=partial(_findings, results, pairs),
+        differences,
+        partial(_findings, results, pairs),
         answer=Answer(
             verdict=_verdict(results, pairs),
             sure=_sure(results),

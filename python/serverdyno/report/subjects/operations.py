@@ -1,4 +1,4 @@
-"""The tables of what was done: each class of operation at the peak and at the last mix, and how clients connected.
+"""What was done: each class of operation and kind of content at the peak and at the last level.
 
 Which class belongs to which workload is the workload's matter; nothing here knows one by name.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from serverdyno import units, wording
+from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.operations import OperationFigures
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
-from serverdyno.report.model import Cell, Column, Table
-from serverdyno.report.parts import TOO_FEW_SAMPLES
+from serverdyno.report.model import Cell, Column, Part, Section, Table
+from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
 
-NAME = Column("Configuration", numeric=False)
 TIMES = (
     Column("Count"),
     Column("Mean", "ms"),
@@ -25,8 +25,17 @@ TIMES = (
 )
 
 
-def by_class(results: Results, basis: str) -> Table:
-    """One row a configuration and class of operation, at the configuration's peak: how many, how large."""
+applies = always
+
+
+def build(results: Results) -> Part:
+    tables = (*_by_content(results), _by_class(results), _times_by_class(results))
+    title = f"Classes of {results.terms.classes}"
+    return Part((Section("classes", title, tables=tables, appendix=True),))
+
+
+def _by_class(results: Results) -> Table:
+    """Return how many operations of each class there were at the peak, and how large they were."""
     rows = tuple(
         _class_row(result, row, in_phases=results.terms.in_phases)
         for result in results.configurations
@@ -35,7 +44,7 @@ def by_class(results: Results, basis: str) -> Table:
     terms = results.terms
     columns = (
         NAME,
-        Column(*results.axis.heading),
+        level_column(results.axis),
         Column(f"Class of {terms.operation}", numeric=False),
         Column("Count"),
         Column("Share"),
@@ -55,7 +64,7 @@ def by_class(results: Results, basis: str) -> Table:
             "With one client mdtest measures the same; with several, clients in other phases share the server.",
         )
     title = f"By class of {results.terms.classes}, at the peak"
-    return Table("operations", 0, title, basis, columns, rows, notes, key_columns=3)
+    return Table("operations", 0, title, basis(results, Over.SUM), columns, rows, notes, key_columns=3)
 
 
 def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases: bool) -> tuple[Cell, ...]:
@@ -81,8 +90,8 @@ def _in_phase_per_s(result: ConfigurationResult, row: OperationFigures) -> float
     return result.peak.clients * 1000 / row.response.mean_ms
 
 
-def by_content(results: Results, basis: str) -> Table | None:
-    """One row a configuration and kind of content, at the peak and at the last mix; None: there are no kinds."""
+def _by_content(results: Results) -> Iterator[Table]:
+    """Yield each kind of content at the peak and at the last level; nothing if there are no kinds."""
     rows = tuple(
         (
             Cell(result.name),
@@ -103,10 +112,10 @@ def by_content(results: Results, basis: str) -> Table | None:
         for row in found
     )
     if not rows:
-        return None
+        return
     columns = (
         NAME,
-        Column(*results.axis.heading),
+        level_column(results.axis),
         Column("Content", numeric=False),
         Column("Rate", results.terms.unit),
         Column("Share"),
@@ -116,11 +125,11 @@ def by_content(results: Results, basis: str) -> Table | None:
     )
     notes = ("In the windows, all repetitions together; errors are those of the windows.", TOO_FEW_SAMPLES)
     title = "Results by kind of content, at the peak and at the last mix"
-    return Table("content", 0, title, basis, columns, rows, notes, key_columns=3)
+    yield Table("content", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
 
-def times_by_class(results: Results, basis: str) -> Table:
-    """One row a configuration, class of operation, and mix: that of the peak, and the last one."""
+def _times_by_class(results: Results) -> Table:
+    """Return the response times of each class, at the peak and at the last level."""
     rows = tuple(
         (
             Cell(result.name),
@@ -134,7 +143,7 @@ def times_by_class(results: Results, basis: str) -> Table:
     columns = (
         NAME,
         Column(f"Class of {results.terms.operation}", numeric=False),
-        Column(*results.axis.heading),
+        level_column(results.axis),
         *TIMES,
     )
     notes = (
@@ -143,11 +152,11 @@ def times_by_class(results: Results, basis: str) -> Table:
         TOO_FEW_SAMPLES,
     )
     title = f"Response time by class of {results.terms.classes}, at the peak and at the last mix"
-    return Table("times", 0, title, basis, columns, rows, notes, key_columns=3)
+    return Table("times", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
 
 def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, MixFigures]]:
-    """Class by class, so that the two mixes of one stand together."""
+    """Yield class by class, so that the two levels of one stand together."""
     mixes = [mix for mix in result.finished if mix.mix in result.operations_by_mix]
     names = [row.operation for rows in result.operations_by_mix.values() for row in rows]
     for name in dict.fromkeys(names):
@@ -163,72 +172,8 @@ def _which(result: ConfigurationResult, mix: MixFigures) -> str:
 
 
 def time_cells(times: Times | None) -> list[Cell]:
-    """The cells of `TIMES`; nothing but the count of zero where nothing was timed."""
+    """Return the cells of `TIMES`; only the count of zero if nothing was timed."""
     if times is None:
         return [Cell("0"), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
     values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)
     return [Cell(f"{times.count:,}"), *(Cell(wording.significant(value)) for value in values)]
-
-
-def handshakes(results: Results, basis: str) -> Table | None:
-    """One row a configuration and mix over TLS: handshakes by kind, and how long they took; None: there is none."""
-    rows = tuple(
-        (
-            Cell(result.name),
-            Cell(f"{mix.level:,}"),
-            *(Cell(f"{count:,}") for count in mix.connections.handshakes),
-            *time_cells(mix.connections.handshake),
-        )
-        for result in results.configurations
-        for mix in result.finished
-        if mix.connections.handshakes is not None
-    )
-    if not rows:
-        return None
-    columns = (
-        NAME,
-        Column(*results.axis.heading),
-        Column("Full"),
-        Column("Resumed"),
-        Column("Handshake times"),
-        *TIMES[1:],
-    )
-    notes = (
-        "TLS handshakes that led to a session: all repetitions together, ramps included. Handshake times: from the "
-        "moment at which the TCP connection stood until the request could be sent, of requests that ended in the "
-        "windows; they are part of the response times.",
-        TOO_FEW_SAMPLES,
-    )
-    return Table("handshakes", 0, "TLS handshakes", basis, columns, rows, notes, key_columns=2)
-
-
-def connections(results: Results, basis: str) -> Table:
-    """One row a configuration and mix: connections made, made again, and how long making one took."""
-    rows = tuple(
-        (
-            Cell(result.name),
-            Cell(f"{mix.level:,}"),
-            Cell(f"{mix.connections.made:,}"),
-            Cell(f"{mix.connections.reconnects:,}"),
-            Cell(f"{mix.connections.source_addresses:,}"),
-            *time_cells(mix.connections.connect),
-        )
-        for result in results.configurations
-        for mix in result.finished
-    )
-    columns = (
-        NAME,
-        Column(*results.axis.heading),
-        Column("Connections"),
-        Column("Reconnects"),
-        Column("Source addresses"),
-        Column("Connect times"),
-        *TIMES[1:],
-    )
-    counted = results.terms.reconnects_note
-    notes = (
-        f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
-        f"moment the {results.terms.operation} was due until its connection stood, of those that ended in the windows.",
-        TOO_FEW_SAMPLES,
-    )
-    return Table("connections", 0, "Connections", basis, columns, rows, notes, key_columns=2)

@@ -39,7 +39,7 @@ from serverdyno.report.model import (
 )
 from serverdyno.report.parts import MOST_BARS
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import times_compared
+from serverdyno.report.subjects import timeline, times_compared
 from serverdyno.report.subjects.times_compared import TimesCompared, change_percent, side_of_times, undecided
 from serverdyno.store.records import MixRecord
 
@@ -67,6 +67,7 @@ def build(results: Results) -> Part:
         differences(source.head.mixes, pairs, basis(results, Over.TOGETHER)),
     )
     return Part(
+        (timeline.section(results, appendix=False),),
         answer=OutageAnswer(
             verdict=_verdict(found, results),
             sure=_sure(results),

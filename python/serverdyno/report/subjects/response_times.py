@@ -18,6 +18,7 @@ from serverdyno.report.model import Cell, Column, Figure, Panel, Part, Point, Se
 from serverdyno.report.parts import (
     NAME,
     TOO_FEW_SAMPLES,
+    always,
     capital,
     groups,
     key_to_marks,
@@ -37,8 +38,12 @@ RESPONSE_MARKS = {
 }
 
 
+applies = always
+
+
 def build(results: Results) -> Part:
-    figures = (*charts(results), *tail_against_throughput(results))
+    # Of open load, the charts stand in the summary.
+    figures = () if results.source.open else (*charts(results), *tail_against_throughput(results))
     return Part((Section("response", "Response times", figures=figures, tables=(table(results),)),))
 
 

@@ -6,15 +6,16 @@ was moved is counted at the end of an operation that may have begun seconds befo
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from serverdyno import wording
 from serverdyno.plan.model import Mix
+from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
-from serverdyno.report.model import Figure, Panel, Point, Series
-from serverdyno.report.parts import groups, style_of
-from serverdyno.report.source import Source
+from serverdyno.report.model import Figure, Panel, Part, Point, Section, Series
+from serverdyno.report.parts import capital, groups, named, style_of
 from serverdyno.store.records import MixRecord
 
 TITLE = "Second by second, each mix"
@@ -30,30 +31,43 @@ MOST_PANELS_OF_TEST = 8
 Records = Mapping[tuple[str, int], Sequence[MixRecord]]
 
 
-def figures(source: Source, results: Results, basis: str) -> list[Figure]:
-    """A panel a mix; its lines are means over the repetitions."""
+def applies(results: Results) -> bool:
+    """Of outages the timeline stands first (`outages.py`)."""
+    return results.source.cut is None
+
+
+def build(results: Results) -> Part:
+    return Part((section(results, appendix=True),))
+
+
+def section(results: Results, *, appendix: bool) -> Section:
+    title, drawn = (
+        "The whole test, and each mix second by second",
+        (*_whole_test(results), *_seconds(results)),
+    )
+    return Section("timeline", title, figures=drawn, appendix=appendix)
+
+
+def _seconds(results: Results) -> Iterator[Figure]:
+    """Yield a panel per load level; its lines are means over the repetitions."""
+    mixes = results.source.head.mixes
     records: dict[tuple[str, int], list[MixRecord]] = defaultdict(list)
     for record in results.used:
         if record.by_second:
             records[record.configuration, record.mix].append(record)
-    found = []
     for suffix, group in groups(results):
-        panels = [
-            panel for mix in source.head.mixes if (panel := _panel(records, results, group, mix)) is not None
-        ]
+        panels = [panel for mix in mixes if (panel := _panel(records, results, group, mix)) is not None]
         portions = [panels[start : start + MOST_PANELS] for start in range(0, len(panels), MOST_PANELS)]
         for number, portion in enumerate(portions, 1):
             key = f"seconds{suffix}" if len(portions) == 1 else f"seconds{suffix}-{number}"
             title = TITLE if len(portions) == 1 else f"{TITLE} ({number} of {len(portions)})"
-            under = f"{basis} Shaded: the ramps, which don't count.{_steps(source.head.mixes)}"
-            found.append(Figure(key, 0, title, under, "lines", "Second of the mix", tuple(portion)))
-    return found
+            under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which don't count.{_steps(mixes)}"
+            yield Figure(key, 0, title, under, "lines", "Second of the mix", tuple(portion))
 
 
-def whole_test(results: Results, basis: str) -> list[Figure]:
-    """Every test where it stood in time: what drifted over the experiment shows as a slope."""
+def _whole_test(results: Results) -> Iterator[Figure]:
+    """Yield every test where it stood in time: what drifted over the experiment shows as a slope."""
     began = min((record.started_unix_s for record in results.used), default=0.0)
-    found = []
     for suffix, group in groups(results):
         records = [record for result in group for record in results.records(result.name)]
         levels = sorted({results.axis.level(record) for record in records})[:MOST_PANELS_OF_TEST]
@@ -61,10 +75,8 @@ def whole_test(results: Results, basis: str) -> list[Figure]:
         if len(records) > len(group) and panels:
             title = "The whole test on one timeline, by load level"
             x_title = "Minutes since the first test"
-            found.append(
-                Figure(f"test{suffix}", 0, title, basis + WHOLE_BASIS, "lines", x_title, panels, free_x=True)
-            )
-    return found
+            under = basis(results, Over.EACH) + WHOLE_BASIS
+            yield Figure(f"test{suffix}", 0, title, under, "lines", x_title, panels, free_x=True)
 
 
 def _of_level(
@@ -87,7 +99,7 @@ def _of_level(
         if points:
             series.append(Series(result.name, style_of(results, result.name), points))
     unit = results.terms.unit
-    return Panel(wording.plural(level, results.axis.noun), unit[0].upper() + unit[1:], tuple(series))
+    return Panel(wording.plural(level, results.axis.noun), capital(unit), tuple(series))
 
 
 def _steps(mixes: Sequence[Mix]) -> str:
@@ -96,7 +108,7 @@ def _steps(mixes: Sequence[Mix]) -> str:
 
 
 def _step(mix: Mix) -> int:
-    """Seconds for each point."""
+    """Return the seconds for each point."""
     return -(-int(mix.length_s) // MOST_POINTS)
 
 
@@ -113,17 +125,17 @@ def _panel(
     unit = f"{results.terms.operations}/s"
     threads = f" of {mix.threads:,} threads" if mix.threads > 1 else ""
     title = f"{results.axis.words(results.axis.level(mix))}{threads}"
-    return Panel(title, unit[0].upper() + unit[1:], series, shaded=_ramps(mix), plain=True)
+    return Panel(title, capital(unit), series, shaded=_ramps(mix), plain=True)
 
 
 def _ramps(mix: Mix) -> tuple[tuple[float, float], ...]:
-    """Before and after the window."""
+    """Return the ramps before and after the window."""
     ends = ((0.0, mix.ramp_up_s), (mix.length_s - mix.ramp_down_s, mix.length_s))
     return tuple(ramp for ramp in ends if ramp[1] > ramp[0])
 
 
 def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
-    """Of whole seconds: a last part of one would look like a fall."""
+    """Return a point per whole second: a last part of one would look like a fall."""
     whole_seconds = int(mix.length_s)
     if not records or whole_seconds < 2:
         return ()
@@ -139,3 +151,27 @@ def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
         for start in range(0, whole_seconds, step)
     )
     return tuple(Point(second + 0.5, done[second] / len(records)) for second in lowest)
+
+
+def drifting(results: Results) -> list[str]:
+    """Return load levels that were not steady, the largest change first."""
+    points = [
+        (result.name, mix, repetition, drift)
+        for result in results.configurations
+        for mix in result.finished
+        for repetition, drift in mix.drifts.items()
+    ]
+    if not points:
+        return []
+    points.sort(key=lambda point: -abs(math.log1p(point[3])))
+    which = named(
+        [
+            f"{name} with {mix.at} in repetition {repetition} ({wording.change(drift * 100)})"
+            for name, mix, repetition, drift in points
+        ]
+    )
+    return [
+        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against the "
+        f"first: {which}. These points are marked D: their figures depend on the length of the test. Longer tests or a "
+        "longer ramp up show at which speed the server stays."
+    ]

@@ -1,26 +1,38 @@
-"""What is said of the shape of curves: how sure the peak is and where it is, overload, dips and collapses.
+"""The shape of curves: how sure the peak is and where it is, whether throughput was still rising, overload and dips.
 
-Where a configuration's runs can't carry a statement, no sentence is made.
+Where a configuration's runs can't carry a statement, the table has a dash and no sentence is made. The statistics are
+in `figures/shape.py` and `analysis`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from serverdyno import wording
 from serverdyno.analysis.dips import FallKind, ThroughputFall
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
-from serverdyno.report.model import Finding
+from serverdyno.report.model import Cell, Column, Finding, Labels, Part, Section, Table
 
 MOST_FALLS = 4
 """Findings on dips; the table has them all."""
 MORE_CLIENTS = "`dyno run PLAN --clients ...` with more clients goes on; `dyno load` has `--clients`, too."
 
 
-def falls(results: Results, tables: dict[str, str]) -> list[Finding]:
-    """A finding for each dip, and one for the drops of a configuration, the clearest first; the rest are counted."""
+def applies(results: Results) -> bool:
+    return results.source.closed_load
+
+
+def build(results: Results) -> Part:
+    section = Section("shape", "Peak, overload and dips", tables=(_table(results),))
+    return Part((section,), partial(_falls, results))
+
+
+def _falls(results: Results, tables: Labels) -> list[Finding]:
+    """Return a finding for each dip, and one for the drops of a configuration, the clearest first; count the rest."""
     found = [group for result in results.configurations for group in _groups(result)]
     found.sort(key=lambda group: group[1][0].times_critical, reverse=True)
     said = [_fall(result, falls, tables) for result, falls in found[:MOST_FALLS]]
@@ -38,7 +50,7 @@ def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list
     return [(result, group) for group in (*groups, drops) if group]
 
 
-def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: dict[str, str]) -> Finding:
+def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: Labels) -> Finding:
     clearest, *others = falls
     claim = (
         _dip_claim(result, clearest)
@@ -101,7 +113,7 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
     return f"There, {wording.listing(reasons)}." if reasons else ""
 
 
-def unsaturated(results: Results, tables: dict[str, str]) -> list[Finding]:
+def unsaturated(results: Results, tables: Labels) -> list[Finding]:
     """That peaks were not passed, and what to do about it."""
     rising = [
         result for result in results.configurations if result.throughput and result.throughput.still_rising
@@ -118,7 +130,7 @@ def unsaturated(results: Results, tables: dict[str, str]) -> list[Finding]:
     ]
 
 
-def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: dict[str, str]) -> Finding:
+def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: Labels) -> Finding:
     parts = []
     for result in group:
         assert result.last is not None  # a curve that rises has mixes
@@ -160,3 +172,69 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
 def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
     """The clients of mixes, by their index."""
     return ", ".join(f"{mix.clients:,}" for place in places if (mix := result.mixes[place]) is not None)
+
+
+def _table(results: Results) -> Table:
+    unit = results.terms.unit
+    columns = (
+        Column("Configuration", numeric=False),
+        Column("Highest mean", unit),
+        Column("Peak", f"{unit}, by cross-validation"),
+        Column("Peak's 95 % interval", unit),
+        Column("At clients"),
+        Column("The peak may be at", "clients"),
+        Column("95 % of the peak", "from clients"),
+        Column("Kept at the highest load", "of the highest mean"),
+        Column("Its 95 % interval"),
+        Column("Dips and drops", numeric=False),
+        Column("n", "whole runs"),
+    )
+    notes = (
+        "Cross-validation: each half of the runs is read where the other half peaks, since noise lifts the highest "
+        "of several means. Intervals: t intervals on logarithms, from two runs on.",
+        "The peak may be at: the true peak is at one of these load levels in 95 of 100 experiments (subset "
+        "selection, Gupta "
+        "1965).",
+        "Dips and drops: by a rule that finds any in 5 % of curves that are flat but for normal noise. "
+        f"{wording.NOTHING} can't be judged: too few mixes or repetitions, or a mix without throughput.",
+    )
+    rows = tuple(_row(result, results.terms) for result in results.configurations)
+    return Table("shape", 0, "Peak, overload and dips", basis(results), columns, rows, notes)
+
+
+def _row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
+    shape = result.shape
+    peak, retained, nothing = shape.peak, shape.retained, Cell(wording.NOTHING)
+    of_peak = [nothing] * 5
+    if peak is not None:
+        of_peak = [
+            Cell(terms.written(peak.highest_mean)),
+            Cell(terms.written(peak.value)),
+            Cell(
+                wording.NOTHING if peak.low is None or peak.high is None else terms.span(peak.low, peak.high)
+            ),
+            Cell(clients_of(result, [peak.mix])),
+            Cell(wording.NOTHING if peak.candidates is None else clients_of(result, peak.candidates)),
+        ]
+    return (
+        Cell(result.name),
+        *of_peak,
+        Cell(wording.NOTHING if shape.near_peak is None else clients_of(result, [shape.near_peak])),
+        Cell(wording.share(retained.share if retained else None)),
+        Cell(wording.share_span(retained.low, retained.high) if retained else wording.NOTHING),
+        Cell(_falls_in_short(result)),
+        Cell(f"{peak.repetitions if peak else 0}"),
+    )
+
+
+def _falls_in_short(result: ConfigurationResult) -> str:
+    found = result.shape.dips.findings
+    if found is None:
+        return wording.NOTHING
+    return "; ".join(_in_short(result, fall) for fall in found) or "none found"
+
+
+def _in_short(result: ConfigurationResult, fall: ThroughputFall) -> str:
+    where = "at" if fall.kind is FallKind.DIP else "from"
+    place = fall.deepest if fall.kind is FallKind.DIP else fall.first
+    return f"{fall.kind} {where} {clients_of(result, [place])}: {wording.change(-100 * fall.lost)}"

@@ -1,32 +1,61 @@
-"""The answer that stands first: who won, by how much, how sure that is, and what limits it.
+"""The answer that stands first: who won, by how much, how sure that is, and what is proven at equal load.
 
 It says no more than the verdicts of `analysis`: who is not proven faster is not called so. What is said in full about
-each comparison is in `verdicts`; what must be known before any figure, in `caveats`.
+each comparison is in `differences`; what must be known before any figure, in `caveats`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from serverdyno import wording
 from serverdyno.analysis.comparability import ObstacleKind
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.leads import Lead, lead, order
-from serverdyno.analysis.levels import AtLevel
+from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Mark, limits
+from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures.levels import Levels
+from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
-from serverdyno.report.parts import few
-from serverdyno.report.source import Source
+from serverdyno.report.figures.sides import limits_of_average, sides
+from serverdyno.report.model import Answer, Figure, Panel, Part, Point, Series
+from serverdyno.report.parts import MOST_BARS, capital, few
 from serverdyno.report.subjects import cost, differences, durability, factorial
+from serverdyno.report.subjects.limits import limit
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
 
 
-def verdict(source: Source, results: Results, comparisons: Sequence[Comparison]) -> str:
+def applies(results: Results) -> bool:
+    return results.source.closed_load
+
+
+def build(results: Results) -> Part:
+    return Part(
+        answer=Answer(
+            verdict=_verdict(results),
+            sure=_sure(results),
+            limit=limit(results),
+            gaps=_gaps(_levels(results), results),
+            figures=tuple(_chart(results)),
+            caveats=(),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """One pair of configurations at every load level that both finished."""
+
+    comparison: Comparison
+    found: tuple[AtLevel, ...]
+
+
+def _verdict(results: Results) -> str:
     """Return who won and by how much, in one sentence or two."""
+    comparisons = results.comparisons
     counted = [result for result in results.configurations if result.peak and result.peak_height]
     if not results.mixes:
         return "There is no result: no test finished."
@@ -36,12 +65,11 @@ def verdict(source: Source, results: Results, comparisons: Sequence[Comparison])
         return _alone(results.configurations[0], results.terms)
     if factorial.applies(results):
         return factorial.verdict(results)
-    said = (_of_pairs(source, results, comparisons), cost.ranking(results, comparisons))
+    said = (_of_pairs(results, comparisons), cost.ranking(results))
     return " ".join(filter(None, said))
 
 
 def _alone(result: ConfigurationResult, terms: Terms) -> str:
-    """One configuration has a peak, and nobody to beat."""
     peak = result.peak
     assert peak is not None  # the caller found one
     least = (
@@ -59,8 +87,8 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
     )
 
 
-def _of_pairs(source: Source, results: Results, comparisons: Sequence[Comparison]) -> str:
-    found = order(source.configuration_names, comparisons)
+def _of_pairs(results: Results, comparisons: Sequence[Comparison]) -> str:
+    found = order(results.source.configuration_names, comparisons)
     if not found.leads:
         return _nobody(results, comparisons)
     if len(found.unbeaten) == 1:
@@ -78,7 +106,7 @@ def _of_pairs(source: Source, results: Results, comparisons: Sequence[Comparison
 
 
 def _one_winner(winner: str, leads: Sequence[Lead], results: Results) -> str:
-    """The winner against the next, and against the last."""
+    """Return the winner against the next, and against the last."""
     own = sorted((lead for lead in leads if lead.winner == winner), key=lambda lead: lead.ratio)
     nearest, farthest = own[0], own[-1]
     least = "at least " if nearest.at_least else ""
@@ -96,7 +124,7 @@ def _did(terms: Terms) -> str:
 
 
 def _ratio(lead: Lead, terms: Terms) -> str:
-    """`32 % more requests (95 % interval 25 % to 39 %) than`, `2.3 times as much data (2.1 to 2.6) as`."""
+    """Return `32 % more requests (95 % interval 25 % to 39 %) than`, `2.3 times as much data (2.1 to 2.6) as`."""
     counted = terms.throughput_counts_operations
     noun = f"{terms.operations}" if counted else "data"
     if lead.ratio < 2:
@@ -109,7 +137,7 @@ def _ratio(lead: Lead, terms: Terms) -> str:
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
-    """No difference is proven: why, and what was measured all the same."""
+    """Return why no difference is proven, and what was measured all the same."""
     averages = [(comparison, comparison.average) for comparison in comparisons]
     measured = [pair for pair in averages if pair[1].percent is not None]
     if not measured:
@@ -144,7 +172,7 @@ def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
 
 
 def _unsafe(comparison: Comparison, average: Improvement, results: Results) -> str:
-    """Two that keep different promises: the quicker one is named with its price."""
+    """Return the quicker of two that keep different promises, with its price."""
     alone = len(comparison.obstacles[Metric.OVERALL_AVERAGE]) == 1
     found = lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE]) if alone else None
     if found is None:
@@ -164,8 +192,8 @@ def _why_unranked(names: Sequence[str], comparisons: Sequence[Comparison]) -> st
     return ""
 
 
-def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) -> str:
-    """Return what the verdict rests on."""
+def _sure(results: Results) -> str:
+    source, comparisons = results.source, results.comparisons
     levels = [results.axis.level(mix) for mix in source.head.mixes]
     noun = results.axis.noun
     load = (
@@ -196,7 +224,7 @@ def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) ->
     return said
 
 
-def gaps(found: Sequence[Levels], results: Results) -> str:
+def _gaps(found: Sequence[Levels], results: Results) -> str:
     """Return what is proven at equal load: of two configurations at each level, of several the largest gap."""
     proven = [(of_pair, level) for of_pair in found for level in of_pair.found if level.proven]
     apart = [level for of_pair in found for level in of_pair.found if level.obstacles]
@@ -220,7 +248,7 @@ def gaps(found: Sequence[Levels], results: Results) -> str:
 
 
 def _level_by_level(of_pair: Levels, results: Results) -> str:
-    """`+57 % with 1 client; no proven difference with 16 clients; not comparable with 64 clients (clients left)`."""
+    """Return `+57 % with 1 client; no proven difference with 16 clients; not comparable with 64 clients (noise)`."""
     comparison, noun = of_pair.comparison, results.axis.noun
     proven, same = [], []
     apart: dict[str, list[int]] = {}
@@ -243,18 +271,18 @@ def _level_by_level(of_pair: Levels, results: Results) -> str:
 
 
 def _change(level: AtLevel) -> str:
-    """`+57 %`, `at least +57 %`, `at most -36 %`: the second configuration against the first."""
+    """Return `+57 %`, `at least +57 %`, `at most -36 %`: the second configuration against the first."""
     bound = "at least " if level.percent > 0 else "at most "
     return f"{bound if level.at_least else ''}{wording.change(level.percent)}"
 
 
 def _kinds(apart: Sequence[AtLevel]) -> str:
-    """Why levels are not comparable, in a few words."""
+    """Return why levels are not comparable, in a few words."""
     return ", ".join(dict.fromkeys(why.kind.value for level in apart for why in level.obstacles))
 
 
 def _loads(levels: Sequence[int], noun: str) -> str:
-    """`16 clients`, `1 and 4 clients`."""
+    """Return `16 clients`, `1 and 4 clients`."""
     listed = wording.listing([f"{level:,}" for level in levels])
     return f"{listed} {noun if list(levels) == [1] else f'{noun}s'}"
 
@@ -269,3 +297,45 @@ def _mix(results: Results, name: str, place: int) -> MixFigures:
     mix = result.mixes[place]
     assert mix is not None  # levels are of finished mixes
     return mix
+
+
+def _levels(results: Results) -> tuple[Levels, ...]:
+    """Return the levels of each comparison."""
+    source, comparisons = results.source, results.comparisons
+    by_name = {side.name: side for side in sides(results)}
+    found = at_levels(
+        [(by_name[comparison.base], by_name[comparison.other]) for comparison in comparisons],
+        paired=source.paired,
+        minimum_percent=source.head.plan.minimum_effect_percent,
+    )
+    return tuple(Levels(comparison, of_pair) for comparison, of_pair in zip(comparisons, found, strict=True))
+
+
+def _chart(results: Results) -> Iterator[Figure]:
+    """Yield a bar of the overall average for each configuration, best first; nothing for one configuration."""
+    bars = [
+        Series(result.name, style, (_point(result),))
+        for style, result in enumerate(results.configurations)
+        if result.throughput is not None and result.throughput.overall_average is not None
+    ]
+    if len(bars) < 2:
+        return
+    bars.sort(key=lambda bar: -bar.points[0].y)
+    title = "Average throughput over all load levels, and lines from the lowest to the highest repetition"
+    if len(bars) > MOST_BARS:
+        title += f", the first {MOST_BARS} of {len(bars)}"
+    unit = results.terms.unit
+    panel = Panel("", unit, tuple(bars[:MOST_BARS]))
+    hollow = any(bar.points[0].limited_by for bar in bars)
+    line = basis(results) + (" Hollow: something other than the server held it back." if hollow else "")
+    yield Figure("overview", 0, title, line, "bars", capital(unit), (panel,))
+
+
+def _point(result: ConfigurationResult) -> Point:
+    assert result.throughput is not None  # the caller looked
+    average = result.throughput.overall_average
+    assert average is not None
+    words = tuple(LIMITS[mark] for mark in limits_of_average(result))
+    if average.n < 2:
+        return Point(0, average.mean, limited_by=words)
+    return Point(0, average.mean, average.minimum, average.maximum, words)
