@@ -77,7 +77,7 @@ def _texts(results: Results) -> tuple[str, ...]:
 
 
 def _unlike_repetitions(results: Results) -> list[str]:
-    """Points whose repetitions lie far apart, the farthest first."""
+    """Return load levels whose repetitions lie far apart, the farthest first."""
     repeated = [
         (result.name, mix)
         for result in results.configurations
@@ -103,7 +103,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Mixes too short for the workload: what was asked for then depends on how far a client came."""
+    """Return levels too short for the workload: what was asked for then depends on how far a client came."""
     known = [mix for mix in results.mixes if mix.passes_a_client is not None]
     short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
     if not short:

@@ -179,7 +179,7 @@ def _both_bases(base: Report, other: Report) -> str:
 
 
 def _between(floors: Sequence[NoiseFloor]) -> BetweenTimes | None:
-    """How experiments at different times differ on this machine; None unless both experiments know it."""
+    """Return how experiments at different times differ on this machine; None unless both experiments know it."""
     known = [floor.between for floor in floors if floor.between is not None]
     return (
         max(known, key=lambda each: (each.times, each.deviation_percent))
@@ -198,7 +198,7 @@ def _refuse_unlike(base: Source, other: Source) -> None:
 
 
 def _load(source: Source) -> dict[str, object]:
-    """Everything that shapes the load, by name."""
+    """Return everything that shapes the load, by name."""
     head = source.head
     mixes = [f"{mix.clients} x {mix.threads} for {mix.length_s:g} s" for mix in head.mixes]
     suite = {"suite": head.suite.name, "scale": f"{head.scale:g}", "mixes": ", ".join(mixes)}
@@ -226,7 +226,7 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
 
 
 def _server_differences(base: Source, other: Source, names: Sequence[str]) -> Iterator[str]:
-    """What differs between the two sides of each configuration: mostly what the comparison is about."""
+    """Yield what differs between the two sides of each configuration: mostly what the comparison is about."""
     for name in names:
         first, second = _server(base, name), _server(other, name)
         for what in {**first, **second}:
@@ -236,7 +236,7 @@ def _server_differences(base: Source, other: Source, names: Sequence[str]) -> It
 
 
 def _server(source: Source, name: str) -> dict[str, str]:
-    """Server, version, URL, CPUs and settings in force of a configuration, by what they are."""
+    """Return server, version, URL, CPUs and settings in force of a configuration, by name."""
     configuration = next(each for each in source.head.configurations if each.name == name)
     described = source.disclosure.get("servers", {}).get(name, {})
     settings = described.get("settings") or configuration.settings
@@ -256,7 +256,7 @@ def _host(source: Source, fact: str) -> str:
 
 
 def _with_the_base(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
-    """Without those between two that are both somebody's other: which of those two should be faster isn't said."""
+    """Return the comparisons with a base, not those between two others: neither of these should be faster."""
     others = {comparison.other for comparison in comparisons}
     return tuple(comparison for comparison in comparisons if comparison.base not in others)
 
@@ -290,7 +290,7 @@ def _result(
 def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
-    """Of times without service. Where data were lost, no time makes up for it: then nobody is called faster."""
+    """Return times without service compared. If data were lost, no time makes up for it: nobody is called faster."""
     made = outages.differences(reports[0].source.head.mixes, gaps, basis)
     if made is None:
         raise UserError(

@@ -156,7 +156,7 @@ def _mix(source: Source) -> str:
 
 
 def _work(source: Source) -> list[Fact]:
-    """What the kind of work says of its settings."""
+    """Return what the kind of work says of its settings."""
     suite = source.head.suite
     facts = suite.work.facts(suite.settings(suite.work), negotiated.client_cache(source))
     return [Fact(label, text) for label, text in facts]
@@ -234,7 +234,7 @@ def _server_cpus(source: Source, configuration: Configuration) -> str:
 
 
 def _bounds(source: Source) -> list[Fact]:
-    """What the plan allows; nothing where it bounds nothing."""
+    """Return what the plan allows; empty if it bounds nothing."""
     operations = source.head.suite.terms.operations
     parts = [
         f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "

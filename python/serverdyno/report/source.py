@@ -39,15 +39,15 @@ class Source:
         return [configuration.name for configuration in self.head.configurations]
 
     def records_of(self, configuration: str) -> list[MixRecord]:
-        """The records of one configuration, those that the figures leave out too."""
+        """Return the records of one configuration, with those that the figures leave out."""
         return [record for record in self.records if record.configuration == configuration]
 
     def cpus_shared_with_generator(self, configuration: Configuration) -> tuple[int, ...]:
-        """The CPUs on which both the server and the load run, as far as they were decided here."""
+        """Return the CPUs on which both the server and the load run, as far as they were decided here."""
         return tuple(sorted(set(configuration.cpus) & set(self.head.plan.generator.cpus)))
 
     def repetitions_of(self, configuration: str) -> list[int]:
-        """The planned repetitions of one configuration."""
+        """Return the planned repetitions of one configuration."""
         return sorted(key.repetition for key in self.head.order if key.configuration == configuration)
 
     @property

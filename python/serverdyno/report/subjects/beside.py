@@ -31,7 +31,7 @@ NOT_COMPARABLE = (
 
 
 def section(results: Results, published: PublishedReport) -> Section:
-    """Its curves; of a report without any, its figures by number of processors.
+    """Return the curves of a published report; if it has none, its figures by number of processors.
 
     Raises UserError for a report that has neither in
     the unit of these results.
@@ -73,7 +73,7 @@ def section(results: Results, published: PublishedReport) -> Section:
 
 
 def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -> Figure:
-    """`ours`: the experiment's panel, and what it was measured on."""
+    """Return both panels. `ours`: the experiment's panel, and what it was measured on."""
     own, now = ours
     year = meta.citation.year
     series = tuple(
@@ -97,7 +97,7 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
 
 
 def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, meta: Meta) -> Figure:
-    """Lines of the servers that were measured on several numbers of processors."""
+    """Return lines of the servers that were measured on several numbers of processors."""
     own, now = ours
     year = meta.citation.year
     lines = [row for row in one.rows if len(row.by_count) > 1]
@@ -125,7 +125,7 @@ def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, met
 def _table_by_count(
     place: int, ours: tuple[int, Sequence[Group]], one: ByProcessors, meta: Meta, terms: Terms
 ) -> Table:
-    """One row a server and machine, the experiment's own first; one column a number of processors."""
+    """Return one row per server and machine, the experiment's own first; one column per number of processors."""
     now, scaled = ours
     year = meta.citation.year
     own = [
@@ -176,7 +176,7 @@ def _own_title(source: Source) -> str:
 
 
 def _own(results: Results) -> tuple[Series, ...]:
-    """The mean curves of the first portion of configurations: what fits in one panel."""
+    """Return the mean curves of the first portion of configurations: what fits in one panel."""
     _, group = next(parts.groups(results))
     return tuple(
         Series(result.name, style, tuple(Point(mix.clients, mix.throughput.mean) for mix in result.finished))
@@ -190,7 +190,7 @@ def _points(line: Line) -> tuple[Point, ...]:
 
 
 def hardware(meta: Meta) -> tuple[str, ...]:
-    """What the published figures were measured on, in a sentence a server."""
+    """Return what the published figures were measured on, a sentence per server."""
     servers = (
         f"{name}: {'; '.join(f'{what} {words}' for what, words in parts.items())}."
         for name, parts in meta.hardware.servers.items()

@@ -92,7 +92,7 @@ def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
 
 
 def _per_client(configuration: str, mix: MixFigures, runs: Sequence[Sequence[float]]) -> PerClient:
-    """`runs`: throughput of each client that stayed, for each repetition in which one did."""
+    """Return one row. `runs`: throughput of each client that stayed, for each repetition in which one did."""
     each = [found for run in runs if (found := curve.spread(run)) is not None]
     mean = curve.spread([run.mean for run in each])
     assert mean is not None  # there is a run, and each has a client

@@ -10,6 +10,10 @@ from serverdyno.report.model import Cell, Column, Part, Section, Table
 from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
 from serverdyno.report.subjects.operations import TIMES, time_cells
 
+KEPT_ALIVE = "Reconnects: made again, because the server had closed a kept-alive connection meanwhile."
+SESSIONS = (
+    "Clients log on before the mix, and are counted. Reconnects: sessions set up after one that was lost."
+)
 applies = always
 
 
@@ -41,7 +45,7 @@ def _connections(results: Results) -> Table:
         Column("Connect times"),
         *TIMES[1:],
     )
-    counted = results.terms.reconnects_note
+    counted = SESSIONS if results.terms.below_cache else KEPT_ALIVE
     notes = (
         f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
         f"moment the {results.terms.operation} was due until its connection stood, of those that ended in the windows.",

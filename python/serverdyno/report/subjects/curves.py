@@ -43,7 +43,7 @@ def _falls(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list[ThroughputFall]]]:
-    """Dips by themselves, drops together: a curve that comes down over several mixes does one thing."""
+    """Return dips one by one and drops together: a curve that comes down over several levels does one thing."""
     found = sorted(result.shape.dips.findings or (), key=lambda fall: fall.times_critical, reverse=True)
     groups = [[fall] for fall in found if fall.kind is FallKind.DIP]
     drops = [fall for fall in found if fall.kind is not FallKind.DIP]
@@ -90,7 +90,7 @@ def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Seque
 
 
 def _before(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """The clients of the last finished mix before a fall."""
+    """Return the clients of the last finished level before a fall."""
     place = next(index for index in range(fall.first - 1, -1, -1) if result.mixes[index] is not None)
     return _with_clients(clients_of(result, [place]))
 
@@ -100,7 +100,7 @@ def _with_clients(clients: str) -> str:
 
 
 def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """What else than the server may have made it: another's use of the machine, or errors."""
+    """Return what else than the server may have made it: another's use of the machine, or errors."""
     mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
     marks = frozenset().union(*(mix.marks for mix in mixes))
     named = {
@@ -114,7 +114,7 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
 
 
 def unsaturated(results: Results, tables: Labels) -> list[Finding]:
-    """That peaks were not passed, and what to do about it."""
+    """Return which peaks were not passed, and what to do about it."""
     rising = [
         result for result in results.configurations if result.throughput and result.throughput.still_rising
     ]
@@ -153,7 +153,7 @@ def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
-    """How sure the peak is, where it may be, and what is kept beyond it, for the evidence of a finding."""
+    """Return how sure the peak is, where it may be, and what is kept beyond it, for the evidence of a finding."""
     shape, words = result.shape, []
     peak, retained = shape.peak, shape.retained
     if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:
@@ -170,7 +170,7 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
 
 
 def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
-    """The clients of mixes, by their index."""
+    """Return the clients of levels, by their index."""
     return ", ".join(f"{mix.clients:,}" for place in places if (mix := result.mixes[place]) is not None)
 
 

@@ -18,7 +18,7 @@ LONGEST_FACT = 400
 
 
 def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
-    """One entry for each host, kind of node and server, in the order of the store."""
+    """Return one entry for each host, kind of node and server, in the order of the store."""
     if isinstance(fleet := kept.get("fleet"), Mapping):
         kept = {**kept, "fleet": folded(fleet)}
     return tuple(subject for subject in _subjects("", _plain(kept)) if subject.facts or subject.documents)
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
 
 
 def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
-    """A mapping whose values are all mappings is a collection of subjects; any other mapping is a subject."""
+    """Yield entries: a mapping whose values are all mappings is a collection of them, any other is one."""
     if value and all(isinstance(item, Mapping) for item in value.values()) and not _is_texts(value):
         for name, item in value.items():
             yield from _subjects(f"{title}: {_words(name)}" if title else _words(name).capitalize(), item)
@@ -74,7 +74,7 @@ def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
 
 
 def _with_effective(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a server was set to, with the value in effect wherever a setting was left out and that is known."""
+    """Return what a server was set to, with the value in effect if a setting was left out and that is known."""
     settings, effective = value.get("settings"), value.get("effective")
     if not isinstance(settings, Mapping) or not isinstance(effective, Mapping):
         return value

@@ -13,6 +13,7 @@ from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFig
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
 
+LEFT_UNCOUNTED = "Throughput counts nothing of who left, whatever it had done before."
 MOST_KINDS = 6
 MOST_STALLS = 4
 """Points in one finding; the tables have the marks of all."""
@@ -201,7 +202,7 @@ def left_early(results: Results) -> list[str]:
             for name, mix in points
         ]
     )
-    uncounted = f" {results.terms.clients_left_note}".rstrip()
+    uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache else ""
     if never := sum(mix.clients_never_began for _, mix in points):
         uncounted = (
             f" {never:,} of them never began: they could not log on or make their workspace.{uncounted}"

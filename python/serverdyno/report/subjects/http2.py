@@ -28,7 +28,7 @@ def counts_by_name(source: Source, configuration: str) -> Counter[str]:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """What a configuration's clients spoke; nothing where it was not HTTP/2."""
+    """Return what a configuration's clients spoke; empty if it was not HTTP/2."""
     records, counts = source.records_of(configuration), counts_by_name(source, configuration)
     if not counts[STREAM]:
         return ""

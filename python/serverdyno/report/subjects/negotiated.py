@@ -86,7 +86,7 @@ class SessionKind:
 
 
 def size(count: int) -> str:
-    """`8 MiB`, `60 KiB`; bytes where it is no whole number of them."""
+    """Return `8 MiB`, `60 KiB`; bytes if it is not a whole number of them."""
     for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
         if count and count % unit == 0:
             return f"{count // unit:,} {name}"
@@ -94,14 +94,14 @@ def size(count: int) -> str:
 
 
 def _notes(source: Source, configuration: str) -> Iterator[RunNote]:
-    """Of the runs of a configuration that have one."""
+    """Yield the notes of a configuration's runs."""
     for key in source.head.order:
         if key.configuration == configuration and key.number in source.run_notes:
             yield source.run_notes[key.number]
 
 
 def kinds(source: Source, configuration: str) -> Counter[SessionKind] | None:
-    """Clients by what their sessions agreed on, summed over mixes and runs, the most first; None: not recorded."""
+    """Count clients by what their sessions agreed on, over levels and runs, the most first; None: not recorded."""
     noted = [note.sessions for note in _notes(source, configuration) if note.sessions is not None]
     if not noted:
         return None
@@ -114,13 +114,13 @@ def kinds(source: Source, configuration: str) -> Counter[SessionKind] | None:
 
 
 def _with_sessions(source: Source) -> list[str]:
-    """The configurations whose protocol has sessions."""
+    """Return the configurations whose protocol has sessions."""
     head = source.head
     return [each.name for each in head.configurations if protocol_of(each, head.suite).has_sessions]
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """What a configuration's sessions agreed on; nothing where the protocol has none."""
+    """Return what a configuration's sessions agreed on; empty if the protocol has none."""
     if configuration not in _with_sessions(source):
         return ""
     found = kinds(source, configuration)
@@ -137,7 +137,7 @@ def sentences(source: Source, configuration: str) -> str:
 
 
 def warnings(source: Source) -> list[str]:
-    """Where what is compared, or merged, is not protected alike."""
+    """Return where what is compared, or merged, is not protected alike."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     ways = {name: sorted({kind.protection for kind in known}) for name, known in found.items() if known}
     if len({way for each in ways.values() for way in each}) < 2:
@@ -152,7 +152,7 @@ def warnings(source: Source) -> list[str]:
 
 
 def client_cache(source: Source) -> str | None:
-    """What each client keeps and how, as it was in the runs; None where that is not recorded, or nothing was kept."""
+    """Return what each client kept in the runs, and how; None if that is not recorded, or nothing was kept."""
     found: list[str] = []
     for name in source.configuration_names:
         for note in _notes(source, name):

@@ -87,7 +87,7 @@ def _peak_table(results: Results) -> Table:
         NAME,
         Column("Peak", terms.unit),
         Column(f"at {results.axis.heading[0].lower()}", results.axis.heading[1]),
-        Column(terms.second_heading, terms.second_unit),
+        Column("There" if terms.below_cache else "Peak", terms.second_unit),
         Column("Overall average", terms.unit),
         Column("p50", "ms, at the peak"),
         Column("p99", "ms, at the peak"),
@@ -128,7 +128,6 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
 
 
 def _tail_cells(mix: MixFigures) -> list[Cell]:
-    """p50 and p99."""
     known = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILES)
     return [Cell(wording.significant(known[QUANTILES.index(quantile)])) for quantile in (0.5, 0.99)]
 

@@ -16,7 +16,7 @@ BY_LOAD = "`dyno load` with the URL, clients and length of this test; what it ad
 
 
 def reproduce(source: Source) -> Disclosure:
-    """The facts, then plan and suite as files."""
+    """Return the facts, then plan and suite as files."""
     head = source.head
     software: dict[str, Any] = source.disclosure.get("host", {}).get("software", {})
     servers = source.disclosure.get("servers", {})
@@ -66,7 +66,7 @@ def as_toml(suite: Suite, comment: str) -> str:
 
 
 def _has_unset(table: dict[str, Any]) -> bool:
-    """Whether a parameter has no value; TOML has no null."""
+    """Return whether a parameter has no value; TOML has no null."""
     return any(value is None or (isinstance(value, dict) and _has_unset(value)) for value in table.values())
 
 

@@ -18,6 +18,15 @@ from serverdyno.report.parts import NAME, always
 from serverdyno.report.source import Source
 from serverdyno.store.note import RunNote
 
+REQUESTS = (
+    "Answered and failed: as the generator counted, ramps included. The server's count: from its access log or status "
+    f"page; {wording.NOTHING} where it keeps none."
+)
+REQUESTS_OF_FILES = (
+    "Requests of the protocol, those of ramps and for workspaces included; what fails is an operation, not a request, "
+    "and stands under errors. The server's count: from its own counters; "
+    f"{wording.NOTHING} where it keeps none."
+)
 applies = always
 
 
@@ -49,7 +58,7 @@ def _runs(results: Results) -> Table:
         Column("Failed", "requests"),
         Column("The server's count", "requests"),
     )
-    notes = (results.terms.requests_note,)
+    notes = (REQUESTS_OF_FILES if results.terms.below_cache else REQUESTS,)
     return Table("runs", 0, "Order of the runs", basis(results, Over.EACH), columns, rows, notes)
 
 

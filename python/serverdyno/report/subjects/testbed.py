@@ -25,14 +25,13 @@ SUBNET = "subnet "
 
 
 def section(source: Source) -> Section:
-    """The appendix with the one figure."""
     title = "The testbed: one server at a time, as the order of the runs has it"
     figure = Figure("testbed", 0, title, "", "diagram", "", (), testbed=testbed(source))
     return Section("testbed", "The testbed", figures=(figure,))
 
 
 def testbed(source: Source) -> Testbed:
-    """Configurations that run alike share a box."""
+    """Return what the load went through. Configurations that run alike share a box."""
     boxes: dict[tuple[tuple[str, ...], str, str, bool], list[str]] = defaultdict(list)
     for configuration in source.head.configurations:
         described = _described(source, configuration)
@@ -57,7 +56,7 @@ def _described(source: Source, configuration: Configuration) -> Mapping[str, Any
 
 
 def _machine(source: Source) -> tuple[str, ...]:
-    """What the frame about the generator is. Nodes are on this machine for certain where it has a server, too."""
+    """Return what the frame about the generator is. Nodes are on this machine for certain if it has a server, too."""
     if (hosts := _hosts(source)) and all(_outside(each) for each in source.head.configurations):
         return ("Machines of the nodes", _names(hosts))
     host = source.disclosure.get("host", {})
@@ -82,7 +81,7 @@ def _generator(source: Source) -> tuple[str, ...]:
 
 
 def _subnets(source: Source) -> tuple[Box, ...]:
-    """Those of a testbed in network namespaces, as they were disclosed; none where there was no such testbed."""
+    """Return the subnets of a testbed in network namespaces, as they were disclosed; empty without one."""
     found = [(name, facts) for name, facts in _network_facts(source).items() if name.startswith(SUBNET)]
     return tuple(
         Box(
@@ -171,7 +170,7 @@ def _network(source: Source, configuration: Configuration, described: Mapping[st
 
 
 def _address_of_node(source: Source, node: str) -> str:
-    """Where clients reach a server on a node, as it was disclosed."""
+    """Return where clients reach a server on a node, as it was disclosed."""
     fleet = source.disclosure.get("fleet")
     serving = fleet.get("serving") if isinstance(fleet, Mapping) else None
     for each in serving if isinstance(serving, list) else ():
@@ -181,7 +180,7 @@ def _address_of_node(source: Source, node: str) -> str:
 
 
 def _outside(configuration: Configuration) -> bool:
-    """Whether it is on another machine, as far as its address says; a node of the fleet may be one."""
+    """Return whether it is on another machine, as far as its address says; a node of the fleet may be one."""
     if configuration.node is not None:
         return True
     if configuration.url is None:

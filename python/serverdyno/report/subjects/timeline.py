@@ -32,7 +32,7 @@ Records = Mapping[tuple[str, int], Sequence[MixRecord]]
 
 
 def applies(results: Results) -> bool:
-    """Of outages the timeline stands first (`outages.py`)."""
+    """Return whether nothing is taken away: of outages, the timeline stands first (`outages.py`)."""
     return results.source.cut is None
 
 

@@ -60,7 +60,7 @@ def handshakes(source: Source, configuration: str) -> Handshakes | None:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """What a configuration's sessions agreed on; nothing where it has none."""
+    """Return what a configuration's sessions agreed on; empty if it has none."""
     found = handshakes(source, configuration)
     if found is None:
         return ""
@@ -77,7 +77,7 @@ def sentences(source: Source, configuration: str) -> str:
 
 
 def warnings(source: Source) -> Iterator[str]:
-    """Where configurations differ in TLS, or it is not known who answered."""
+    """Yield where configurations differ in TLS, or it is not known who answered."""
     found = {name: handshakes(source, name) for name in source.configuration_names}
     measured = {record.configuration for record in source.records}
     secure = {name: each for name, each in found.items() if each is not None}
@@ -119,7 +119,7 @@ def warnings(source: Source) -> Iterator[str]:
 
 
 def _keys_logged(source: Source) -> bool:
-    """Whether this machine, or a node, was asked to keep keys."""
+    """Return whether this machine, or a node, was asked to keep keys."""
     host = source.disclosure.get("host", {}).get("software", {})
     nodes = source.disclosure.get("fleet", {}).get("nodes", [])
     return any(facts.get("tls_keys_logged", False) for facts in (host, *nodes))
