@@ -78,23 +78,18 @@ def _texts(results: Results) -> tuple[str, ...]:
 
 def _unlike_repetitions(results: Results) -> list[str]:
     """Return load levels whose repetitions lie far apart, the farthest first."""
-    repeated = [
-        (result.name, mix)
-        for result in results.configurations
-        for mix in result.finished
-        if mix.throughput.n > 1 and mix.throughput.mean > 0
-    ]
+    repeated = [mix for mix in results.mixes if mix.throughput.n > 1 and mix.throughput.mean > 0]
     apart = sorted(
         (
-            (share, name, mix.at)
-            for name, mix in repeated
+            (share, mix)
+            for mix in repeated
             if (share := wide_range(mix.throughput.minimum, mix.throughput.maximum, mix.throughput.mean))
         ),
         key=lambda point: -point[0],
     )
     if not apart:
         return []
-    which = named([f"{name} with {at} ({wording.share(share)})" for share, name, at in apart])
+    which = named([f"{mix.configuration} with {mix.at} ({wording.share(share)})" for share, mix in apart])
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
         f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {which}. Small "

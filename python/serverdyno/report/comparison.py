@@ -13,7 +13,6 @@ from serverdyno.analysis.pairs import Comparison, most_alarming, verdict_of
 from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.figures.sides import side
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
@@ -136,8 +135,8 @@ class _Rules:
 def _throughput_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
     both = [
         (
-            side(_result_of(base, name), base.results.outcomes.get(name), f"{name} (first)"),
-            side(_result_of(other, name), other.results.outcomes.get(name), f"{name} (second)"),
+            side(base.results.of(name), base.results.outcomes.get(name), f"{name} (first)"),
+            side(other.results.of(name), other.results.outcomes.get(name), f"{name} (second)"),
         )
         for name in names
     ]
@@ -152,8 +151,8 @@ def _throughput_across(base: Report, other: Report, names: Sequence[str], rules:
 def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
     both = [
         (
-            outages.outage_side(_result_of(base, name), base.results, f"{name} (first)"),
-            outages.outage_side(_result_of(other, name), other.results, f"{name} (second)"),
+            outages.outage_side(base.results.of(name), base.results, f"{name} (first)"),
+            outages.outage_side(other.results.of(name), other.results, f"{name} (second)"),
         )
         for name in names
     ]
@@ -168,10 +167,6 @@ def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _R
             replace(gap, found=tuple(across.without_verdict(level) for level in gap.found)) for gap in gaps
         )
     return _outages_result(gaps, [base, other], _both_bases(base, other), rules.tolerated_percent)
-
-
-def _result_of(report: Report, name: str) -> ConfigurationResult:
-    return next(result for result in report.results.configurations if result.name == name)
 
 
 def _both_bases(base: Report, other: Report) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 
 from serverdyno import wording
 from serverdyno.analysis.curve import Spread
@@ -139,17 +140,14 @@ def named(points: Sequence[str], most: int = MOST_NAMED) -> str:
     return wording.listing([*points[:most], *([f"{rest:,} more"] if rest > 0 else [])])
 
 
-def numbered(sections: list[Section]) -> list[Section]:
+def numbered(sections: Iterable[Section]) -> list[Section]:
     """Number tables and figures in the order in which they appear."""
-    table_number = figure_number = 0
-    found = []
-    for section in sections:
-        own_tables, own_figures = [], []
-        for table in section.tables:
-            table_number += 1
-            own_tables.append(replace(table, number=table_number))
-        for figure in section.figures:
-            figure_number += 1
-            own_figures.append(replace(figure, number=figure_number))
-        found.append(replace(section, tables=tuple(own_tables), figures=tuple(own_figures)))
-    return found
+    tables, figures = count(1), count(1)
+    return [
+        replace(
+            section,
+            tables=tuple(replace(table, number=next(tables)) for table in section.tables),
+            figures=tuple(replace(figure, number=next(figures)) for figure in section.figures),
+        )
+        for section in sections
+    ]

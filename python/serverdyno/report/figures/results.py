@@ -259,6 +259,21 @@ class Results:
         """Every finished mix of every configuration."""
         return [mix for result in self.configurations for mix in result.finished]
 
+    def of(self, configuration: str) -> ConfigurationResult:
+        """Return the configuration of that name."""
+        return next(result for result in self.configurations if result.name == configuration)
+
+    def at(self, configuration: str, place: int) -> MixFigures:
+        """Return a finished mix by its place; levels that are compared are of finished mixes."""
+        mix = self.of(configuration).mixes[place]
+        assert mix is not None
+        return mix
+
+    @property
+    def marks(self) -> frozenset[trust.Mark]:
+        """The marks of all its configurations."""
+        return frozenset().union(*(result.marks for result in self.configurations))
+
     def records(self, configuration: str, mix: int | None = None) -> list[MixRecord]:
         """The records used of a configuration, by run: those of one mix, by its index, or of all."""
         return [

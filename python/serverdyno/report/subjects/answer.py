@@ -7,7 +7,6 @@ each comparison is in `differences`; what must be known before any figure, in `c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from serverdyno import wording
 from serverdyno.analysis.comparability import ObstacleKind
@@ -18,7 +17,7 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import basis
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average, sides
 from serverdyno.report.model import Answer, Figure, Panel, Part, Point, Series
 from serverdyno.report.parts import MOST_BARS, capital, few
@@ -38,19 +37,11 @@ def build(results: Results) -> Part:
             verdict=_verdict(results),
             sure=_sure(results),
             limit=limit(results),
-            gaps=_gaps(_levels(results), results),
+            gaps=_gaps(results),
             figures=tuple(_chart(results)),
             caveats=(),
         )
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """One pair of configurations at every load level that both finished."""
-
-    comparison: Comparison
-    found: tuple[AtLevel, ...]
 
 
 def _verdict(results: Results) -> str:
@@ -224,36 +215,47 @@ def _sure(results: Results) -> str:
     return said
 
 
-def _gaps(found: Sequence[Levels], results: Results) -> str:
+def _gaps(results: Results) -> str:
     """Return what is proven at equal load: of two configurations at each level, of several the largest gap."""
-    proven = [(of_pair, level) for of_pair in found for level in of_pair.found if level.proven]
-    apart = [level for of_pair in found for level in of_pair.found if level.obstacles]
-    if not any(level.low_percent is not None for of_pair in found for level in of_pair.found):
+    of_pairs = _levels(results)
+    found = [(comparison, level) for comparison, levels in of_pairs for level in levels]
+    proven = [each for each in found if each[1].proven]
+    apart = [level for _, level in found if level.obstacles]
+    if all(level.low_percent is None for _, level in found):
         return ""
-    if len(found) == 1 and (proven or apart):
-        return _level_by_level(found[0], results)
+    if len(of_pairs) == 1 and (proven or apart):
+        return _level_by_level(*of_pairs[0], results)
     if not proven:
         why = f"; {wording.plural(len(apart), 'gap')} can't be compared ({_kinds(apart)})" if apart else ""
         return f"No gap is proven at any load level{why}."
-    of_pair, level = max(proven, key=lambda pair: abs(_log(pair[1].percent)))
-    comparison, percent = of_pair.comparison, level.percent
-    winner, loser, ratio = comparison.other, comparison.base, 1 + percent / 100
+    comparison, level = max(proven, key=lambda each: abs(_log(each[1].percent)))
+    winner, loser, ratio = comparison.other, comparison.base, 1 + level.percent / 100
     if ratio < 1:
         winner, loser, ratio = loser, winner, 1 / ratio
-    mix = _mix(results, comparison.base, level.mix)
     least = "at least " if level.at_least else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
-    at = wording.plural(mix.level, results.axis.noun)
+    at = wording.plural(results.at(comparison.base, level.mix).level, results.axis.noun)
     return f"Largest proven gap: {winner} over {loser} with {at}, {least}{gap}."
 
 
-def _level_by_level(of_pair: Levels, results: Results) -> str:
+def _levels(results: Results) -> list[tuple[Comparison, tuple[AtLevel, ...]]]:
+    """Return each comparison with every load level that both finished."""
+    source, by_name = results.source, {side.name: side for side in sides(results)}
+    found = at_levels(
+        [(by_name[comparison.base], by_name[comparison.other]) for comparison in results.comparisons],
+        paired=source.paired,
+        minimum_percent=source.head.plan.minimum_effect_percent,
+    )
+    return list(zip(results.comparisons, found, strict=True))
+
+
+def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: Results) -> str:
     """Return `+57 % with 1 client; no proven difference with 16 clients; not comparable with 64 clients (noise)`."""
-    comparison, noun = of_pair.comparison, results.axis.noun
+    noun = results.axis.noun
     proven, same = [], []
     apart: dict[str, list[int]] = {}
-    for level in of_pair.found:
-        at = _mix(results, comparison.base, level.mix).level
+    for level in levels:
+        at = results.at(comparison.base, level.mix).level
         if level.obstacles:
             apart.setdefault(_kinds([level]), []).append(at)
         elif level.proven:
@@ -290,25 +292,6 @@ def _loads(levels: Sequence[int], noun: str) -> str:
 def _log(percent: float) -> float:
     ratio = 1 + percent / 100
     return ratio if ratio >= 1 else 1 / ratio
-
-
-def _mix(results: Results, name: str, place: int) -> MixFigures:
-    result = next(each for each in results.configurations if each.name == name)
-    mix = result.mixes[place]
-    assert mix is not None  # levels are of finished mixes
-    return mix
-
-
-def _levels(results: Results) -> tuple[Levels, ...]:
-    """Return the levels of each comparison."""
-    source, comparisons = results.source, results.comparisons
-    by_name = {side.name: side for side in sides(results)}
-    found = at_levels(
-        [(by_name[comparison.base], by_name[comparison.other]) for comparison in comparisons],
-        paired=source.paired,
-        minimum_percent=source.head.plan.minimum_effect_percent,
-    )
-    return tuple(Levels(comparison, of_pair) for comparison, of_pair in zip(comparisons, found, strict=True))
 
 
 def _chart(results: Results) -> Iterator[Figure]:

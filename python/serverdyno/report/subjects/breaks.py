@@ -37,15 +37,13 @@ NOTES = (
 
 def table(results: Results) -> Table | None:
     """Return one row per load level; None if no server took anything back."""
-    rows = []
-    for result in results.configurations:
-        for mix in result.finished:
-            records = results.records(result.name, mix.mix)
-            of_mix = [record for record in records if record.breaks is not None]
-            if of_mix:
-                rows.append(_row(result.name, of_mix))
     if not any(record.breaks for record in results.used):
         return None
+    rows = []
+    for mix in results.mixes:
+        records = results.records(mix.configuration, mix.mix)
+        if known := [record for record in records if record.breaks is not None]:
+            rows.append(_row(mix.configuration, known))
     title, under = "Caching that servers took back", basis(results, Over.SUM)
     return Table("breaks", 0, title, under, COLUMNS, tuple(rows), NOTES, key_columns=2)
 

@@ -210,7 +210,7 @@ def _own_error(found: Sequence[Searched]) -> Contrast:
 
 def _as_side(side: Side, searched: Searched, results: Results) -> Side:
     """Return a side whose figure is its capacity, under the conditions of the rate next to it."""
-    result = next(each for each in results.configurations if each.name == side.name)
+    result = results.of(side.name)
     wanted = searched.rate_per_s or 0.0
     finished = {place: mix.level for place, mix in enumerate(result.mixes) if mix is not None}
     near = min(finished, key=lambda place: abs(finished[place] - wanted))

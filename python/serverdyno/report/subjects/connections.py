@@ -26,15 +26,14 @@ def _connections(results: Results) -> Table:
     """Return connections made and made again, and how long making one took, one row per load level."""
     rows = tuple(
         (
-            Cell(result.name),
+            Cell(mix.configuration),
             Cell(f"{mix.level:,}"),
             Cell(f"{mix.connections.made:,}"),
             Cell(f"{mix.connections.reconnects:,}"),
             Cell(f"{mix.connections.source_addresses:,}"),
             *time_cells(mix.connections.connect),
         )
-        for result in results.configurations
-        for mix in result.finished
+        for mix in results.mixes
     )
     columns = (
         NAME,
@@ -60,13 +59,12 @@ def _handshakes(results: Results) -> Iterator[Table]:
     """Yield TLS handshakes by kind, and how long they took, one row per load level; nothing without TLS."""
     rows = tuple(
         (
-            Cell(result.name),
+            Cell(mix.configuration),
             Cell(f"{mix.level:,}"),
             *(Cell(f"{count:,}") for count in mix.connections.handshakes),
             *time_cells(mix.connections.handshake),
         )
-        for result in results.configurations
-        for mix in result.finished
+        for mix in results.mixes
         if mix.connections.handshakes is not None
     )
     if not rows:

@@ -81,7 +81,7 @@ def _table(results: Results) -> Table:
         "Limited by: what ran at its limit; the server's CPUs from 85 % on. Where neither they nor the generator were "
         "busy, it is the disk where something waited for it for more than 10 % of the window, latency where more "
         "clients got more, else latency or locks. Nothing found: not measured, or the generator had a part in it.",
-        *mark_notes(frozenset().union(*(result.marks for result in results.configurations)) & COST_MARKS),
+        *mark_notes(results.marks & COST_MARKS),
     )
     title = f"CPU per {results.terms.operation}, and the generator's own limits"
     return Table("costs", 0, title, basis(results), columns, tuple(rows), notes, key_columns=2)

@@ -37,12 +37,7 @@ def build(results: Results) -> Part:
 
 def _table(results: Results) -> Table:
     """Return one row per load level with an error or a client that left."""
-    rows = [
-        _error_row(result.name, mix)
-        for result in results.configurations
-        for mix in result.finished
-        if mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}
-    ]
+    rows = [_error_row(mix) for mix in results.mixes if mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}]
     columns = (
         NAME,
         level_column(results.axis),
@@ -62,9 +57,9 @@ def _table(results: Results) -> Table:
     return Table("errors", 0, title, basis(results, Over.SUM), columns, tuple(rows), notes)
 
 
-def _error_row(name: str, mix: MixFigures) -> tuple[Cell, ...]:
+def _error_row(mix: MixFigures) -> tuple[Cell, ...]:
     return (
-        Cell(name),
+        Cell(mix.configuration),
         Cell(f"{mix.level:,}"),
         Cell(f"{mix.clients_took_part:,}"),
         Cell(
@@ -156,12 +151,11 @@ def _starved_in(results: Results) -> str:
 def _stalls(results: Results, tables: Labels) -> list[Finding]:
     """Return which configuration stood still, when and for how long; empty if none did."""
     found = [
-        f"{result.name}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
+        f"{mix.configuration}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
         f"{mix.at} (repetition "
         + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in mix.stalls.items())
         + f"){_in_flight(mix, results.terms)}"
-        for result in results.configurations
-        for mix in result.finished
+        for mix in results.mixes
         if mix.stalls
     ]
     if not found:
@@ -185,25 +179,20 @@ def _in_flight(mix: MixFigures, terms: Terms) -> str:
 
 def left_early(results: Results) -> list[str]:
     """Return load levels whose load was lower than they say, those first in which nobody was left."""
-    points = [
-        (result.name, mix)
-        for result in results.configurations
-        for mix in result.finished
-        if Mark.CLIENTS_LEFT in mix.marks
-    ]
+    points = [mix for mix in results.mixes if Mark.CLIENTS_LEFT in mix.marks]
     if not points:
         return []
-    points.sort(key=lambda point: not point[1].all_clients_left)
+    points.sort(key=lambda mix: not mix.all_clients_left)
     which = named(
         [
-            f"{name} with {mix.at} "
+            f"{mix.configuration} with {mix.at} "
             f"({'all' if mix.all_clients_left else f'{mix.clients_left:,}'} of "
             f"{mix.clients * mix.repetitions:,})"
-            for name, mix in points
+            for mix in points
         ]
     )
     uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache else ""
-    if never := sum(mix.clients_never_began for _, mix in points):
+    if never := sum(mix.clients_never_began for mix in points):
         uncounted = (
             f" {never:,} of them never began: they could not log on or make their workspace.{uncounted}"
         )
@@ -216,20 +205,15 @@ def left_early(results: Results) -> list[str]:
 
 def starved(results: Results) -> list[str]:
     """Return load levels at which clients got nothing, those with the largest share first."""
-    points = [
-        (result.name, mix)
-        for result in results.configurations
-        for mix in result.finished
-        if mix.clients_starved
-    ]
+    points = [mix for mix in results.mixes if mix.clients_starved]
     if not points:
         return []
-    points.sort(key=lambda point: -point[1].clients_starved / point[1].clients)
+    points.sort(key=lambda mix: -mix.clients_starved / mix.clients)
     which = named(
         [
-            f"{name} with {mix.at} "
+            f"{mix.configuration} with {mix.at} "
             f"({'up to ' if mix.repetitions > 1 else ''}{mix.clients_starved:,} of {mix.clients:,})"
-            for name, mix in points
+            for mix in points
         ]
     )
     return [
@@ -243,19 +227,16 @@ def starved(results: Results) -> list[str]:
 def stalled(results: Results) -> list[str]:
     """Return load levels at which everything stood still for a second or more, the longest first."""
     points = [
-        (result.name, mix, repetition, seconds)
-        for result in results.configurations
-        for mix in result.finished
-        for repetition, seconds in mix.stalls.items()
+        (mix, repetition, seconds) for mix in results.mixes for repetition, seconds in mix.stalls.items()
     ]
     if not points:
         return []
-    points.sort(key=lambda point: -len(point[3]))
+    points.sort(key=lambda point: -len(point[2]))
     which = named(
         [
-            f"{name} with {mix.at} in repetition {repetition} "
+            f"{mix.configuration} with {mix.at} in repetition {repetition} "
             f"({wording.plural(len(seconds), 'second')}: {wording.numbers(seconds)})"
-            for name, mix, repetition, seconds in points
+            for mix, repetition, seconds in points
         ]
     )
     return [

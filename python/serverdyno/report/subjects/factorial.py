@@ -4,7 +4,7 @@ each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 from serverdyno import wording
@@ -31,24 +31,8 @@ from serverdyno.report.subjects.differences import reason
 FEWEST_FACTORS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Crossed:
-    """The effects of the levels of a complete design; none if they can't be judged."""
-
-    effects: tuple[Effect, ...] = ()
-
-    @property
-    def main(self) -> tuple[Effect, ...]:
-        return tuple(effect for effect in self.effects if not effect.other)
-
-    @property
-    def interactions(self) -> tuple[Effect, ...]:
-        """The interactions of two factors."""
-        return tuple(effect for effect in self.effects if effect.other)
-
-
 def applies(results: Results) -> bool:
-    return results.source.closed_load and bool(_crossed(results).effects)
+    return results.source.closed_load and bool(_crossed(results))
 
 
 def build(results: Results) -> Part:
@@ -59,7 +43,7 @@ def build(results: Results) -> Part:
     return Part((section,), partial(_findings, found))
 
 
-def _crossed(results: Results) -> Crossed:
+def _crossed(results: Results) -> tuple[Effect, ...]:
     """Return the effects; none unless the configurations are every combination of two or more factors of one server."""
     source = results.source
     configurations = source.head.configurations
@@ -67,7 +51,7 @@ def _crossed(results: Results) -> Crossed:
     if any(
         (each.server, each.url, each.cpus) != (first.server, first.url, first.cpus) for each in configurations
     ):
-        return Crossed()
+        return ()
     cells = [_settings(configuration) for configuration in configurations]
     factors = [
         name for name in dict.fromkeys(name for cell in cells for name in cell) if _varies(name, cells)
@@ -75,14 +59,21 @@ def _crossed(results: Results) -> Crossed:
     keys = [tuple(cell.get(name, "default") for name in factors) for cell in cells]
     levels = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(factors))]
     if len(factors) < FEWEST_FACTORS or not complete(levels, keys):
-        return Crossed()
-    found = effects(
+        return ()
+    return effects(
         factors,
         dict(zip(keys, sides(results), strict=True)),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
     )
-    return Crossed(found)
+
+
+def _main(found: Sequence[Effect]) -> list[Effect]:
+    return [effect for effect in found if not effect.other]
+
+
+def _interactions(found: Sequence[Effect]) -> list[Effect]:
+    return [effect for effect in found if effect.other]
 
 
 def _settings(configuration: Configuration) -> dict[str, str]:
@@ -97,7 +88,7 @@ def _varies(name: str, cells: list[dict[str, str]]) -> bool:
     return len({cell.get(name) for cell in cells}) > 1
 
 
-def _table(found: Crossed, results: Results) -> Table:
+def _table(found: Sequence[Effect], results: Results) -> Table:
     """Return one row per effect."""
     columns = (
         Column("Factor", numeric=False),
@@ -116,26 +107,22 @@ def _table(found: Crossed, results: Results) -> Table:
             Cell(wording.change_span(effect.low_percent, effect.high_percent)),
             Cell("proven" if effect.proven else effect.verdict.value),
         )
-        for effect in found.effects
+        for effect in found
     )
     notes = (
         "Effect: the ratio of the averages over all load levels, in the mean over the settings of the other factors. "
         "Interaction: half the ratio of one factor's effect at the two levels of the other. Verdicts hold for all "
         "effects together (Holm 1979); each interval stands alone.",
-        *(
-            f"{_name(effect)} is not comparable: {_why(effect)}."
-            for effect in found.effects
-            if effect.obstacles
-        ),
+        *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
     return Table("effects", 0, "Main effects and interactions", basis(results), columns, rows, notes)
 
 
-def _chart(found: Crossed, results: Results) -> Figure:
+def _chart(found: Sequence[Effect], results: Results) -> Figure:
     """Return each effect with its interval."""
     points = tuple(
         Series(_name(effect), 0, (Point(0, effect.percent, effect.low_percent, effect.high_percent),))
-        for effect in found.effects
+        for effect in found
     )
     title, line = "Main effects and interactions", f"{basis(results)} Rules: 95 % intervals."
     panels = (Panel("", "", points),)
@@ -150,13 +137,13 @@ def verdict(results: Results) -> str:
     """Return `sendfile off: no difference shown; workers 2: +40 % (95 % interval ...)`, and interactions."""
     found = _crossed(results)
     what = "rate" if results.terms.throughput_counts_operations else "throughput"
-    if any(effect.proven or effect.obstacles for effect in found.main):
-        said = f"Main effects on the average {what}: {'; '.join(_part(effect) for effect in found.main)}."
+    if any(effect.proven or effect.obstacles for effect in _main(found)):
+        said = f"Main effects on the average {what}: {'; '.join(_part(effect) for effect in _main(found))}."
     else:
-        names = wording.listing([effect.factor for effect in found.main])
-        spans = "; ".join(f"{_change(effect)}: {_interval(effect)}" for effect in found.main)
+        names = wording.listing([effect.factor for effect in _main(found)])
+        spans = "; ".join(f"{_change(effect)}: {_interval(effect)}" for effect in _main(found))
         said = f"No winner: no proven difference to the average {what} from {names} ({spans})."
-    depends = [effect for effect in found.interactions if effect.proven]
+    depends = [effect for effect in _interactions(found) if effect.proven]
     if depends:
         pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
         said += f" The effects of {pairs} depend on each other: read the single combinations."
@@ -185,11 +172,11 @@ def _interval(effect: Effect) -> str:
     return f"95 % interval {wording.change_span(effect.low_percent, effect.high_percent)}"
 
 
-def _findings(found: Crossed, tables: Labels) -> list[Finding]:
+def _findings(found: Sequence[Effect], tables: Labels) -> list[Finding]:
     """Return one finding for each main effect and each proven interaction."""
     said = [
         Finding("Main effect", f"{_part(effect)}.", f"Mean over all other settings; {tables['effects']}.")
-        for effect in found.main
+        for effect in _main(found)
     ]
     return said + [
         Finding(
@@ -198,6 +185,6 @@ def _findings(found: Crossed, tables: Labels) -> list[Finding]:
             f"({wording.change_span(effect.low_percent, effect.high_percent)}).",
             f"Half the difference of the two effects; {tables['effects']}.",
         )
-        for effect in found.interactions
+        for effect in _interactions(found)
         if effect.proven
     ]

@@ -106,12 +106,7 @@ def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
 
 def table(results: Results) -> Table:
     """Return the response times, one row per offered rate."""
-    rows = tuple(
-        _row(result.name, mix, results)
-        for result in results.configurations
-        for mix in result.finished
-        if mix.open is not None
-    )
+    rows = tuple(_row(mix, results) for mix in results.mixes if mix.open is not None)
     terms = results.terms
     one = f"{'an' if terms.operation[0] in 'aeiou' else 'a'} {terms.operation}"
     columns = (
@@ -132,7 +127,7 @@ def table(results: Results) -> Table:
         f"{terms.operations} count as slower than every answer in percentiles.",
         f"Overdue: came before the end of the mix, and no {terms.server_of_arrivals} came to them. Sent late: how much "
         f"later than it could the generator sent {one}.",
-        *mark_notes(frozenset().union(*(result.marks for result in results.configurations))),
+        *mark_notes(results.marks),
     )
     title = "Response time by offered rate"
     return Table("open", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=2)
@@ -145,13 +140,13 @@ def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
     return spread_cell(mix.second, terms.second_written)
 
 
-def _row(name: str, mix: MixFigures, results: Results) -> tuple[Cell, ...]:
+def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
     found = mix.open
     assert found is not None  # the caller looked
     percentiles = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILE_NAMES)
     late = found.scheduling_error.percentiles_ms[QUANTILE] if found.scheduling_error else None
     return (
-        Cell(name),
+        Cell(mix.configuration),
         Cell(f"{mix.level:,}", marks=letters(mix.marks)),
         Cell(wording.rate(found.arrived_s)),
         _answered_cell(mix, results.terms),
@@ -169,7 +164,7 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
     """Yield the table of each pair at each offered rate, if there are pairs."""
     if not pairs:
         return
-    rows = times_compared.rows(pairs, lambda pair, level: _mix(results, pair.base, level.mix).level)
+    rows = times_compared.rows(pairs, lambda pair, level: results.at(pair.base, level.mix).level)
     columns = times_compared.columns(
         level_column(results.axis), Column("p99", "ms, base below"), Column("Change of p99")
     )
@@ -180,12 +175,6 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
     title = "p99 at equal offered rate"
     found = Table("equal", 0, title, basis(results), columns, rows, notes, key_columns=2)
     yield Section("improvement", "Differences at equal offered rate", tables=(found,))
-
-
-def _mix(results: Results, name: str, place: int) -> MixFigures:
-    found = next(result for result in results.configurations if result.name == name).mixes[place]
-    assert found is not None  # levels are of finished mixes
-    return found
 
 
 def load(source: Source) -> str:
@@ -251,7 +240,9 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
     if proven:
         pair, level = max(proven, key=lambda found: abs(change_percent(found[1].percent) or 0.0))
         faster, slower, gap = _gap(pair, level)
-        said.insert(0, f"{faster} answers sooner than {slower}: p99 {gap} at {_at(results, pair, level)}.")
+        said.insert(
+            0, f"{faster} answers sooner than {slower}: p99 {gap} at {results.at(pair.base, level.mix).at}."
+        )
     elif not any(pair.found for pair in pairs):
         said.insert(0, "No winner: there is no rate that two of them kept up with in every repetition.")
     elif undecided(pairs):
@@ -271,10 +262,6 @@ def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
         percents[1:] = reversed(percents[1:])
     change, first, second = (change_percent(each) for each in percents)
     return faster, slower, f"{wording.change(change)} (95 % interval {wording.change_span(second, first)})"
-
-
-def _at(results: Results, pair: TimesCompared, level: AtLevel) -> str:
-    return _mix(results, pair.base, level.mix).at
 
 
 def _kept(result: ConfigurationResult, terms: Terms) -> str:
@@ -324,7 +311,7 @@ def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) 
     for pair in pairs:
         proven = [level for level in pair.found if level.proven]
         said = [
-            f"at {_at(results, pair, level)}, {_gap(pair, level)[0]}, p99 {_gap(pair, level)[2]}"
+            f"at {results.at(pair.base, level.mix).at}, {_gap(pair, level)[0]}, p99 {_gap(pair, level)[2]}"
             for level in proven
         ]
         claim = (
@@ -359,12 +346,7 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
 
 def caveats(results: Results) -> list[str]:
     """Return where response times are no property of the server, since it did not keep up."""
-    behind = [
-        f"{result.name} at {mix.at}"
-        for result in results.configurations
-        for mix in result.finished
-        if Mark.BEHIND in mix.marks
-    ]
+    behind = [f"{mix.configuration} at {mix.at}" for mix in results.mixes if Mark.BEHIND in mix.marks]
     if not behind:
         return []
     named = f"{wording.listing(behind[:MOST_NAMED])}{' and others' if len(behind) > MOST_NAMED else ''}"

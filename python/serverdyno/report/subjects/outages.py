@@ -146,13 +146,12 @@ def outages(results: Results) -> tuple[OutageFigures, ...]:
 
 def by_level(results: Results) -> tuple[tuple[int, OutageFigures], ...]:
     """Return the number of clients and the outages of each load level."""
-    found = []
-    for result in results.configurations:
-        for mix in result.finished:
-            records = results.records(result.name, mix.mix)
-            if any(map(_cut, records)):
-                found.append((mix.clients, figures(result.name, records)))
-    return tuple(found)
+    by_mix = ((mix, results.records(mix.configuration, mix.mix)) for mix in results.mixes)
+    return tuple(
+        (mix.clients, figures(mix.configuration, records))
+        for mix, records in by_mix
+        if any(map(_cut, records))
+    )
 
 
 def figures(name: str, records: Sequence[MixRecord]) -> OutageFigures:
@@ -341,10 +340,9 @@ def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
 def handles_table(results: Results, over: Over) -> Table | None:
     """Return the handles that were to outlive connections; None if clients asked for none."""
     rows = tuple(
-        _handles_row(result.name, records)
-        for result in results.configurations
-        for mix in result.finished
-        if (records := results.records(result.name, mix.mix))
+        _handles_row(mix.configuration, records)
+        for mix in results.mixes
+        if (records := results.records(mix.configuration, mix.mix))
         and any(record.handles_asked for record in records)
     )
     if not rows:

@@ -49,11 +49,7 @@ def build(results: Results) -> Part:
 
 def table(results: Results) -> Table:
     """Return the percentiles of the merged repetitions, one row per load level."""
-    rows = [
-        (Cell(result.name), Cell(f"{mix.level:,}"), *_response_cells(mix))
-        for result in results.configurations
-        for mix in result.finished
-    ]
+    rows = [(Cell(mix.configuration), Cell(f"{mix.level:,}"), *_response_cells(mix)) for mix in results.mixes]
     columns = (
         NAME,
         level_column(results.axis),
@@ -64,7 +60,7 @@ def table(results: Results) -> Table:
         Column("Generator's own queue", "ms"),
         Column("Under way at close", f"{results.terms.operations}; longest, ms"),
     )
-    marks = frozenset().union(*(result.marks for result in results.configurations)) & RESPONSE_MARKS
+    marks = results.marks & RESPONSE_MARKS
     notes = (
         "Percentiles are of all repetitions together.",
         TOO_FEW_SAMPLES,

@@ -155,19 +155,14 @@ def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
 
 def drifting(results: Results) -> list[str]:
     """Return load levels that were not steady, the largest change first."""
-    points = [
-        (result.name, mix, repetition, drift)
-        for result in results.configurations
-        for mix in result.finished
-        for repetition, drift in mix.drifts.items()
-    ]
+    points = [(mix, repetition, drift) for mix in results.mixes for repetition, drift in mix.drifts.items()]
     if not points:
         return []
-    points.sort(key=lambda point: -abs(math.log1p(point[3])))
+    points.sort(key=lambda point: -abs(math.log1p(point[2])))
     which = named(
         [
-            f"{name} with {mix.at} in repetition {repetition} ({wording.change(drift * 100)})"
-            for name, mix, repetition, drift in points
+            f"{mix.configuration} with {mix.at} in repetition {repetition} ({wording.change(drift * 100)})"
+            for mix, repetition, drift in points
         ]
     )
     return [
