@@ -31,7 +31,6 @@ from serverdyno.report.parts import (
     spread_cell,
     spread_point,
 )
-from serverdyno.report.source import Source
 from serverdyno.report.subjects import curves, durability
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
@@ -71,7 +70,7 @@ def build(results: Results) -> Part:
 
 
 def _findings(results: Results, tables: Labels) -> list[Finding]:
-    found = [_peak_finding(results.source, result, results.terms, tables) for result in named(results)]
+    found = [_peak_finding(results, result, tables) for result in named(results)]
     return [*found, *curves.unsaturated(results, tables)]
 
 
@@ -334,8 +333,8 @@ def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
     )
 
 
-def _peak_finding(source: Source, result: ConfigurationResult, terms: Terms, tables: Labels) -> Finding:
-    summary, peak = result.throughput, result.peak
+def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels) -> Finding:
+    summary, peak, terms = result.throughput, result.peak, results.terms
     if summary is None or peak is None:
         return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
     if summary.peak.mean == 0:
@@ -347,7 +346,7 @@ def _peak_finding(source: Source, result: ConfigurationResult, terms: Terms, tab
     )
     limited = _limit_words(peak)
     if Mark.RATE_BOUND in peak.marks:
-        bound = wording.rate(source.max_rate_per_s[result.name])
+        bound = wording.rate(results.source.max_rate_per_s[result.name])
         claim = (
             f"{result.name} reached {figures}, held by the bound of {bound} {terms.operations}/s in its plan "
             f"({limited}): its own peak is not known."
