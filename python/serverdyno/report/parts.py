@@ -9,7 +9,7 @@ from itertools import count
 
 from serverdyno import wording
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.trust import LIMITS, limits
+from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.axis import Axis
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
@@ -123,15 +123,15 @@ def capital(unit: str) -> str:
     return unit[0].upper() + unit[1:]
 
 
-def limited(point: Point, mix: MixFigures) -> Point:
-    return replace(point, limited_by=tuple(LIMITS[mark] for mark in limits(mix.marks)))
+def limited(point: Point, marks: frozenset[Mark]) -> Point:
+    """Return the point with what else than the server may have set it."""
+    return replace(point, limited_by=tuple(LIMITS[mark] for mark in limits(marks)))
 
 
-def spread_point(x: float, spread: Spread, mix: MixFigures) -> Point:
-    limited_by = tuple(LIMITS[mark] for mark in limits(mix.marks))
-    if spread.n < 2:
-        return Point(x, spread.mean, limited_by=limited_by)
-    return Point(x, spread.mean, spread.minimum, spread.maximum, limited_by)
+def spread_point(x: float, spread: Spread, marks: frozenset[Mark] = frozenset()) -> Point:
+    """Return the mean with its range, if there are several repetitions."""
+    low, high = (spread.minimum, spread.maximum) if spread.n > 1 else (None, None)
+    return limited(Point(x, spread.mean, low, high), marks)
 
 
 def named(points: Sequence[str], most: int = MOST_NAMED) -> str:

@@ -21,6 +21,37 @@ CONFIGURATION, FACTOR = "configuration", "factor_"
 Value = float | int | str | None
 Row = ClientRow | CallRow | RequestRow | SyncRow
 RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
+WORK_COLUMNS = (
+    *(
+        "started_unix_s",
+        "window_s",
+        "clients_participating",
+        "operations",
+        "operations_s",
+        "operations_total",
+    ),
+    *("bytes_read", "bytes_written", "bytes_in", "bytes_out"),
+)
+COST_COLUMNS = (
+    *(
+        "generator_cpu_s",
+        "generator_threads",
+        "server_cpu_s",
+        "server_rss_bytes",
+        "others_cpu_s",
+        "steal_cpu_s",
+    ),
+    *(
+        "generator_busiest_cpu_s",
+        "under_way_at_close",
+        "under_way_longest_s",
+        "outstanding_s",
+        "overdue_at_end",
+    ),
+    *("ready_work_s", "run_delay_s", "io_wait_s", "connections", "reconnects", "source_addresses"),
+    *("passes", "pass_operations", "bytes_checked"),
+)
+"""Columns of a mix that are figures of its record, before and after the response times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,81 +231,18 @@ def _run(record: MixRecord) -> tuple[Value, ...]:
 
 
 def _mixes(results: Results) -> RawTable:
-    columns = (
-        *RUN_COLUMNS,
-        "started_unix_s",
-        "window_s",
-        "clients_participating",
-        "operations",
-        "operations_s",
-        "operations_total",
-        "bytes_read",
-        "bytes_written",
-        "bytes_in",
-        "bytes_out",
-        *TIME_COLUMNS,
-        "generator_cpu_s",
-        "generator_threads",
-        "server_cpu_s",
-        "server_rss_bytes",
-        "others_cpu_s",
-        "steal_cpu_s",
-        "generator_busiest_cpu_s",
-        "under_way_at_close",
-        "under_way_longest_s",
-        "outstanding_s",
-        "overdue_at_end",
-        "ready_work_s",
-        "run_delay_s",
-        "io_wait_s",
-        "connections",
-        "reconnects",
-        "source_addresses",
-        "passes",
-        "pass_operations",
-        "bytes_checked",
-        "syncs_known",
+    columns = (*RUN_COLUMNS, *WORK_COLUMNS, *TIME_COLUMNS, *COST_COLUMNS, "syncs_known")
+    rows = tuple(
+        (
+            *_run(record),
+            *(getattr(record, name) for name in WORK_COLUMNS),
+            *_times(times([record.response_time_hdr])),
+            *(getattr(record, name) for name in COST_COLUMNS),
+            "yes" if record.syncs_known else "no",
+        )
+        for record in results.used
     )
-    rows = tuple(_mix(record) for record in results.used)
     return RawTable("mixes", "One row a run and mix, as measured", columns, rows)
-
-
-def _mix(record: MixRecord) -> tuple[Value, ...]:
-    return (
-        *_run(record),
-        record.started_unix_s,
-        record.window_s,
-        record.clients_participating,
-        record.operations,
-        record.operations_s,
-        record.operations_total,
-        record.bytes_read,
-        record.bytes_written,
-        record.bytes_in,
-        record.bytes_out,
-        *_times(times([record.response_time_hdr])),
-        record.generator_cpu_s,
-        record.generator_threads,
-        record.server_cpu_s,
-        record.server_rss_bytes,
-        record.others_cpu_s,
-        record.steal_cpu_s,
-        record.generator_busiest_cpu_s,
-        record.under_way_at_close,
-        record.under_way_longest_s,
-        record.outstanding_s,
-        record.overdue_at_end,
-        record.ready_work_s,
-        record.run_delay_s,
-        record.io_wait_s,
-        record.connections,
-        record.reconnects,
-        record.source_addresses,
-        record.passes,
-        record.pass_operations,
-        record.bytes_checked,
-        "yes" if record.syncs_known else "no",
-    )
 
 
 def _operations(results: Results) -> RawTable:

@@ -14,13 +14,13 @@ from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.leads import Lead, lead, order
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.analysis.trust import Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average, sides
-from serverdyno.report.model import Answer, Figure, Panel, Part, Point, Series
-from serverdyno.report.parts import MOST_BARS, capital, few
+from serverdyno.report.model import Answer, Figure, Panel, Part, Series
+from serverdyno.report.parts import MOST_BARS, capital, few, spread_point
 from serverdyno.report.subjects import cost, differences, durability, factorial
 from serverdyno.report.subjects.limits import limit
 
@@ -297,9 +297,9 @@ def _log(percent: float) -> float:
 def _chart(results: Results) -> Iterator[Figure]:
     """Yield a bar of the overall average for each configuration, best first; nothing for one configuration."""
     bars = [
-        Series(result.name, style, (_point(result),))
+        Series(result.name, style, (spread_point(0, average, frozenset(limits_of_average(result))),))
         for style, result in enumerate(results.configurations)
-        if result.throughput is not None and result.throughput.overall_average is not None
+        if result.throughput is not None and (average := result.throughput.overall_average) is not None
     ]
     if len(bars) < 2:
         return
@@ -312,13 +312,3 @@ def _chart(results: Results) -> Iterator[Figure]:
     hollow = any(bar.points[0].limited_by for bar in bars)
     line = basis(results) + (" Hollow: something other than the server held it back." if hollow else "")
     yield Figure("overview", 0, title, line, "bars", capital(unit), (panel,))
-
-
-def _point(result: ConfigurationResult) -> Point:
-    assert result.throughput is not None  # the caller looked
-    average = result.throughput.overall_average
-    assert average is not None
-    words = tuple(LIMITS[mark] for mark in limits_of_average(result))
-    if average.n < 2:
-        return Point(0, average.mean, limited_by=words)
-    return Point(0, average.mean, average.minimum, average.maximum, words)

@@ -12,10 +12,11 @@ from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.parts import NAME
 from serverdyno.store.records import MixRecord
 
 COLUMNS = (
-    Column("Configuration", numeric=False),
+    NAME,
     Column("Clients"),
     Column("Breaks"),
     Column("Breaks", "per 1,000 operations"),

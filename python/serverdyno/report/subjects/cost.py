@@ -135,16 +135,16 @@ def _busy(results: Results) -> Iterator[Figure]:
 
 def _server_busy(mix: MixFigures) -> Point | None:
     busy_cpus = mix.cost.server_cpus_busy
-    return None if busy_cpus is None else limited(Point(mix.level, busy_cpus), mix)
+    return None if busy_cpus is None else limited(Point(mix.level, busy_cpus), mix.marks)
 
 
 def _generator_busy(mix: MixFigures) -> Point | None:
-    return limited(Point(mix.level, mix.cost.generator_cpu_share * mix.cost.generator_threads), mix)
+    return limited(Point(mix.level, mix.cost.generator_cpu_share * mix.cost.generator_threads), mix.marks)
 
 
 def _per_cpu_second(mix: MixFigures) -> Point | None:
     cost = mix.cost.server_cpu_us
-    return None if cost is None or not cost.mean else limited(Point(mix.level, 1e6 / cost.mean), mix)
+    return None if cost is None or not cost.mean else limited(Point(mix.level, 1e6 / cost.mean), mix.marks)
 
 
 def _costs(results: Results) -> Iterator[Figure]:
@@ -165,7 +165,7 @@ def _costs(results: Results) -> Iterator[Figure]:
 def _cost_point(*, server: bool) -> Callable[[MixFigures], Point | None]:
     def point(mix: MixFigures) -> Point | None:
         spread = mix.cost.server_cpu_us if server else mix.cost.generator_cpu_us
-        return None if spread is None else spread_point(mix.level, spread, mix)
+        return None if spread is None else spread_point(mix.level, spread, mix.marks)
 
     return point
 

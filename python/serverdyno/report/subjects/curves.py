@@ -16,6 +16,7 @@ from serverdyno.protocols.work import Terms
 from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Cell, Column, Finding, Labels, Part, Section, Table
+from serverdyno.report.parts import NAME
 
 MOST_FALLS = 4
 """Findings on dips; the table has them all."""
@@ -177,7 +178,7 @@ def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
 def _table(results: Results) -> Table:
     unit = results.terms.unit
     columns = (
-        Column("Configuration", numeric=False),
+        NAME,
         Column("Highest mean", unit),
         Column("Peak", f"{unit}, by cross-validation"),
         Column("Peak's 95 % interval", unit),

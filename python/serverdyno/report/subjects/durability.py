@@ -35,7 +35,7 @@ from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
-from serverdyno.report.parts import level_figures, lines_of
+from serverdyno.report.parts import NAME, level_figures, lines_of
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import power_cuts
 from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
@@ -185,7 +185,7 @@ def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
 def table(results: Results) -> Table:
     """Return the table of flushes, one row per run."""
     columns = (
-        Column("Configuration", numeric=False),
+        NAME,
         Column("Run"),
         Column("Flushes", "answered"),
         Column("Flushes", "failed"),

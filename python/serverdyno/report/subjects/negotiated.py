@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from itertools import chain
 
 from serverdyno import protocols, wording
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.source import Source
-from serverdyno.store.note import ClientCache, RunNote
+from serverdyno.store.note import ClientCache, RunNote, Session
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -23,66 +22,47 @@ WITH_DIRECTORIES = "leases of files and directories"
 WITH_DELEGATIONS = f"{BY_RULES} and read delegations"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionKind:
-    """What a session agreed on, under the names of `run.json`. `signing` and `encryption`: the algorithm, or None."""
+def _protection(session: Session) -> str:
+    """Return how messages are protected. An encrypted one is not signed besides (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
+    if session.encryption:
+        return f"encrypted with {session.encryption}"
+    signed = f"signed with {session.signing}" if session.signing else "unsigned"
+    return f"{signed}, not encrypted"
 
-    protocol: str
-    dialect: str
-    signing: str | None
-    encryption: str | None
-    guest: bool
-    authentication: str | None
-    max_read_bytes: int
-    max_write_bytes: int
-    leases: bool
-    directory_leases: bool | None
-    channels: int | None
-    slots: int | None
-    transport: str | None = None
 
-    @property
-    def protection(self) -> str:
-        """An encrypted message is not signed besides (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
-        if self.encryption:
-            return f"encrypted with {self.encryption}"
-        signed = f"signed with {self.signing}" if self.signing else "unsigned"
-        return f"{signed}, not encrypted"
+def _leases(session: Session) -> str:
+    if not session.leases:
+        return "no leases"
+    return WITH_DIRECTORIES if session.directory_leases else "leases"
 
-    @property
-    def _leases(self) -> str:
-        if not self.leases:
-            return "no leases"
-        return "leases of files and directories" if self.directory_leases else "leases"
 
-    @property
-    def words(self) -> str:
-        most_read, most_write = size(self.max_read_bytes), size(self.max_write_bytes)
-        sizes = (
-            f"reads and writes of up to {most_read}"
-            if most_read == most_write
-            else f"reads of up to {most_read}, writes of up to {most_write}"
-        )
-        who = (
-            ["as a guest"]
-            if self.guest
-            else [f"log-on by {self.authentication}"]
-            if self.authentication
-            else []
-        )
-        protocol = protocols.of(self.protocol)
-        parts = [
-            f"{protocol.title} {self.dialect}"
-            + (f" over {self.transport.upper()}" if self.transport else ""),
-            *who,
-            self.protection,
-            sizes,
-            self._leases,
-            *([f"{self.channels} connections a session"] if self.channels is not None else []),
-            *([f"{self.slots} slots"] if self.slots is not None else []),
-            *([note] if (note := protocol.session_note(self.dialect)) else []),
-        ]
-        return ", ".join(parts)
+def _words(session: Session) -> str:
+    most_read, most_write = size(session.max_read_bytes), size(session.max_write_bytes)
+    sizes = (
+        f"reads and writes of up to {most_read}"
+        if most_read == most_write
+        else f"reads of up to {most_read}, writes of up to {most_write}"
+    )
+    who = (
+        ["as a guest"]
+        if session.guest
+        else [f"log-on by {session.authentication}"]
+        if session.authentication
+        else []
+    )
+    protocol = protocols.of(session.protocol)
+    parts = [
+        f"{protocol.title} {session.dialect}"
+        + (f" over {session.transport.upper()}" if session.transport else ""),
+        *who,
+        _protection(session),
+        sizes,
+        _leases(session),
+        *([f"{session.channels} connections a session"] if session.channels is not None else []),
+        *([f"{session.slots} slots"] if session.slots is not None else []),
+        *([note] if (note := protocol.session_note(session.dialect)) else []),
+    ]
+    return ", ".join(parts)
 
 
 def size(count: int) -> str:
@@ -100,16 +80,14 @@ def _notes(source: Source, configuration: str) -> Iterator[RunNote]:
             yield source.run_notes[key.number]
 
 
-def kinds(source: Source, configuration: str) -> Counter[SessionKind] | None:
+def kinds(source: Source, configuration: str) -> Counter[Session] | None:
     """Count clients by what their sessions agreed on, over levels and runs, the most first; None: not recorded."""
     noted = [note.sessions for note in _notes(source, configuration) if note.sessions is not None]
     if not noted:
         return None
-    found: Counter[SessionKind] = Counter()
+    found: Counter[Session] = Counter()
     for session in chain(*noted):
-        found[SessionKind(**{field.name: getattr(session, field.name) for field in fields(SessionKind)})] += (
-            session.clients
-        )
+        found[session.model_copy(update={"clients": 0, "lease_s": None})] += session.clients
     return Counter(dict(found.most_common()))
 
 
@@ -131,15 +109,17 @@ def sentences(source: Source, configuration: str) -> str:
     if not found:
         return f"Agreed: nothing, since no session came up.{more}"
     if len(found) == 1:
-        return f"Agreed: {next(iter(found)).words}.{more}"
-    parts = "; ".join(f"{wording.plural(count, 'client')} with {kind.words}" for kind, count in found.items())
+        return f"Agreed: {_words(next(iter(found)))}.{more}"
+    parts = "; ".join(
+        f"{wording.plural(count, 'client')} with {_words(kind)}" for kind, count in found.items()
+    )
     return f"Agreed, not by all alike, summed over the mixes: {parts}.{more}"
 
 
 def warnings(source: Source) -> list[str]:
     """Return where what is compared, or merged, is not protected alike."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
-    ways = {name: sorted({kind.protection for kind in known}) for name, known in found.items() if known}
+    ways = {name: sorted({_protection(kind) for kind in known}) for name, known in found.items() if known}
     if len({way for each in ways.values() for way in each}) < 2:
         return []
     parts = "; ".join(f"{name}: {' / '.join(each)}" for name, each in ways.items())

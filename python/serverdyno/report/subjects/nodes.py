@@ -12,13 +12,13 @@ from serverdyno.analysis.oddities import CLOCK_SHARE, vague_clock
 from serverdyno.report.figures import generator
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table
-from serverdyno.report.parts import named
+from serverdyno.report.parts import NAME, named
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, NodeRow
 from serverdyno.units import MS_PER_S
 
 COLUMNS = (
-    Column("Configuration", numeric=False),
+    NAME,
     Column("Node", numeric=False),
     Column("Clients"),
     Column("Throughput", "operations/s"),

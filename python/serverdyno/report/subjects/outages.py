@@ -37,7 +37,7 @@ from serverdyno.report.model import (
     Series,
     Table,
 )
-from serverdyno.report.parts import MOST_BARS
+from serverdyno.report.parts import MOST_BARS, NAME
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import timeline, times_compared
 from serverdyno.report.subjects.times_compared import TimesCompared, change_percent, side_of_times, undecided
@@ -249,7 +249,7 @@ def _resolved(level: AtLevel) -> AtLevel:
 
 
 BACK = (
-    Column("Configuration", numeric=False),
+    NAME,
     Column("Clients"),
     Column("Outages"),
     Column("Back", "of clients"),
@@ -274,7 +274,7 @@ BACK_NOTES = (
     "acknowledged counts nowhere.",
 )
 HANDLES = (
-    Column("Configuration", numeric=False),
+    NAME,
     Column("Clients"),
     Column("Asked"),
     Column("Granted"),

@@ -209,7 +209,7 @@ def _by_portion(
 def _peak_chart(results: Results) -> Iterator[Figure]:
     """Yield bars of the peak of each configuration with its range, highest first."""
     series = tuple(
-        Series(result.name, style, (spread_point(0, result.throughput.peak, result.peak),))
+        Series(result.name, style, (spread_point(0, result.throughput.peak, result.peak.marks),))
         for style, result in enumerate(results.configurations)
         if result.throughput is not None and result.peak is not None
     )
@@ -231,7 +231,7 @@ def _throughput_charts(results: Results) -> Iterator[Figure]:
 
 def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) -> Panel:
     terms = results.terms
-    series = lines_of(results, group, lambda mix: spread_point(mix.level, mix.throughput, mix))
+    series = lines_of(results, group, lambda mix: spread_point(mix.level, mix.throughput, mix.marks))
     if not terms.throughput_counts_operations:
         # The bounds are of operations: they are no level of a figure in bits.
         return Panel("", terms.unit, series)

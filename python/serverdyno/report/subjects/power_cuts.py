@@ -8,6 +8,7 @@ from __future__ import annotations
 from serverdyno import wording
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Finding, Labels, Table
+from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
 from serverdyno.store.powercut import PowerCuts
 
@@ -15,7 +16,7 @@ from serverdyno.store.powercut import PowerCuts
 def table(results: Results) -> Table:
     """Return the table, one row per configuration, with the throughput that was measured next to each verdict."""
     columns = (
-        Column("Configuration", numeric=False),
+        NAME,
         Column("Power cuts"),
         Column("Flushed files"),
         Column("Flushed files", "lost"),

@@ -144,7 +144,7 @@ def _tail_point(results: Results, mix: MixFigures) -> Point | None:
     tail = mix.response and mix.response.percentiles_ms[QUANTILE_NAMES.index("p99")]
     if not tail:
         return None
-    point = limited(Point(mix.throughput.mean, tail), mix)
+    point = limited(Point(mix.throughput.mean, tail), mix.marks)
     return replace(point, label=wording.plural(mix.level, results.axis.noun))
 
 

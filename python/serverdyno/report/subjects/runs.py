@@ -98,7 +98,7 @@ def _members(results: Results) -> Iterator[Table]:
     if not rows:
         return
     columns = (
-        Column("Configuration", numeric=False),
+        NAME,
         Column("Repetition"),
         Column("Member", numeric=False),
         Column("CPU", "s"),

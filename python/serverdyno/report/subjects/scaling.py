@@ -34,6 +34,7 @@ from serverdyno.report.model import (
     Series,
     Table,
 )
+from serverdyno.report.parts import NAME, spread_point
 from serverdyno.report.source import Source
 
 COUNT_SETTINGS = ("cpus", "processors")
@@ -212,7 +213,7 @@ def _table(found: Sequence[Group], results: Results) -> Table:
     columns = (
         Column("Server", numeric=False),
         Column("CPUs"),
-        Column("Configuration", numeric=False),
+        NAME,
         Column("Peak", terms.unit),
         Column("Speed-up", "over the fewest"),
         Column("Efficiency", "of linear"),
@@ -256,10 +257,7 @@ def _chart(found: Sequence[Group], results: Results) -> Figure:
         spreads = [
             (count, result.throughput.peak) for count, result in group.by_count.items() if result.throughput
         ]
-        points = tuple(
-            Point(count, spread.mean, *((spread.minimum, spread.maximum) if spread.n > 1 else (None, None)))
-            for count, spread in spreads
-        )
+        points = tuple(spread_point(count, spread) for count, spread in spreads)
         first, each = spreads[0][0], spreads[0][1].mean / spreads[0][0]
         assert first == min(group.by_count)  # they are in order
         series.append(Series(group.name, 2 * place % MOST_GROUPS, points))

@@ -17,23 +17,10 @@ from serverdyno.report.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What sessions agreed on, whether they were taken up again or not."""
-
-    version: str
-    cipher: str
-    key: str
-
-    @property
-    def words(self) -> str:
-        return f"{self.version}, {self.cipher}, certificate with {self.key}"
-
-
-@dataclass(frozen=True, slots=True)
 class Handshakes:
     """Of one configuration, from start to end of all its mixes: by terms, by key exchange of the full ones."""
 
-    terms: Counter[Terms]
+    terms: Counter[str]
     groups: Counter[str]
     full: int
     resumed: int
@@ -46,12 +33,12 @@ class Handshakes:
 
 def handshakes(source: Source, configuration: str) -> Handshakes | None:
     """Return the handshakes of a configuration; None: it has none."""
-    terms: Counter[Terms] = Counter()
+    terms: Counter[str] = Counter()
     groups: Counter[str] = Counter()
     full = resumed = 0
     for record in source.records_of(configuration):
         for row in record.handshakes:
-            terms[Terms(row.version, row.cipher, row.key)] += row.count
+            terms[f"{row.version}, {row.cipher}, certificate with {row.key}"] += row.count
             full += 0 if row.resumed else row.count
             resumed += row.count if row.resumed else 0
             if row.key_exchange is not None:
@@ -66,9 +53,9 @@ def sentences(source: Source, configuration: str) -> str:
         return ""
     exchanged = f", key exchange {' and '.join(sorted(found.groups))}" if found.groups else ""
     if len(found.terms) == 1:
-        agreed = f"{next(iter(found.terms)).words}{exchanged}"
+        agreed = f"{next(iter(found.terms))}{exchanged}"
     else:
-        parts = "; ".join(f"{count:,} with {terms.words}" for terms, count in found.terms.most_common())
+        parts = "; ".join(f"{count:,} with {terms}" for terms, count in found.terms.most_common())
         agreed = f"not all handshakes alike: {parts}{exchanged}"
     return (
         f"Negotiated: {agreed}; {wording.plural(found.full, 'full handshake')} and {found.resumed:,} resumed, "
@@ -88,10 +75,7 @@ def warnings(source: Source) -> Iterator[str]:
             "The difference between them is also that of encryption."
         )
     ways = {
-        name: " / ".join(
-            sorted(terms.words for terms in each.terms)
-            + [f"key exchange {group}" for group in sorted(each.groups)]
-        )
+        name: " / ".join(sorted(each.terms) + [f"key exchange {group}" for group in sorted(each.groups)])
         for name, each in secure.items()
     }
     if len(set(ways.values())) > 1:

@@ -32,6 +32,7 @@ from serverdyno.report.model import (
     Series,
     Table,
 )
+from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import differences
 from serverdyno.report.subjects.differences import reason
@@ -129,7 +130,7 @@ def _effects(results: Results, found: Design) -> tuple[Effect, ...]:
 def _table(design: Design, effects: Sequence[Effect], results: Results) -> Table:
     """Return one row per effect and figure."""
     columns = (
-        Column("Configuration", numeric=False),
+        NAME,
         Column("Compared", numeric=False),
         Column("Figure", numeric=False),
         Column("Improvement"),
