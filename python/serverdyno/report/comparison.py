@@ -49,10 +49,10 @@ class Compared:
     comparisons: tuple[Comparison, ...]
     table: Table
     findings: tuple[Finding, ...]
-    warnings: tuple[str, ...]
-    differences: tuple[str, ...]
     verdict: Verdict
     slowdown: Slowdown
+    warnings: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
     outages: tuple[TimesCompared, ...] = ()
     levels: tuple[int, ...] = ()
 
@@ -135,8 +135,8 @@ class _Rules:
 def _throughput_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
     both = [
         (
-            side(base.results.of(name), base.results.outcomes.get(name), f"{name} (first)"),
-            side(other.results.of(name), other.results.outcomes.get(name), f"{name} (second)"),
+            side(base.results, name, f"{name} (first)"),
+            side(other.results, name, f"{name} (second)"),
         )
         for name in names
     ]
@@ -151,8 +151,8 @@ def _throughput_across(base: Report, other: Report, names: Sequence[str], rules:
 def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
     both = [
         (
-            outages.outage_side(base.results.of(name), base.results, f"{name} (first)"),
-            outages.outage_side(other.results.of(name), other.results, f"{name} (second)"),
+            outages.outage_side(base.results, name, f"{name} (first)"),
+            outages.outage_side(other.results, name, f"{name} (second)"),
         )
         for name in names
     ]
@@ -272,8 +272,6 @@ def _result(
         comparisons=comparisons,
         table=table,
         findings=tuple(found),
-        warnings=(),
-        differences=(),
         verdict=verdict_of(_with_the_base(comparisons)),
         slowdown=slowdown(
             [each for comparison in _with_the_base(comparisons) for each in comparison.improvements],
@@ -309,8 +307,6 @@ def _outages_result(
             ),
             *outages.compared_findings(gaps, {table.key: table.label}),
         ),
-        warnings=(),
-        differences=(),
         verdict=Verdict.NOT_COMPARABLE if data_wrong else most_alarming({level.verdict for level in levels}),
         slowdown=Slowdown.CANT_TELL if data_wrong else slowdown(levels, tolerated_percent),
         outages=tuple(gaps),

@@ -105,7 +105,7 @@ class Capacities:
     within: capacity.Range
     operations: str
     searched: tuple[Searched, ...]
-    compared: tuple[tuple[str, str, AtLevel], ...] = ()
+    compared: tuple[tuple[str, str, AtLevel], ...]
 
 
 def applies(results: Results) -> bool:
@@ -113,7 +113,7 @@ def applies(results: Results) -> bool:
 
 
 def build(results: Results) -> Part:
-    found = _compared(results, _capacities(results.source))
+    found = _capacities(results)
     figures = (*response_times.tail_against_throughput(results), *response_times.charts(results))
     return Part(
         sections=(Section("trials", "The trials of each search", tables=(_trials(found, results),)),),
@@ -142,11 +142,13 @@ def next_rate(suite: Suite, records: Sequence[MixRecord]) -> int | None:
     )
 
 
-def _capacities(source: Source) -> Capacities:
-    """Return what the trials of an experiment found, its pairs not compared yet."""
-    suite = source.head.suite
+def _capacities(results: Results) -> Capacities:
+    """Return what the trials of an experiment found, with each pair compared."""
+    source, suite = results.source, results.source.head.suite
     found = tuple(_searched(source, name) for name in source.configuration_names)
-    return Capacities(_objective(suite), _range(suite), suite.terms.operations, found)
+    return Capacities(
+        _objective(suite), _range(suite), suite.terms.operations, found, _compared(results, found)
+    )
 
 
 def by_rate(source: Source) -> Source:
@@ -168,12 +170,12 @@ def by_rate(source: Source) -> Source:
     return replace(source, head=head, records=records, trials=source.records)
 
 
-def _compared(results: Results, found: Capacities) -> Capacities:
-    """Return the capacities with each pair compared.
+def _compared(results: Results, found: Sequence[Searched]) -> tuple[tuple[str, str, AtLevel], ...]:
+    """Return each pair compared: base, other, and the difference in capacity.
 
     Searches try the same rates, so that their estimates scatter by less than their error: it is added.
     """
-    by_name = {each.name: each for each in found.searched}
+    by_name = {each.name: each for each in found}
     known = [
         _as_side(side, by_name[side.name], results)
         for side in sides(results)
@@ -184,14 +186,13 @@ def _compared(results: Results, found: Capacities) -> Capacities:
         of_pairs,
         paired=results.source.paired,
         minimum_percent=results.source.head.plan.minimum_effect_percent,
-        between=_own_error([each for each in found.searched if each.rate_per_s is not None]),
+        between=_own_error([each for each in found if each.rate_per_s is not None]),
     )
-    named = [
+    return tuple(
         (base.name, other.name, level)
         for (base, other), of_pair in zip(of_pairs, levels, strict=True)
         for level in of_pair
-    ]
-    return replace(found, compared=tuple(named))
+    )
 
 
 def _own_error(found: Sequence[Searched]) -> Contrast:

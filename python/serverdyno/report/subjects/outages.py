@@ -21,7 +21,7 @@ from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.plan.model import Mix
 from serverdyno.protocols.failover import CUTS
 from serverdyno.report.basis import Over, basis
-from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.sides import side
 from serverdyno.report.model import (
     Cell,
@@ -212,7 +212,7 @@ def _of_all_clients(back: Sequence[float], clients: int, share: float) -> float 
 
 def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
     """Compare the median time of each pair of configurations, level by level, the earlier of the plan as the base."""
-    found = [outage_side(result, results) for result in results.configurations]
+    found = [outage_side(results, result.name) for result in results.configurations]
     return compared_outages(
         list(combinations(found, 2)),
         paired=results.source.paired,
@@ -220,18 +220,20 @@ def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
     )
 
 
-def outage_side(result: ConfigurationResult, results: Results, name: str = "") -> Side:
-    """Return a configuration with 1 / the median time of each mix. Failed operations are what an outage is, and how a
-    server treats a flush stands next to it.
+def outage_side(results: Results, name: str, called: str = "") -> Side:
+    """Return a configuration with 1 / the median time of each mix.
+
+    Failed operations are what an outage is, and how a server treats a flush stands next to it.
     """
-    whole = side(result, None, name)
+    whole = side(results, name, called)
 
     def conditions(places: Collection[int]) -> Conditions:
-        found = whole.conditions(places)
-        return replace(found, failed_share=0.0, operations={}, hidden_speed=None)
+        return replace(whole.conditions(places), failed_share=0.0, operations={}, hidden_speed=None)
 
-    of_times = side_of_times(whole, result, results, lambda record: figures(result.name, [record]).median_s)
-    return replace(of_times, limits=(), conditions=conditions)
+    of_times = side_of_times(
+        whole, results.of(name), results, lambda record: figures(name, [record]).median_s
+    )
+    return replace(of_times, did=None, limits=(), conditions=conditions)
 
 
 def compared_outages(
