@@ -58,13 +58,11 @@ Value = TypeVar("Value")
 class Subject(Protocol):
     """A module that holds all that a report says about one thing."""
 
-    @property
-    def applies(self) -> Callable[[Results], bool]:
-        """Whether a report has this subject."""
+    def applies(self, results: Results, /) -> bool:
+        """Return whether a report has this subject."""
 
-    @property
-    def build(self) -> Callable[[Results], Part]:
-        """What it says."""
+    def build(self, results: Results, /) -> Part:
+        """Return what it says."""
 
 
 FIRST: tuple[Subject, ...] = (capacity, open_load, outages, answer, peaks, differences)

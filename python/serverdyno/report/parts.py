@@ -21,12 +21,8 @@ MOST_BARS = 12
 """Bars of the answer: more don't fit on a first screen."""
 MOST_LISTED = 4
 """Names in one sentence."""
-
-
 NAME = Column("Configuration", numeric=False)
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
-
-
 MOST_NAMED = 4
 """Points in one sentence; the tables have the marks of all."""
 
