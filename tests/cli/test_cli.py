@@ -23,7 +23,7 @@ import pytest
 
 from serverdyno import _native, suites
 from serverdyno.plan.model import ServerPlan
-from serverdyno.report.words.reproduce import as_toml
+from serverdyno.report.subjects.reproduce import as_toml
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment

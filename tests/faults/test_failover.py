@@ -15,7 +15,7 @@ from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.figures.invariants import contradictions
-from serverdyno.report.figures.outages import back_s, went_on
+from serverdyno.report.subjects.outages import back_s, went_on
 from serverdyno.servers.samba import Samba
 from serverdyno.store.experiment import Experiment
 from support.disk_mix import target

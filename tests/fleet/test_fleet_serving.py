@@ -13,8 +13,8 @@ from serverdyno.errors import DynoError, PlanError
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.report.build import source_of
-from serverdyno.report.sections import testbed as diagram
-from serverdyno.report.words.disclosure import disclosure
+from serverdyno.report.subjects import testbed as diagram
+from serverdyno.report.subjects.disclosure import disclosure
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment

@@ -18,7 +18,7 @@ from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.plan.testbed import of_option
 from serverdyno.protocols.documents import DocumentsSettings
-from serverdyno.report.words.disclosure import disclosure
+from serverdyno.report.subjects.disclosure import disclosure
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment

@@ -73,7 +73,7 @@ ARROWS = {
     },
 }
 # The rooms of `report` in the order in which a report is made: each may import those before it.
-ROOMS = ("figures", "words", "sections", "views")
+ROOMS = ("figures", "subjects", "words", "sections", "views")
 COMMON = {"clean", "counted", "errors", "interrupts", "lazy", "units", "wording", "__init__"}
 
 CRATE_ARROWS = {

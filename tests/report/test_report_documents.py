@@ -23,9 +23,9 @@ from serverdyno.report import View
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Box, Figure, Link, Report
 from serverdyno.report.model import Testbed as DrawnTestbed
+from serverdyno.report.subjects.reproduce import as_toml
 from serverdyno.report.views import charts, diagram, document, files, markdown, pdf, text
 from serverdyno.report.views.diagram import GAP, PADDING
-from serverdyno.report.words.reproduce import as_toml
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
 from support.places import ROOT

@@ -8,12 +8,11 @@ import pytest
 from serverdyno.analysis.durability import border
 from serverdyno.analysis.medium import TOO_FAST
 from serverdyno.report.build import build_from
-from serverdyno.report.figures.durability import Promise
 from serverdyno.report.model import Report
-from serverdyno.report.sections import durability as durability_table
 from serverdyno.report.source import Source
+from serverdyno.report.subjects import durability
+from serverdyno.report.subjects.durability import Promise
 from serverdyno.report.views import document
-from serverdyno.report.words import durability
 from serverdyno.store.note import FsyncTimes, RunNote
 from serverdyno.store.records import MixRecord, SyncRow
 from support.report_tables import STRICT, column, report_of, table
@@ -339,9 +338,10 @@ def test_syncs_may_be_short_by_what_was_under_way_at_the_opening_and_no_more(
     flushes: int, syncs: int, clients: int, verdict: str
 ) -> None:
     source = experiment({"samba": FileShape(100)}, repetitions=1)
-    shown = report_of(source, few(flushes, syncs, clients)).results.promises
+    results = report_of(source, few(flushes, syncs, clients)).results
+    shown = results.promises
     assert [(each.flushes, each.syncs) for each in shown] == [(flushes, syncs)]
-    assert [row[-1].text for row in durability_table.table(shown, "").rows] == [verdict]
+    assert [row[-1].text for row in durability.table(results).rows] == [verdict]
     warned = durability.warnings(shown)
     assert [NONE in said or STRAY in said for said in warned] == ([True] if verdict in (NONE, STRAY) else [])
     if verdict == STRAY:

@@ -1,11 +1,14 @@
 """What a report says of an experiment, whole or partial."""
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from serverdyno.report import subjects
 from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
 from serverdyno.report.model import Report, Table
@@ -30,6 +33,17 @@ def table(report: Report, key: str) -> Table:
 
 def texts(table: Table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_every_subject_is_in_both_orders_of_the_builder_once() -> None:
+    builder = importlib.import_module("serverdyno.report.build")
+    modules = [
+        importlib.import_module(f"{subjects.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(subjects.__path__)
+    ]
+    names = sorted(module.__name__ for module in modules if hasattr(module, "build"))
+    assert sorted(subject.__name__ for subject in builder.SUBJECTS) == names
+    assert sorted(subject.__name__ for subject in builder.FINDINGS) == names
 
 
 def bases(report: Report) -> list[str]:

@@ -17,9 +17,9 @@ from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.plan import expand
 from serverdyno.report.build import build_from
 from serverdyno.report.comparison import compare
-from serverdyno.report.figures.outages import figures
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
+from serverdyno.report.subjects.outages import figures
 from serverdyno.report.views import comparison, document, text
 from serverdyno.store.records import ErrorRow, MixRecord, OutageRow
 from support.places import ROOT

@@ -25,7 +25,7 @@ from serverdyno.analysis.durability import InMix, Outcome, SyncExtent, Witnesses
 from serverdyno.analysis.medium import FASTEST_FLUSH_MS, TOO_FAST, Media
 from serverdyno.probes.durability import FsyncCounter
 from serverdyno.probes.medium import medium
-from serverdyno.report.figures.durability import media_of
+from serverdyno.report.subjects.durability import media_of
 from serverdyno.runner.durability import watched
 from serverdyno.servers.samba import Samba
 from serverdyno.store.note import RunNote

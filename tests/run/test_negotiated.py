@@ -18,7 +18,7 @@ from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
-from serverdyno.report.words.negotiated import client_cache, size
+from serverdyno.report.subjects.negotiated import client_cache, size
 from serverdyno.runner.negotiated import NegotiatedSessions
 from serverdyno.servers.samba import Samba
 from serverdyno.store.note import ClientCache, RunNote, Session

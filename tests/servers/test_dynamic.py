@@ -21,7 +21,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.plan.validate import check_plan
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.http import HTTP, HttpSettings
-from serverdyno.report.words.reproduce import as_toml
+from serverdyno.report.subjects.reproduce import as_toml
 from serverdyno.servers import dynamic
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.documents import document_root

@@ -56,14 +56,10 @@ class Nothing(Work[NothingSettings]):
         second_title="Throughput in Mbit/s received",
         second_written=wording.significant,
         second=mbit_per_s,
-        second_heading="Peak",
         below_cache=False,
         operation="operation",
         classes="operation",
         throughput_meaning="of nothing.",
-        reconnects_note="There are none.",
-        requests_note="Answered and failed: as the generator counted.",
-        clients_left_note="",
     )
 
     def workload_section(self, workload: str, settings: NothingSettings) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from serverdyno.plan.model import OpenLoad, Suite
 from serverdyno.plan.objective import parse_objective
 from serverdyno.plan.quick import QuickOptions, quick_plan
 from serverdyno.report.build import build_from
-from serverdyno.report.figures.capacity import holds, next_rate
 from serverdyno.report.source import Source
+from serverdyno.report.subjects.capacity import holds, next_rate
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord
 from support.dyno_process import Home

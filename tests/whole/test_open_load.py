@@ -23,10 +23,10 @@ from serverdyno.plan.quick import QuickOptions, quick_plan
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.comparison import compare
 from serverdyno.report.figures import histograms
-from serverdyno.report.figures.equal_rate import at_equal_rate
 from serverdyno.report.figures.open_load import unaccounted
-from serverdyno.report.sections import nodes
 from serverdyno.report.source import Source
+from serverdyno.report.subjects import nodes
+from serverdyno.report.subjects.open_load import at_equal_rate
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord, NodeRow
@@ -210,7 +210,7 @@ def test_requests_without_an_answer_count_alike_in_both_tables() -> None:
 
     source = open_source(without_answers, apache=10.0, nginx=10.0)
     results = build_from(source).results
-    [pair] = at_equal_rate(source, results)
+    [pair] = at_equal_rate(results)
     for place, level in enumerate(pair.found):
         for result, speed in zip(results.configurations, (level.base, level.other), strict=True):
             times = result.finished[place].response
@@ -226,8 +226,7 @@ def test_the_table_of_nodes_is_of_the_highest_rate_alone() -> None:
     source = open_source(apache=10.0)
     records = [replace(mix, nodes=[replace(NODE, operations=mix.rate_per_s or 0)]) for mix in source.records]
     source = replace(source, records=records, disclosure={**source.disclosure, "fleet": {}})
-    section = nodes.section(source, build_from(source).results)
-    assert section is not None
+    [section] = nodes.build(build_from(source).results).sections
     [row] = section.tables[0].rows
     window_s = records[0].window_s
     assert row[3].text == units.format_count(RATES[-1] / window_s)

@@ -13,7 +13,7 @@ After the first that fails, each trial is at the median of what is known: half-w
 once more where they do not. The prior is uniform over the logarithm of the rate, a factor of four beyond the range on
 both sides. Constants are checked by simulation in `tests/whole/test_capacity.py`.
 
-Not for: what a trial is and whether it holds, see `report/figures/capacity.py`.
+Not for: what a trial is and whether it holds, see `report/subjects/capacity.py`.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _search(experiment: Experiment) -> NextRate | None:
     if experiment.head.suite.objective is None:
         return None
     _need_extras("open.objective can't search for capacity")
-    from serverdyno.report.figures import capacity  # noqa: PLC0415
+    from serverdyno.report.subjects import capacity  # noqa: PLC0415
 
     def next_rate(run: RunKey) -> int | None:
         records = [record for record in experiment.mixes() if record.run == run.number]

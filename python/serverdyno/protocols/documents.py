@@ -134,15 +134,10 @@ class Documents(Work[DocumentsSettings]):
         second_title="Throughput in Mbit/s received (heads and bodies)",
         second_written=wording.significant,
         second=mbit_received_per_s,
-        second_heading="Peak",
         below_cache=False,
         operation="request",
         classes="request",
         throughput_meaning="heads and bodies, as received by the clients.",
-        reconnects_note="Reconnects: made again, because the server had closed a kept-alive connection meanwhile.",
-        requests_note="Answered and failed: as the generator counted, ramps included. The server's count: from its "
-        f"access log or status page; {wording.NOTHING} where it keeps none.",
-        clients_left_note="",
     )
 
     def problems(

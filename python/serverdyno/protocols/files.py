@@ -160,7 +160,6 @@ class Files(Work[FilesSettings]):
         second_title="Throughput in operations/s of the application",
         second_written=wording.rate,
         second=operations_per_s,
-        second_heading="There",
         below_cache=True,
         operation="operation",
         classes="operation",
@@ -168,12 +167,6 @@ class Files(Work[FilesSettings]):
         "its end: what a client moved before an error took it out is not in the sum. They are counted above the "
         "client's cache: what that answers itself is in the figure, and what passed between clients and server stands "
         "next to it.",
-        reconnects_note="Clients log on before the mix, and are counted. Reconnects: sessions set up after one that "
-        "was lost.",
-        requests_note="Requests of the protocol, those of ramps and for workspaces included; what fails is an "
-        "operation, not a request, and stands under errors. The server's count: from its own counters; "
-        f"{wording.NOTHING} where it keeps none.",
-        clients_left_note="Throughput counts nothing of who left, whatever it had done before.",
         server_of_arrivals="client",
     )
 

@@ -102,20 +102,14 @@ class Terms:
     second_title: str
     second_written: Callable[[float | None], str]
     second: Callable[[MixCounts], float]
-    second_heading: str
-    """The heading of the second figure in the table of peaks."""
     below_cache: bool
-    """Whether clients have a cache, so that what passed below it is a figure of its own."""
+    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache, so that what
+    passed below it is a figure of its own.
+    """
     operation: str
     classes: str
     throughput_meaning: str
     """Which bytes are counted in Mbit/s: ends the sentence "Mbit/s are of 10^6 bits, ..."."""
-    reconnects_note: str
-    """What a connection and a reconnect are, below the table of connections."""
-    requests_note: str
-    """What the columns "Answered", "Failed" and "The server's count" of the table of runs are."""
-    clients_left_note: str
-    """What throughput does with a client that left; may be empty."""
     server_of_arrivals: str = "connection"
     """What carries out operations that come at a rate of their own."""
     in_phases: bool = False

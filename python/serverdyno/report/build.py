@@ -1,37 +1,52 @@
-"""From an experiment to its report: numbers first, then tables and figures, then sentences on them."""
+"""From an experiment to its report: judged results first, then one subject after the other.
+
+Here is what spans all subjects: their order, the numbers of tables and figures, and the order of the findings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from serverdyno import clean
-from serverdyno.analysis import pairs, precision
-from serverdyno.analysis.pairs import Comparison
+from serverdyno import clean, wording
+from serverdyno.analysis import precision
 from serverdyno.errors import DynoError
-from serverdyno.report.figures import capacity
-from serverdyno.report.figures import outages as outage_figures
-from serverdyno.report.figures.designs import designs
-from serverdyno.report.figures.equal_rate import at_equal_rate
-from serverdyno.report.figures.levels import levels
+from serverdyno.report.basis import NAMES_STATEMENT
+from serverdyno.report.caveats import caveats
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
-from serverdyno.report.figures.sides import sides
-from serverdyno.report.model import Answer, Fact, OutageAnswer, Report, Section
-from serverdyno.report.sections import beside as published_beside
-from serverdyno.report.sections import capacity as capacity_sections
-from serverdyno.report.sections import contents, testbed
-from serverdyno.report.sections import open_load as open_sections
-from serverdyno.report.sections import outages as outage_sections
+from serverdyno.report.methodology import methodology
+from serverdyno.report.model import Fact, Part, Report, Section
+from serverdyno.report.parts import numbered
 from serverdyno.report.source import Source
-from serverdyno.report.words import answer, caveats, findings
-from serverdyno.report.words import capacity as capacity_words
-from serverdyno.report.words import open_load as open_words
-from serverdyno.report.words import outages as outage_words
-from serverdyno.report.words.disclosure import disclosure
-from serverdyno.report.words.methodology import methodology
-from serverdyno.report.words.reproduce import reproduce
+from serverdyno.report.subjects import (
+    anomalies,
+    answer,
+    capacity,
+    clients,
+    connections,
+    cost,
+    curves,
+    differences,
+    durability,
+    errors,
+    factorial,
+    nodes,
+    open_load,
+    operations,
+    outages,
+    peaks,
+    response_times,
+    runs,
+    scaling,
+    testbed,
+    timeline,
+    tuning,
+)
+from serverdyno.report.subjects import beside as next_to
+from serverdyno.report.subjects.disclosure import disclosure
+from serverdyno.report.subjects.reproduce import reproduce
 
 if TYPE_CHECKING:
     from serverdyno.published import PublishedReport
@@ -40,8 +55,41 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
+class Subject(Protocol):
+    """A module that holds all that a report says about one thing."""
+
+    def applies(self, results: Results, /) -> bool:
+        """Return whether a report has this subject."""
+
+    def build(self, results: Results, /) -> Part:
+        """Return what it says."""
+
+
+FIRST: tuple[Subject, ...] = (capacity, open_load, outages, answer, peaks, differences)
+VARIED: tuple[Subject, ...] = (scaling, tuning, factorial)
+REST: tuple[Subject, ...] = (
+    durability,
+    response_times,
+    cost,
+    errors,
+    timeline,
+    operations,
+    clients,
+    nodes,
+    connections,
+    runs,
+    anomalies,
+)
+SUBJECTS = (*FIRST, curves, *VARIED, *REST)
+"""In the order of their sections."""
+FINDINGS = (*FIRST, *VARIED, curves, *REST)
+"""In the order of their sentences: what a plan varied on purpose comes before what was only seen."""
+MOST_SUBJECTS = 6
+"""Configurations that one sentence names."""
+
+
 def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:
-    """The report of a stored experiment, finished or not: of all that can be read of it, and of what can't.
+    """Build the report of a stored experiment, finished or not, of all that can be read.
 
     `beside`: a published report whose curves are to stand next to these.
     """
@@ -67,14 +115,14 @@ def source_of(experiment: Experiment) -> Source:
 
 def half_width_percent(source: Source) -> float | None:
     """Return how precise the overall averages are so far: see `analysis.precision`."""
-    results = compute(source)
+    results = judged(source)
     if len(results.configurations) == 1:
         return precision.of_one_configuration(results.configurations[0].runs.throughput)
-    return precision.of_comparisons(_comparisons(source, results))
+    return precision.of_comparisons(results.comparisons or differences.compared(results))
 
 
 def _unless_damaged(read: Callable[[], Value], instead: Value, damaged: list[str]) -> Value:
-    """What `read` gives; `instead`, with one more sentence in `damaged`, where its file is damaged."""
+    """Return what `read` returns; `instead`, with one more sentence in `damaged`, if its file is damaged."""
     try:
         return read()
     except DynoError as error:
@@ -82,193 +130,78 @@ def _unless_damaged(read: Callable[[], Value], instead: Value, damaged: list[str
         return instead
 
 
+def judged(source: Source) -> Results:
+    """Return the figures of a source with all that is judged by them: flushes, and throughput compared."""
+    results = compute(source)
+    found = tuple(durability.promises(source, results.used))
+    results = replace(results, promises=found, outcomes=durability.outcomes(found))
+    return replace(results, comparisons=differences.compared(results)) if source.closed_load else results
+
+
 def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
-    """The report of records at hand. Text from records, notes and servers is cleaned here, for every view."""
+    """Build the report of records at hand. Text from records, notes and servers is cleaned here, for every view.
+
+    Published reports have peaks: next to other experiments nothing stands `beside`.
+    """
     source = clean.everything(source)
-    if source.head.suite.objective is not None:
-        return _capacity(source)
-    results = compute(source)
-    if source.cut is not None:
-        return _outages(source, results)
-    return (_open if source.open else _closed)(source, results, beside)
-
-
-def _closed(source: Source, results: Results, beside: PublishedReport | None) -> Report:
-    """Of clients that wait for their answers: peaks, curves, and throughput compared."""
-    comparisons = _comparisons(source, results)
-    varied = designs(source, results)
-    under = contents.lines(source, results)
-    first, summary, *others, bed = contents.numbered(
+    results = judged(source if source.head.suite.objective is None else capacity.by_rate(source))
+    parts = {subject: subject.build(results) for subject in SUBJECTS if subject.applies(results)}
+    found = next(part.answer for part in parts.values() if part.answer is not None)
+    summary = next(part.summary for part in parts.values() if part.summary is not None)
+    sections = [section for part in parts.values() for section in part.sections]
+    published = [] if beside is None or not source.closed_load else [next_to.section(results, beside)]
+    first, summary, *others, bed = numbered(
         [
-            contents.answer(results, under),
-            contents.summary(results, under),
-            *contents.sections(source, results, varied, comparisons, under),
-            *([] if beside is None else [published_beside.section(source, results, varied.scaling, beside)]),
-            testbed.section(source),
+            Section("answer", "Answer", figures=found.figures),
+            summary,
+            *(section for section in sections if not section.appendix),
+            *(section for section in sections if section.appendix),
+            *published,
+            testbed.section(results.source),
         ]
     )
-    labels = _labels(summary, others)
-    return _report(
-        source,
-        results,
-        answer=Answer(
-            verdict=answer.verdict(source, results, comparisons, varied),
-            sure=answer.sure(source, results, comparisons),
-            limit=answer.limit(results),
-            gaps=answer.gaps(levels(source, results, comparisons), results),
-            figures=first.figures,
-            caveats=caveats.caveats(source, results),
-        ),
-        summary=replace(summary, text=findings.summary(source, results)),
-        findings=findings.findings(source, results, varied, comparisons, labels),
-        sections=tuple(others),
-        testbed=bed,
-        comparisons=comparisons,
-    )
-
-
-def _open(source: Source, results: Results, beside: PublishedReport | None) -> Report:
-    """Of requests that come at a rate of their own: response times by rate, and compared at equal rate.
-
-    Published reports have no such figures: nothing stands `beside`.
-    """
-    del beside
-    pairs = at_equal_rate(source, results)
-    under = contents.lines(source, results)
-    summary, *others, bed = contents.numbered(
-        [
-            open_sections.summary(results, under.mean, under.together),
-            *contents.open_sections(source, results, pairs, under),
-            testbed.section(source),
-        ]
-    )
-    labels = _labels(summary, others)
-    return _report(
-        source,
-        results,
-        answer=Answer(
-            verdict=open_words.verdict(results, pairs),
-            sure=open_words.sure(source, results),
-            limit=answer.limit(results),
-            gaps="",
-            figures=(),
-            caveats=caveats.caveats(source, results),
-        ),
-        summary=replace(summary, text=findings.summary_without_peaks(source, results)),
-        findings=(
-            *open_words.findings(results, pairs, labels),
-            *findings.of_any_load(source, results, labels),
-        ),
-        sections=tuple(others),
-        testbed=bed,
-        comparisons=(),
-    )
-
-
-def _outages(source: Source, results: Results) -> Report:
-    """Of servers that are taken away from their clients: for how long service is away, and whether all data are right.
-
-    Throughput, which the outage is a part of, ranks nobody.
-    """
-    found = outage_figures.outages(results)
-    pairs = outage_figures.at_equal_load(source, results)
-    under = contents.lines(source, results)
-    first, summary, *others, bed = contents.numbered(
-        [
-            Section("answer", "Answer", figures=outage_sections.figure(found, under.together)),
-            outage_sections.summary(source, results, pairs, under.together),
-            *contents.outage_sections(source, results, under),
-            testbed.section(source),
-        ]
-    )
-    labels = _labels(summary, others)
-    return _report(
-        source,
-        results,
-        answer=OutageAnswer(
-            verdict=outage_words.verdict(found, results),
-            sure=outage_words.sure(source, results),
-            limit="",
-            gaps="",
-            figures=first.figures,
-            caveats=caveats.caveats(source, results),
-            by_outage=outage_words.lines(source, found, pairs),
-        ),
-        summary=replace(summary, text=findings.summary_without_peaks(source, results)),
-        findings=(
-            *outage_words.findings(found, labels),
-            *findings.of_durability(source, results, labels),
-            *findings.of_any_load(source, results, labels),
-        ),
-        sections=tuple(others),
-        testbed=bed,
-        comparisons=(),
-    )
-
-
-def _capacity(source: Source) -> Report:
-    """Of a search for the highest rate that holds an objective: what it found, trial by trial, then rate by rate."""
-    found = capacity.capacities(source)
-    source = capacity.by_rate(source)
-    results = compute(source)
-    found = capacity.compared(source, results, found)
-    pairs = at_equal_rate(source, results)
-    under = contents.lines(source, results)
-    summary, *others, bed = contents.numbered(
-        [
-            capacity_sections.summary(found, results, under.mean, under.together),
-            capacity_sections.trials(found, under.each),
-            open_sections.section(results, under.together),
-            *contents.open_sections(source, results, pairs, under),
-            testbed.section(source),
-        ]
-    )
-    labels = _labels(summary, others)
-    return _report(
-        source,
-        results,
-        answer=Answer(
-            verdict=capacity_words.verdict(found),
-            sure=capacity_words.sure(found),
-            limit=capacity_words.limit(found, results),
-            gaps="",
-            figures=(),
-            caveats=caveats.caveats(source, results),
-        ),
-        summary=replace(summary, text=findings.summary_without_peaks(source, results)),
-        findings=(*capacity_words.findings(found, labels), *findings.of_any_load(source, results, labels)),
-        sections=tuple(others),
-        testbed=bed,
-        comparisons=(),
-    )
-
-
-def _labels(summary: Section, others: Sequence[Section]) -> dict[str, str]:
-    return {table.key: table.label for section in (summary, *others) for table in section.tables}
-
-
-def _report(source: Source, results: Results, **parts: Any) -> Report:
-    """With what is said of every experiment."""
-    comparisons = parts["comparisons"]
+    labels = {table.key: table.label for section in (summary, *others) for table in section.tables}
     return Report(
         title=source.head.plan.title,
-        source=source,
-        results=results,
         particulars=_particulars(source),
-        methodology=methodology(source, results, comparisons),
+        answer=replace(found, figures=first.figures, caveats=caveats(results)),
+        summary=replace(summary, text=(_what_was_done(results), *summary.text, NAMES_STATEMENT)),
+        findings=tuple(
+            finding for subject in FINDINGS if subject in parts for finding in parts[subject].findings(labels)
+        ),
+        methodology=methodology(results),
+        sections=tuple(others),
+        testbed=bed,
         disclosure=disclosure(source.disclosure),
-        reproduce=reproduce(source),
-        raw=raw_tables(source, results, comparisons),
-        **parts,
+        reproduce=reproduce(results.source),
+        raw=raw_tables(results),
+        source=results.source,
+        results=results,
+        comparisons=results.comparisons,
     )
 
 
-def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
-    return pairs.compared(
-        pairs.pairs(sides(results)),
-        paired=source.paired,
-        margins=source.margins,
+def _what_was_done(results: Results) -> str:
+    source = results.source
+    names = source.configuration_names
+    levels = [results.axis.level(mix) for mix in source.head.mixes]
+    subject = wording.listing(names) if len(names) <= MOST_SUBJECTS else f"{len(names):,} configurations"
+    runs = sorted({len(source.repetitions_of(name)) for name in names})
+    times = {1: "once", 2: "twice"}.get(runs[-1], f"{runs[-1]:,} times") if runs else "never"
+    each = f"{times} each" if len(names) > 1 else times
+    order = f", in {source.head.plan.order} order" if len(names) > 1 and runs and runs[-1] > 1 else ""
+    load = (
+        f"at {wording.plural(len(levels), 'load level')} from {min(levels):,} to {results.axis.words(max(levels))}"
+        if len(set(levels)) > 1
+        else f"with {results.axis.words(levels[0])}"
     )
+    done = len(results.used)
+    completed = (
+        f"All {done:,} tests completed."
+        if done == source.planned_mixes
+        else f"{done:,} of {wording.plural(source.planned_mixes, 'test')} completed."
+    )
+    return f"We tested {subject} {load} of the suite {source.head.suite.name}, {each}{order}. {completed}"
 
 
 def _particulars(source: Source) -> tuple[Fact, ...]:

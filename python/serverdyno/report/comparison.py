@@ -13,19 +13,13 @@ from serverdyno.analysis.pairs import Comparison, most_alarming, verdict_of
 from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
-from serverdyno.report.figures import outages
-from serverdyno.report.figures.durability import outcomes
-from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.figures.sides import side
-from serverdyno.report.figures.times_compared import TimesCompared
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
-from serverdyno.report.sections import outages as outage_sections
-from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
-from serverdyno.report.words import odd_runs, verdicts
-from serverdyno.report.words import outages as outage_words
-from serverdyno.report.words.findings import MOST_FINDINGS
+from serverdyno.report.subjects import differences, outages
+from serverdyno.report.subjects.peaks import MOST_FINDINGS
+from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.store.records import MixRecord
 
 READ_BACK = "Read back from the servers after each test."
@@ -55,10 +49,10 @@ class Compared:
     comparisons: tuple[Comparison, ...]
     table: Table
     findings: tuple[Finding, ...]
-    warnings: tuple[str, ...]
-    differences: tuple[str, ...]
     verdict: Verdict
     slowdown: Slowdown
+    warnings: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
     outages: tuple[TimesCompared, ...] = ()
     levels: tuple[int, ...] = ()
 
@@ -85,7 +79,7 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
 
 def _within(report: Report, tolerated_percent: float) -> Compared:
     if report.source.cut is not None and len(report.results.configurations) > 1:
-        gaps = outages.at_equal_load(report.source, report.results)
+        gaps = outages.at_equal_load(report.results)
         found = _outages_result(gaps, [report], report.tables[0].basis, tolerated_percent)
         return replace(found, warnings=report.warnings)
     if not report.comparisons:
@@ -139,11 +133,10 @@ class _Rules:
 
 
 def _throughput_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
-    did, other_did = outcomes(base.results.promises), outcomes(other.results.promises)
     both = [
         (
-            side(_result_of(base, name), did.get(name), f"{name} (first)"),
-            side(_result_of(other, name), other_did.get(name), f"{name} (second)"),
+            side(base.results, name, f"{name} (first)"),
+            side(other.results, name, f"{name} (second)"),
         )
         for name in names
     ]
@@ -158,8 +151,8 @@ def _throughput_across(base: Report, other: Report, names: Sequence[str], rules:
 def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
     both = [
         (
-            outages.outage_side(_result_of(base, name), base.results, f"{name} (first)"),
-            outages.outage_side(_result_of(other, name), other.results, f"{name} (second)"),
+            outages.outage_side(base.results, name, f"{name} (first)"),
+            outages.outage_side(other.results, name, f"{name} (second)"),
         )
         for name in names
     ]
@@ -176,16 +169,12 @@ def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _R
     return _outages_result(gaps, [base, other], _both_bases(base, other), rules.tolerated_percent)
 
 
-def _result_of(report: Report, name: str) -> ConfigurationResult:
-    return next(result for result in report.results.configurations if result.name == name)
-
-
 def _both_bases(base: Report, other: Report) -> str:
     return f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
 
 
 def _between(floors: Sequence[NoiseFloor]) -> BetweenTimes | None:
-    """How experiments at different times differ on this machine; None unless both experiments know it."""
+    """Return how experiments at different times differ on this machine; None unless both experiments know it."""
     known = [floor.between for floor in floors if floor.between is not None]
     return (
         max(known, key=lambda each: (each.times, each.deviation_percent))
@@ -204,7 +193,7 @@ def _refuse_unlike(base: Source, other: Source) -> None:
 
 
 def _load(source: Source) -> dict[str, object]:
-    """Everything that shapes the load, by name."""
+    """Return everything that shapes the load, by name."""
     head = source.head
     mixes = [f"{mix.clients} x {mix.threads} for {mix.length_s:g} s" for mix in head.mixes]
     suite = {"suite": head.suite.name, "scale": f"{head.scale:g}", "mixes": ", ".join(mixes)}
@@ -232,7 +221,7 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
 
 
 def _server_differences(base: Source, other: Source, names: Sequence[str]) -> Iterator[str]:
-    """What differs between the two sides of each configuration: mostly what the comparison is about."""
+    """Yield what differs between the two sides of each configuration: mostly what the comparison is about."""
     for name in names:
         first, second = _server(base, name), _server(other, name)
         for what in {**first, **second}:
@@ -242,7 +231,7 @@ def _server_differences(base: Source, other: Source, names: Sequence[str]) -> It
 
 
 def _server(source: Source, name: str) -> dict[str, str]:
-    """Server, version, URL, CPUs and settings in force of a configuration, by what they are."""
+    """Return server, version, URL, CPUs and settings in force of a configuration, by name."""
     configuration = next(each for each in source.head.configurations if each.name == name)
     described = source.disclosure.get("servers", {}).get(name, {})
     settings = described.get("settings") or configuration.settings
@@ -262,7 +251,7 @@ def _host(source: Source, fact: str) -> str:
 
 
 def _with_the_base(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
-    """Without those between two that are both somebody's other: which of those two should be faster isn't said."""
+    """Return the comparisons with a base, not those between two others: neither of these should be faster."""
     others = {comparison.other for comparison in comparisons}
     return tuple(comparison for comparison in comparisons if comparison.base not in others)
 
@@ -274,17 +263,15 @@ def _result(
     rules: _Rules,
     records: Mapping[str, Sequence[MixRecord]],
 ) -> Compared:
-    table = replace(tables.improvements(comparisons, terms, basis), number=1)
-    found = verdicts.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)
-    found += odd_runs.findings(comparisons, records, table.label)
-    if said := verdicts.below_floor(comparisons, rules.floor):
+    table = replace(differences.table(comparisons, terms, basis), number=1)
+    found = differences.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)
+    found += differences.odd_runs(comparisons, records, table.label)
+    if said := differences.below_floor(comparisons, rules.floor):
         found.append(Finding("Machine", said, f"{table.label}."))
     return Compared(
         comparisons=comparisons,
         table=table,
         findings=tuple(found),
-        warnings=(),
-        differences=(),
         verdict=verdict_of(_with_the_base(comparisons)),
         slowdown=slowdown(
             [each for comparison in _with_the_base(comparisons) for each in comparison.improvements],
@@ -296,8 +283,8 @@ def _result(
 def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
-    """Of times without service. Where data were lost, no time makes up for it: then nobody is called faster."""
-    made = outage_sections.differences(reports[0].source.head.mixes, gaps, basis)
+    """Return times without service compared. If data were lost, no time makes up for it: nobody is called faster."""
+    made = outages.differences(reports[0].source.head.mixes, gaps, basis)
     if made is None:
         raise UserError(
             "There are no times without service to compare.",
@@ -313,15 +300,13 @@ def _outages_result(
         table=table,
         findings=(
             *(
-                Finding("Data", f"{which}{outage_words.data(of_report)}", READ_BACK)
+                Finding("Data", f"{which}{outages.data(of_report)}", READ_BACK)
                 for which, of_report in zip(
                     ("First: ", "Second: ") if found[1:] else ("",), found, strict=True
                 )
             ),
-            *outage_words.compared_findings(gaps, {table.key: table.label}),
+            *outages.compared_findings(gaps, {table.key: table.label}),
         ),
-        warnings=(),
-        differences=(),
         verdict=Verdict.NOT_COMPARABLE if data_wrong else most_alarming({level.verdict for level in levels}),
         slowdown=Slowdown.CANT_TELL if data_wrong else slowdown(levels, tolerated_percent),
         outages=tuple(gaps),

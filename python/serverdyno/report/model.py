@@ -5,6 +5,7 @@ What is said is built in `build`; nothing here reads a record.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +14,9 @@ from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.steps import Step, TaskSource
 from serverdyno.report.source import Source
+
+Labels = Mapping[str, str]
+"""How sentences refer to each table, by its key: `Table 3`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +240,19 @@ class Section:
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     appendix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a report says of one subject: its sections, and its sentences once tables have their numbers.
+
+    `answer` and `summary`: of the subject that the experiment was made for. Figures and tables are not numbered yet.
+    """
+
+    sections: tuple[Section, ...] = ()
+    findings: Callable[[Labels], Sequence[Finding]] = lambda _: ()
+    answer: Answer | None = None
+    summary: Section | None = None
 
 
 @dataclass(frozen=True, slots=True)

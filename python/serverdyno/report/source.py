@@ -20,6 +20,7 @@ from serverdyno.store.records import MixRecord
 class Source:
     """One experiment, finished or not. `damaged`: what of it could not be read, a sentence each. `set_aside`: files
     that were damaged and have been renamed since. `plan_text`: the plan as its user wrote it, where it can be read.
+    `trials`: of a search, its records one by one; `records` are then by rate.
     """
 
     head: ExperimentHead
@@ -30,6 +31,7 @@ class Source:
     damaged: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
     plan_text: str = ""
+    trials: Sequence[MixRecord] = ()
 
     @property
     def configuration_names(self) -> list[str]:
@@ -37,15 +39,15 @@ class Source:
         return [configuration.name for configuration in self.head.configurations]
 
     def records_of(self, configuration: str) -> list[MixRecord]:
-        """The records of one configuration, those that the figures leave out too."""
+        """Return the records of one configuration, with those that the figures leave out."""
         return [record for record in self.records if record.configuration == configuration]
 
     def cpus_shared_with_generator(self, configuration: Configuration) -> tuple[int, ...]:
-        """The CPUs on which both the server and the load run, as far as they were decided here."""
+        """Return the CPUs on which both the server and the load run, as far as they were decided here."""
         return tuple(sorted(set(configuration.cpus) & set(self.head.plan.generator.cpus)))
 
     def repetitions_of(self, configuration: str) -> list[int]:
-        """The planned repetitions of one configuration."""
+        """Return the planned repetitions of one configuration."""
         return sorted(key.repetition for key in self.head.order if key.configuration == configuration)
 
     @property
@@ -68,6 +70,11 @@ class Source:
     def open(self) -> bool:
         """Whether operations come at a rate of their own, whatever becomes of those before them."""
         return self.head.suite.open is not None
+
+    @property
+    def closed_load(self) -> bool:
+        """Whether clients wait for answers and the server is not taken away, so that throughput is compared."""
+        return not self.open and self.cut is None
 
     @property
     def cut(self) -> Cut | None:

@@ -9,10 +9,10 @@ from serverdyno.errors import DynoError, UserError
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.steps import TaskSource, compared
 from serverdyno.report.model import DisclosedText, Disclosure, Fact, Section, StepsAnswer, TaskReport
+from serverdyno.report.parts import numbered
 from serverdyno.report.sections import steps as tables
-from serverdyno.report.sections.contents import numbered
+from serverdyno.report.subjects.disclosure import disclosure
 from serverdyno.report.words import steps as words
-from serverdyno.report.words.disclosure import disclosure
 from serverdyno.tasks.bonnie import BONNIE
 from serverdyno.tasks.experiment import StepRecord, TaskExperiment
 

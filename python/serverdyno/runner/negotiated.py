@@ -1,6 +1,6 @@
 """What a run says of its sessions and its clients' cache: what the clients of its mixes agreed on with a file server.
 
-Of file servers only. What it means for the figures is in `report.words.negotiated`.
+Of file servers only. What it means for the figures is in `report/subjects/negotiated.py`.
 """
 
 from __future__ import annotations

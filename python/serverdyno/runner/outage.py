@@ -1,6 +1,6 @@
 """The outage of a mix: the server, or a part of it, is taken away in the middle of the window, where the suite says so.
 
-Not for: how a server does that (`servers/local.py`), and what becomes of its clients (`report/sections/outages.py`).
+Not for: how a server does that (`servers/local.py`), and what becomes of its clients (`report/subjects/outages.py`).
 """
 
 from __future__ import annotations

@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 
 from serverdyno.analysis import curve, trust
 from serverdyno.report.figures import histograms
-from serverdyno.report.figures.generator import (
-    cpus_busy,
-    generator_cpu_share,
-    run_delay_share,
-    taken_cpus,
-)
+from serverdyno.report.figures.generator import cpus_busy, generator_cpu_share, run_delay_share, taken_cpus
 from serverdyno.store.records import MixRecord
 
 

@@ -1,6 +1,6 @@
 """What must hold in every record, whatever was measured. A record for which it doesn't is a defect of ours or damage.
 
-Requests against the server's own count are of a run, and stand with its note (`words.caveats`).
+Requests against the server's own count are of a run, and stand with its note (`report/caveats.py`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, quantiles, times
 from serverdyno.report.figures.results import MixFigures, Results
-from serverdyno.report.source import Source
 from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
 
 TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
@@ -22,6 +21,37 @@ CONFIGURATION, FACTOR = "configuration", "factor_"
 Value = float | int | str | None
 Row = ClientRow | CallRow | RequestRow | SyncRow
 RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
+WORK_COLUMNS = (
+    *(
+        "started_unix_s",
+        "window_s",
+        "clients_participating",
+        "operations",
+        "operations_s",
+        "operations_total",
+    ),
+    *("bytes_read", "bytes_written", "bytes_in", "bytes_out"),
+)
+COST_COLUMNS = (
+    *(
+        "generator_cpu_s",
+        "generator_threads",
+        "server_cpu_s",
+        "server_rss_bytes",
+        "others_cpu_s",
+        "steal_cpu_s",
+    ),
+    *(
+        "generator_busiest_cpu_s",
+        "under_way_at_close",
+        "under_way_longest_s",
+        "outstanding_s",
+        "overdue_at_end",
+    ),
+    *("ready_work_s", "run_delay_s", "io_wait_s", "connections", "reconnects", "source_addresses"),
+    *("passes", "pass_operations", "bytes_checked"),
+)
+"""Columns of a mix that are figures of its record, before and after the response times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +64,10 @@ class RawTable:
     rows: tuple[tuple[Value, ...], ...]
 
 
-def raw_tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
-    """All tables of raw figures, with a column for each factor wherever a configuration is named."""
-    levels = levels_by_configuration(source.head.plan)
-    return tuple(_with_levels(table, levels) for table in _tables(source, results, comparisons))
+def raw_tables(results: Results) -> tuple[RawTable, ...]:
+    """Return all tables of raw figures, with a column for each factor wherever a configuration is named."""
+    levels = levels_by_configuration(results.source.head.plan)
+    return tuple(_with_levels(table, levels) for table in _tables(results))
 
 
 def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> RawTable:
@@ -63,13 +93,13 @@ def _level(level: object) -> Value:
     return level if level is None or isinstance(level, int | float) else f"{level}"
 
 
-def _tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
+def _tables(results: Results) -> tuple[RawTable, ...]:
     return (
         _points(results),
         _mixes(results),
         _operations(results),
         _errors(results),
-        _improvements(comparisons, results),
+        _improvements(results),
         _seconds(results),
         _histograms(results),
         *(_of_files(results) if results.work.shows_clients else ()),
@@ -201,81 +231,18 @@ def _run(record: MixRecord) -> tuple[Value, ...]:
 
 
 def _mixes(results: Results) -> RawTable:
-    columns = (
-        *RUN_COLUMNS,
-        "started_unix_s",
-        "window_s",
-        "clients_participating",
-        "operations",
-        "operations_s",
-        "operations_total",
-        "bytes_read",
-        "bytes_written",
-        "bytes_in",
-        "bytes_out",
-        *TIME_COLUMNS,
-        "generator_cpu_s",
-        "generator_threads",
-        "server_cpu_s",
-        "server_rss_bytes",
-        "others_cpu_s",
-        "steal_cpu_s",
-        "generator_busiest_cpu_s",
-        "under_way_at_close",
-        "under_way_longest_s",
-        "outstanding_s",
-        "overdue_at_end",
-        "ready_work_s",
-        "run_delay_s",
-        "io_wait_s",
-        "connections",
-        "reconnects",
-        "source_addresses",
-        "passes",
-        "pass_operations",
-        "bytes_checked",
-        "syncs_known",
+    columns = (*RUN_COLUMNS, *WORK_COLUMNS, *TIME_COLUMNS, *COST_COLUMNS, "syncs_known")
+    rows = tuple(
+        (
+            *_run(record),
+            *(getattr(record, name) for name in WORK_COLUMNS),
+            *_times(times([record.response_time_hdr])),
+            *(getattr(record, name) for name in COST_COLUMNS),
+            "yes" if record.syncs_known else "no",
+        )
+        for record in results.used
     )
-    rows = tuple(_mix(record) for record in results.used)
     return RawTable("mixes", "One row a run and mix, as measured", columns, rows)
-
-
-def _mix(record: MixRecord) -> tuple[Value, ...]:
-    return (
-        *_run(record),
-        record.started_unix_s,
-        record.window_s,
-        record.clients_participating,
-        record.operations,
-        record.operations_s,
-        record.operations_total,
-        record.bytes_read,
-        record.bytes_written,
-        record.bytes_in,
-        record.bytes_out,
-        *_times(times([record.response_time_hdr])),
-        record.generator_cpu_s,
-        record.generator_threads,
-        record.server_cpu_s,
-        record.server_rss_bytes,
-        record.others_cpu_s,
-        record.steal_cpu_s,
-        record.generator_busiest_cpu_s,
-        record.under_way_at_close,
-        record.under_way_longest_s,
-        record.outstanding_s,
-        record.overdue_at_end,
-        record.ready_work_s,
-        record.run_delay_s,
-        record.io_wait_s,
-        record.connections,
-        record.reconnects,
-        record.source_addresses,
-        record.passes,
-        record.pass_operations,
-        record.bytes_checked,
-        "yes" if record.syncs_known else "no",
-    )
 
 
 def _operations(results: Results) -> RawTable:
@@ -314,7 +281,7 @@ def _errors(results: Results) -> RawTable:
     return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
 
 
-def _improvements(comparisons: Sequence[Comparison], results: Results) -> RawTable:
+def _improvements(results: Results) -> RawTable:
     terms, work = results.terms, results.work
     columns = (
         "base",
@@ -370,7 +337,7 @@ def _improvements(comparisons: Sequence[Comparison], results: Results) -> RawTab
             "; ".join(f"{name}: {mark.name.lower()}" for name, mark in comparison.limits),
             *(_of_two_file_servers(comparison, found.figure) if work.has_durability else ()),
         )
-        for comparison in comparisons
+        for comparison in results.comparisons
         for found in comparison.improvements
     )
     return RawTable("improvements", "One row a comparison and figure", columns, rows)

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from serverdyno import units
 from serverdyno.analysis import curve, trust
+from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.improvement import Runs
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.cost import Cost, cost, most
-from serverdyno.report.figures.durability import Promise, promises
 from serverdyno.report.figures.fates import (
     drifting,
     fairness,
@@ -45,6 +46,9 @@ from serverdyno.report.figures.operations import OperationFigures, by_content, o
 from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
+
+if TYPE_CHECKING:
+    from serverdyno.report.subjects.durability import Promise
 
 SIDES = ("server", "network", "client", "check")
 RecordFigure = Callable[[MixRecord], float]
@@ -94,6 +98,7 @@ class MixFigures:
     words. `open`: of open load.
     """
 
+    configuration: str
     mix: int
     level: int
     clients: int
@@ -233,22 +238,41 @@ class ConfigurationResult:
 class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason.
 
-    `promises`: what file servers did with flushes, run by run.
+    `source`: what they were computed from. `promises`: what file servers did with flushes, run by run; `outcomes`: the
+    same by configuration. `comparisons`: throughput compared, each pair; none of open load and outages.
     """
 
+    source: Source
     work: Work[Any]
     terms: Terms
     axis: Axis
     configurations: tuple[ConfigurationResult, ...]
     used: tuple[MixRecord, ...]
     left_out: tuple[tuple[MixRecord, str], ...]
-    promises: tuple[Promise, ...]
     contradictions: tuple[str, ...]
+    promises: tuple[Promise, ...] = ()
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
 
     @property
     def mixes(self) -> list[MixFigures]:
         """Every finished mix of every configuration."""
         return [mix for result in self.configurations for mix in result.finished]
+
+    def of(self, configuration: str) -> ConfigurationResult:
+        """Return the configuration of that name."""
+        return next(result for result in self.configurations if result.name == configuration)
+
+    def at(self, configuration: str, place: int) -> MixFigures:
+        """Return a finished mix by its place; levels that are compared are of finished mixes."""
+        mix = self.of(configuration).mixes[place]
+        assert mix is not None
+        return mix
+
+    @property
+    def marks(self) -> frozenset[trust.Mark]:
+        """The marks of all its configurations."""
+        return frozenset().union(*(result.marks for result in self.configurations))
 
     def records(self, configuration: str, mix: int | None = None) -> list[MixRecord]:
         """The records used of a configuration, by run: those of one mix, by its index, or of all."""
@@ -270,13 +294,13 @@ def compute(source: Source) -> Results:
             left_out.append((record, reason))
     cpus = {found.name: len(found.cpus) or None for found in source.head.configurations}
     return Results(
+        source=source,
         work=source.head.suite.work,
         terms=source.head.suite.terms,
         axis=axis_of(source.head.suite.axis, source.head.suite.terms.operation),
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
-        promises=tuple(promises(source, used)),
         contradictions=tuple(
             problem
             for record in used
@@ -418,6 +442,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     passes = passes_a_client(records)
     drifts = drifting(records, passes)
     return MixFigures(
+        configuration=first.configuration,
         mix=first.mix,
         level=given.axis.level(first),
         clients=first.clients,

@@ -1,7 +1,7 @@
 """The shape of one configuration's curve as `analysis` sees it: the peak with its uncertainty, overload, dips.
 
 Only collected here; each statistic and its source is in the module of `analysis` that bears its name. What is said
-of them is in `curves`.
+of them is in `subjects/curves.py`.
 """
 
 from __future__ import annotations

@@ -7,25 +7,19 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from serverdyno.analysis.comparability import Conditions, explained_share
-from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.pairs import Side
 from serverdyno.analysis.trust import Mark, generator_marks, limits
-from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 
 
 def sides(results: Results) -> list[Side]:
     """Return every configuration of an experiment as a side, in the order of the plan."""
-    did = outcomes(results.promises)
-    return [side(result, did.get(result.name)) for result in results.configurations]
+    return [side(results, result.name) for result in results.configurations]
 
 
-def side(result: ConfigurationResult, did: Outcome | None, name: str = "") -> Side:
-    """Return a configuration as a side of a comparison.
-
-    `did`: what it did with a flush. `name`: what it is called there, where that is not its own.
-    """
-    called = name or result.name
+def side(results: Results, name: str, called: str = "") -> Side:
+    """Return a configuration as a side of a comparison. `called`: its name there, if that is not its own."""
+    result, called = results.of(name), called or name
     return Side(
         name=called,
         runs=result.runs,
@@ -35,7 +29,7 @@ def side(result: ConfigurationResult, did: Outcome | None, name: str = "") -> Si
             for place, mix in enumerate(result.mixes)
             if mix is not None and Mark.PART_OF_A_PASS in mix.marks
         ),
-        did=did,
+        did=results.outcomes.get(name),
         conditions=partial(_conditions, called, result),
     )
 

@@ -16,7 +16,7 @@ from serverdyno.published.tables import number
 from serverdyno.report.figures.steps import Step, TaskSource, bonnie_rates, flushes, mean_requests
 from serverdyno.report.model import Cell, Column, DisclosedText, Disclosure, Section, Table
 from serverdyno.report.sections import step_charts
-from serverdyno.report.sections.beside import NOT_COMPARABLE, hardware
+from serverdyno.report.subjects.beside import NOT_COMPARABLE, hardware
 from serverdyno.report.words.steps import lead_words, ratio
 from serverdyno.tasks.bonnie import BONNIE
 from serverdyno.tasks.experiment import StepRecord

@@ -11,7 +11,7 @@ from serverdyno import clean
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.report.comparison import Compared
-from serverdyno.report.figures.times_compared import change_percent
+from serverdyno.report.subjects.times_compared import change_percent
 from serverdyno.report.views import markdown
 from serverdyno.report.views.document import ComparisonFigures, comparison_figures
 

@@ -18,12 +18,12 @@ from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
-from serverdyno.report.figures.outages import OutageFigures
-from serverdyno.report.figures.outages import outages as figures_of_outages
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
 from serverdyno.report.model import Answer, Report
+from serverdyno.report.subjects import differences, durability
+from serverdyno.report.subjects.outages import OutageFigures
+from serverdyno.report.subjects.outages import outages as figures_of_outages
 from serverdyno.report.views.page_document import PageDocument
-from serverdyno.report.words import durability, verdicts
 
 SCHEMA_NAME = "report.schema.json"
 
@@ -386,7 +386,7 @@ def comparison_figures(comparison: Comparison) -> list[ComparisonFigures]:
             equivalence_percent=found.equivalence_percent,
             verdict=found.verdict,
             not_comparable_because=tuple(
-                verdicts.reason(each) for each in comparison.obstacles.get(found.figure, ())
+                differences.reason(each) for each in comparison.obstacles.get(found.figure, ())
             ),
             corrected_for=found.among,
             found_percent=found.found_percent,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from serverdyno import clean
+from serverdyno.report.basis import NAMES_STATEMENT
 from serverdyno.report.model import Cell, Column, Page, Table
 from serverdyno.report.views import bars, references
-from serverdyno.report.words.basis import NAMES_STATEMENT
 
 SHOWN = (
     "peaks",

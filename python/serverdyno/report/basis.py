@@ -1,0 +1,79 @@
+"""The line under every table and figure: what was run, for how long, how often, and who took part."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from serverdyno import wording
+from serverdyno.analysis.trust import LETTERS, Mark
+from serverdyno.plan.expand import suite_shortened
+from serverdyno.report.figures.results import Results
+from serverdyno.report.source import Source
+
+NAMES_STATEMENT = (
+    "Suites re-create published parameters; they are not the original programs; no figure here is a WebBench "
+    "or NetBench result."
+)
+
+
+class Over(StrEnum):
+    """What was done with the repetitions."""
+
+    MEAN = "Mean of {count}, with their range"
+    MEAN_ALONE = "Mean of {count}"
+    TOGETHER = "{count} together, with the range of single ones"
+    SUM = "Sum of {count}"
+    EACH = "Each of {count} separately"
+
+
+def basis(results: Results, over: Over = Over.MEAN) -> str:
+    """Return one line that names shortening, window, repetitions, spread and the clients that took part."""
+    parts = [shortening(results.source), _window(results), _repetitions(results, over), _clients(results)]
+    return " ".join(f"{part}." for part in parts if part)
+
+
+def shortening(source: Source) -> str:
+    """Return `Suite shortened to 2 % of its full length`; empty for a run in full length."""
+    shortened = suite_shortened(source.head.scale)
+    return "" if shortened is None else f"Suite {shortened}"
+
+
+def mark_notes(marks: frozenset[Mark]) -> tuple[str, ...]:
+    """Return what the letters mean, for the marks that occur."""
+    return tuple(f"{LETTERS[mark]} {mark.value}." for mark in Mark if mark in marks)
+
+
+def letters(marks: frozenset[Mark]) -> str:
+    """Return the letters of some marks, in a fixed order."""
+    return "".join(LETTERS[mark] for mark in Mark if mark in marks)
+
+
+def _window(results: Results) -> str:
+    planned = results.source.head.mixes
+    windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in planned}
+    lengths = {mix.length_s for mix in planned}
+    return f"Window {wording.seconds_span(windows)} of each mix's {wording.seconds_span(lengths)}"
+
+
+def _repetitions(results: Results, over: Over) -> str:
+    counts = [mix.repetitions for mix in results.mixes]
+    if not counts:
+        return "No mix was finished"
+    if max(counts) == 1:
+        return "1 repetition, so no spread"
+    low, high = min(counts), max(counts)
+    count = f"{high}" if low == high else f"{low} to {high}"
+    return over.value.format(count=f"{count} repetitions")
+
+
+def _clients(results: Results) -> str:
+    mixes = results.mixes
+    if not mixes:
+        return ""
+    points = wording.plural(len(mixes), "point")
+    counted = {
+        "left": sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes),
+        "completed nothing": sum(Mark.STARVED in mix.marks for mix in mixes),
+    }
+    parts = [f"{what} in {count} of {points}" for what, count in counted.items() if count]
+    return f"Clients {wording.listing(parts)}" if parts else "All planned clients took part"

@@ -1,0 +1,114 @@
+"""What a reader must know before any figure: what is missing, what contradicts itself, what disturbed the load.
+
+Each is said once, however many load levels it concerns. Here is their order; what concerns one subject is in its file.
+"""
+
+from __future__ import annotations
+
+from serverdyno import wording
+from serverdyno.analysis.oddities import RANGE_SHARE, wide_range
+from serverdyno.analysis.trust import Mark
+from serverdyno.report.basis import shortening
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Caveat
+from serverdyno.report.parts import named
+from serverdyno.report.subjects import (
+    cost,
+    durability,
+    errors,
+    negotiated,
+    nodes,
+    open_load,
+    power_cuts,
+    runs,
+    timeline,
+    tls,
+)
+
+
+def caveats(results: Results) -> tuple[Caveat, ...]:
+    """Return what a reader must know before any figure, each with a first sentence that stands alone."""
+    return tuple(_split(text) for text in _texts(results))
+
+
+def _split(text: str) -> Caveat:
+    claim, mark, more = text.partition(". ")
+    return Caveat(f"{claim}.", more) if mark else Caveat(text)
+
+
+def _texts(results: Results) -> tuple[str, ...]:
+    source, found = results.source, []
+    if source.shortened:
+        found.append(
+            f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
+        )
+    found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
+    found += runs.set_aside(source)
+    if not results.mixes:
+        found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
+    elif len(results.used) < source.planned_mixes:
+        found.append(
+            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix')} "
+            "can be reported. Figures are of those alone."
+        )
+    found += [
+        f"Left out: run {record.run}, {record.configuration}, mix {record.name} ({reason})."
+        for record, reason in results.left_out
+    ]
+    found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
+    return (
+        *found,
+        *durability.warnings(results.promises),
+        *power_cuts.warnings(source),
+        *negotiated.warnings(source),
+        *tls.warnings(source),
+        *runs.warnings(source),
+        *cost.shared_cpus(source),
+        *nodes.vague_clocks(source),
+        *cost.noise(results),
+        *errors.left_early(results),
+        *errors.starved(results),
+        # Who takes the server away means it to stand still.
+        *([] if source.cut is not None else [*errors.stalled(results), *timeline.drifting(results)]),
+        *([] if source.head.suite.objective else open_load.caveats(results)),
+        *_unlike_repetitions(results),
+        *_parts_of_a_pass(results),
+    )
+
+
+def _unlike_repetitions(results: Results) -> list[str]:
+    """Return load levels whose repetitions lie far apart, the farthest first."""
+    repeated = [mix for mix in results.mixes if mix.throughput.n > 1 and mix.throughput.mean > 0]
+    apart = sorted(
+        (
+            (share, mix)
+            for mix in repeated
+            if (share := wide_range(mix.throughput.minimum, mix.throughput.maximum, mix.throughput.mean))
+        ),
+        key=lambda point: -point[0],
+    )
+    if not apart:
+        return []
+    which = named([f"{mix.configuration} with {mix.at} ({wording.share(share)})" for share, mix in apart])
+    return [
+        f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
+        f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {which}. Small "
+        "differences can't be shown there, and more repetitions may move the means."
+    ]
+
+
+def _parts_of_a_pass(results: Results) -> list[str]:
+    """Return levels too short for the workload: what was asked for then depends on how far a client came."""
+    known = [mix for mix in results.mixes if mix.passes_a_client is not None]
+    short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
+    if not short:
+        return []
+    clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
+    return [
+        "In tests marked P, clients had too little time to finish the workload; compare with care. "
+        f"That is so in {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients): a "
+        "client completed "
+        "less than one pass in the window, in the mean of the repetition with the fewest. A faster server gets "
+        "further, so "
+        "it is asked for other operations. Longer mixes compare like with like."
+    ]

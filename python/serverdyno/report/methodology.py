@@ -1,0 +1,257 @@
+"""How the experiment was made, in facts: suite, length, load, order, generator, statistics, consent."""
+
+from __future__ import annotations
+
+from serverdyno import wording
+from serverdyno.analysis.trust import TAKEN_SHARE
+from serverdyno.plan import expand
+from serverdyno.plan.model import Configuration
+from serverdyno.plan.spoken import protocols_of
+from serverdyno.report.basis import NAMES_STATEMENT, shortening
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Fact
+from serverdyno.report.source import Source
+from serverdyno.report.subjects import capacity, codings, differences, http2, negotiated, open_load, tls
+
+FIGURES = (
+    "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "
+    "of the means. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, "
+)
+INTERVAL = (
+    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. Its noise is the scatter of "
+    "{runs}. One odd run is left out and named. A peak is read by cross-validation: each half of the runs is read "
+    "where the other half peaks. Three configurations or more share one pooled variance; a pair takes its own if "
+    "that is larger. Each interval stands alone: they are not widened for the number of comparisons."
+)
+VERDICT = (
+    "Faster or slower: the interval leaves out 0 %. Equivalent: the whole interval lies within {within:g} %, on both "
+    "sides. No difference shown: all else, which does not mean that the two are equal."
+)
+VERDICT_BEYOND = (
+    "Faster or slower: by more than the minimum effect of {least:g} % that the plan states, with the whole interval. "
+    "Equivalent: the whole interval lies within {within:g} %, on both sides. No difference shown: all else."
+)
+CORRECTED = (
+    " Corrected for {correction}, so that any false claim among them is made in 5 % of experiments at most (Holm, "
+    "1979): of these, averages have 4.9 % and peaks 0.1 % until all of one are claimed."
+)
+CURVES = (
+    "The peak with its uncertainty and the load levels where it may be: cross-validation, and subset selection (Gupta, "
+    "1965). Dips, drops and collapses: against 20,000 simulated flat curves with "
+    "normal noise, of which 5 % have any; below three repetitions they are not judged."
+)
+CLOSED_LOAD = (
+    "Each thread begins its next operation when the last one has ended. A server that stalls gets fewer "
+    "meanwhile, so the response times are those of a closed load and not what a fixed arrival "
+    "rate would see. Clients are load, not users."
+)
+
+
+RATE_BOUND = (
+    "A mix whose operations, failed ones included, came to 90 % of that rate or more in its window is marked "
+    "rate-bound: it shows the bound and not the server."
+)
+NOISE = (
+    f"A mix is marked noisy where other programs and the hypervisor took more than {TAKEN_SHARE * 100:g} % of the CPUs "
+    "of the generator or of the server, whichever are fewer, or where the generator waited for a CPU for more than "
+    f"{TAKEN_SHARE * 100:g} % of the window. Where that was not measured there is no mark."
+)
+UNRECORDED_CPUS = "on CPUs that this experiment doesn't record"
+
+
+def methodology(results: Results) -> tuple[Fact, ...]:
+    """Return all facts, in reading order."""
+    source = results.source
+    facts = [
+        *_suite(source),
+        Fact("Mix", _mix(source)),
+        Fact("Protocol", _protocol(source)),
+        *_work(source),
+        Fact("Load", open_load.load(source) if source.open else CLOSED_LOAD),
+        *([Fact("Rates", peaks)] if (peaks := open_load.peaks(source)) else []),
+        *([Fact("Search", searched)] if (searched := capacity.search(source.head.suite)) else []),
+        Fact("Errors", _error_policy(source)),
+        Fact("Order", _order(source)),
+        Fact("Verification", _verification(source)),
+        Fact("Generator", _generator(results)),
+        *_servers(source),
+        *_bounds(source),
+        Fact("Noise", NOISE),
+        Fact("Consent", _consent(source)),
+        Fact("Figures", FIGURES + results.terms.throughput_meaning),
+        Fact("Intervals", INTERVAL.format(runs=_runs(source))),
+        Fact("Verdicts", _verdicts(results)),
+        Fact("Curves", CURVES),
+        Fact("Names", NAMES_STATEMENT),
+    ]
+    return tuple(facts)
+
+
+def _verdicts(results: Results) -> str:
+    source = results.source
+    least, within = source.margins.minimum_percent, source.margins.equivalence_percent
+    said = VERDICT_BEYOND.format(least=least, within=within) if least else VERDICT.format(within=within)
+    correction = differences.correction(
+        [found for comparison in results.comparisons for found in comparison.improvements]
+    )
+    return said + (CORRECTED.format(correction=correction) if correction else "")
+
+
+def _runs(source: Source) -> str:
+    return (
+        "runs within two rounds, there and back, which ran close in time"
+        if source.paired
+        else "the runs of both, each with a variance of its own (Welch, 1947)"
+    )
+
+
+def _suite(source: Source) -> list[Fact]:
+    suite = source.head.suite
+    facts = [
+        Fact("Suite", f"{suite.title} ({suite.name}), workload {suite.workload}."),
+        Fact("Source", suite.source),
+        Fact("Changed", _changes(source)),
+    ]
+    if suite.certainty:
+        known = "; ".join(f"{parameter}: {text}" for parameter, text in suite.certainty.items())
+        facts.append(Fact("How well it is known", known))
+    return facts
+
+
+def _changes(source: Source) -> str:
+    head = source.head
+    lengths, planned = {mix.length_s for mix in head.mixes}, expand.mixes(head.suite)
+    if not source.shortened:
+        return "Nothing: run in its full length."
+    mixes = (
+        "Clients and threads as in the suite"
+        if [(mix.clients, mix.rate_per_s) for mix in head.mixes]
+        == [(mix.clients, mix.rate_per_s) for mix in planned]
+        else f"{len(head.mixes)} of {len(planned)} mixes"
+    )
+    return (
+        f"{shortening(source)}: each mix {wording.seconds_span(lengths)} instead of "
+        f"{wording.seconds(head.suite.length_s)}, its ramps likewise. {mixes}."
+    )
+
+
+def _mix(source: Source) -> str:
+    mixes = source.head.mixes
+    clients = wording.listing(list(dict.fromkeys(f"{mix.clients:,}" for mix in mixes)))
+    rates = [f"{mix.rate_per_s:,}" for mix in mixes if mix.rate_per_s is not None]
+    offered = [f"Offered: {wording.listing(rates)} {source.head.suite.terms.rate_unit}."] if rates else []
+    threads = sorted({mix.threads for mix in mixes})
+    parts = [
+        *offered,
+        f"{clients} clients, {wording.listing([f'{count:,}' for count in threads])} "
+        f"{'thread' if threads == [1] else 'threads'} a client.",
+        f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, which includes a ramp up of "
+        f"{wording.seconds_span({mix.ramp_up_s for mix in mixes})} and a ramp down of "
+        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}; only what completes in the "
+        f"window of {wording.seconds_span({mix.window_s for mix in mixes})} between them counts.",
+        f"Start delay up to {wording.seconds_span({mix.delay_s for mix in mixes})}, think time "
+        f"{wording.seconds_span({mix.think_time_s for mix in mixes})}.",
+    ]
+    return " ".join(parts)
+
+
+def _work(source: Source) -> list[Fact]:
+    """Return what the kind of work says of its settings."""
+    suite = source.head.suite
+    facts = suite.work.facts(suite.settings(suite.work), negotiated.client_cache(source))
+    return [Fact(label, text) for label, text in facts]
+
+
+def _protocol(source: Source) -> str:
+    suite = source.head.suite
+    timeout = wording.seconds(suite.timeout_s)
+    spoken = protocols_of(source.head.configurations, suite)
+    return " ".join(protocol.described(suite.settings(protocol), timeout) for protocol in spoken)
+
+
+def _error_policy(source: Source) -> str:
+    most = source.head.suite.leave_after_errors
+    if most is None:
+        return "A client with an error goes on."
+    at = "at its first error" if most == 1 else f"after {wording.plural(most, 'error')}"
+    return f"A client stops {at}; stopped clients are reported."
+
+
+def _order(source: Source) -> str:
+    head = source.head
+    first = ", ".join(f"{key.configuration} r{key.repetition}" for key in list(head.order)[:12])
+    more = " ..." if len(head.order) > 12 else ""
+    return f"{head.plan.order.capitalize()}: {first}{more}. Seed {head.seed}."
+
+
+def _verification(source: Source) -> str:
+    checked = wording.share(source.head.plan.generator.verify_share)
+    return source.head.suite.work.verification(checked)
+
+
+def _generator(results: Results) -> str:
+    plan = results.source.head.plan.generator
+    where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else UNRECORDED_CPUS
+    return f"{wording.plural(plan.threads, 'thread')} {where}. {_share(results)}"
+
+
+def _share(results: Results) -> str:
+    if all(mix.hidden_speed is None for mix in results.mixes):
+        return "Its share of the round trips was not measured."
+    return (
+        "What it takes of each round trip is measured in every mix; where the server may be more than 10 % faster "
+        "without it, the figure is marked generator-limited."
+    )
+
+
+def _servers(source: Source) -> list[Fact]:
+    facts = []
+    for configuration in source.head.configurations:
+        settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
+        where = _server_cpus(source, configuration)
+        text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
+        came_to = negotiated.sentences(source, configuration.name) or tls.sentences(
+            source, configuration.name
+        )
+        spoken = http2.sentences(source, configuration.name)
+        decoded = codings.sentences(source, configuration.name)
+        parts = filter(None, (text, spoken, came_to, decoded))
+        facts.append(Fact(f"Configuration {configuration.name}", " ".join(parts)))
+    return facts
+
+
+def _server_cpus(source: Source, configuration: Configuration) -> str:
+    if configuration.url is not None:
+        return "on the CPUs where its user runs it; whether the generator shares one is not known"
+    if not configuration.cpus:
+        return UNRECORDED_CPUS
+    where = f"on {wording.cpu_set(configuration.cpus)}"
+    shared = source.cpus_shared_with_generator(configuration)
+    if not shared:
+        return where
+    which = f" {wording.cpu_set(shared)}" if len(shared) < len(configuration.cpus) else ""
+    return f"{where},{which} shared with the generator"
+
+
+def _bounds(source: Source) -> list[Fact]:
+    """Return what the plan allows; empty if it bounds nothing."""
+    operations = source.head.suite.terms.operations
+    parts = [
+        f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
+        f"{wording.rate(bounds.max_rate_per_s)} {operations}/s of all clients together, "
+        f"{wording.seconds(bounds.max_length_s)} a mix"
+        for configuration in source.head.configurations
+        if (bounds := configuration.bounds) is not None
+    ]
+    return [Fact("Bounds", f"{'; '.join(parts)}. {RATE_BOUND}")] if parts else []
+
+
+def _consent(source: Source) -> str:
+    external = [configuration for configuration in source.head.configurations if configuration.url]
+    if not external:
+        return "All servers were started by the tool on loopback, where no consent is needed."
+    targets = wording.listing([f"{configuration.name} ({configuration.url})" for configuration in external])
+    return (
+        f"Servers that the tool did not start: {targets}. No load goes to a target outside loopback before "
+        "it has shown the token file of its consent; nothing turns that off."
+    )

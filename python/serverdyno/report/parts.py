@@ -1,0 +1,149 @@
+"""What the tables, charts and sentences of several subjects are put together from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+
+from serverdyno import wording
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.plan.axis import Axis
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series
+
+SERIES_PER_FIGURE = 6
+"""More configurations make more figures, so that lines stay distinct in grey."""
+MOST_BARS = 12
+"""Bars of the answer: more don't fit on a first screen."""
+MOST_LISTED = 4
+"""Names in one sentence."""
+NAME = Column("Configuration", numeric=False)
+TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
+MOST_NAMED = 4
+"""Points in one sentence; the tables have the marks of all."""
+
+
+def always(_: Results) -> bool:
+    return True
+
+
+def few(names: Sequence[str]) -> str:
+    """Return all of a few names; of more, the first two and how many others there are."""
+    if len(names) <= MOST_LISTED:
+        return wording.listing(names)
+    return f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def style_of(results: Results, name: str) -> int:
+    """Return the style of a configuration: its place in the plan, the same in every figure."""
+    return next(place for place, result in enumerate(results.configurations) if result.name == name)
+
+
+def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult]]]:
+    """Yield the configurations in portions that one figure or table can hold, each with a suffix for its key."""
+    configurations = results.configurations
+    for start in range(0, len(configurations), SERIES_PER_FIGURE):
+        suffix = f"-{start // SERIES_PER_FIGURE + 1}" if len(configurations) > SERIES_PER_FIGURE else ""
+        yield suffix, configurations[start : start + SERIES_PER_FIGURE]
+
+
+def lines_of(
+    results: Results, group: Sequence[ConfigurationResult], point: Callable[[MixFigures], Point | None]
+) -> tuple[Series, ...]:
+    """Return a line for each configuration that has a point at any load level."""
+    lines = []
+    for result in group:
+        points = tuple(found for mix in result.mixes if mix is not None and (found := point(mix)) is not None)
+        if points:
+            lines.append(Series(result.name, style_of(results, result.name), points))
+    return tuple(lines)
+
+
+def level_column(axis: Axis) -> Column:
+    """Return the column that says which load level a row is of."""
+    return Column(*axis.heading)
+
+
+def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
+    """Return the number of errors, and below it that of each kind."""
+    faults: Counter[str] = Counter()
+    for mix in mixes:
+        faults.update(mix.faults)
+    kinds = "; ".join(f"{count:,} {fault}" for fault, count in faults.most_common())
+    return Cell(f"{faults.total():,}", kinds)
+
+
+def spread_cell(spread: Spread | None, written: Callable[[float], str] = wording.significant) -> Cell:
+    """Return the mean, and behind it the smallest and the largest of several."""
+    if spread is None:
+        return Cell(wording.NOTHING)
+    return Cell(written(spread.mean), span(spread, written))
+
+
+def span(spread: Spread, written: Callable[[float], str]) -> str:
+    if spread.n < 2:
+        return ""
+    return f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
+
+
+def key_to_marks(panels: Sequence[Panel]) -> str:
+    """Return what rules through points and hollow points mean, if they occur."""
+    points = [point for panel in panels for line in panel.series for point in line.points]
+    parts = []
+    if any(point.high is not None for point in points):
+        parts.append(" Rules: smallest to largest repetition.")
+    if limited := list(dict.fromkeys(word for point in points for word in point.limited_by)):
+        parts.append(f" Hollow or pale: {' or '.join(limited)}.")
+    return "".join(parts)
+
+
+def level_figures(
+    results: Results,
+    key: str,
+    title: str,
+    over: Over,
+    panels: Callable[[Sequence[ConfigurationResult]], Iterable[Panel]],
+) -> Iterator[Figure]:
+    """Yield lines against the load level, a figure for each portion of configurations; empty panels are left out."""
+    for suffix, group in groups(results):
+        if drawn := tuple(panel for panel in panels(group) if panel.series):
+            under = basis(results, over) + key_to_marks(drawn)
+            yield Figure(f"{key}{suffix}", 0, title, under, "lines", results.axis.title, drawn)
+
+
+def capital(unit: str) -> str:
+    return unit[0].upper() + unit[1:]
+
+
+def limited(point: Point, marks: frozenset[Mark]) -> Point:
+    """Return the point with what else than the server may have set it."""
+    return replace(point, limited_by=tuple(LIMITS[mark] for mark in limits(marks)))
+
+
+def spread_point(x: float, spread: Spread, marks: frozenset[Mark] = frozenset()) -> Point:
+    """Return the mean with its range, if there are several repetitions."""
+    low, high = (spread.minimum, spread.maximum) if spread.n > 1 else (None, None)
+    return limited(Point(x, spread.mean, low, high), marks)
+
+
+def named(points: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Return the first load levels by name, and how many others there are."""
+    rest = len(points) - most
+    return wording.listing([*points[:most], *([f"{rest:,} more"] if rest > 0 else [])])
+
+
+def numbered(sections: Iterable[Section]) -> list[Section]:
+    """Number tables and figures in the order in which they appear."""
+    tables, figures = count(1), count(1)
+    return [
+        replace(
+            section,
+            tables=tuple(replace(table, number=next(tables)) for table in section.tables),
+            figures=tuple(replace(figure, number=next(figures)) for figure in section.figures),
+        )
+        for section in sections
+    ]

@@ -1,0 +1,79 @@
+"""What is odd about a figure and worth a look before it is believed: tails, idle machines, levels that decide alone.
+
+The rules are in `analysis.oddities`; repetitions that disagree are among the caveats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from serverdyno.analysis.oddities import TAIL_TIMES, both_idle, decisive, long_tail
+from serverdyno.analysis.trust import limits
+from serverdyno.report.figures.histograms import QUANTILE_NAMES
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Finding, Labels, Part
+from serverdyno.report.parts import named
+
+MOST_NAMED = 3
+
+
+def applies(results: Results) -> bool:
+    return results.source.closed_load and bool(results.mixes)
+
+
+def build(results: Results) -> Part:
+    return Part(findings=partial(_findings, results))
+
+
+def _findings(results: Results, tables: Labels) -> list[Finding]:
+    """Return one finding for each kind of anomaly."""
+    points = [(result, mix) for result in results.configurations for mix in result.finished]
+    tails = [
+        f"{result.name} with {mix.at} ({times:,.0f} times)"
+        for result, mix in points
+        if (times := _tail(mix)) is not None
+    ]
+    idle = [f"{result.name} with {mix.at}" for result, mix in points if _idle(mix)]
+    decisive = [words for result in results.configurations if (words := _decisive(result))]
+    found = []
+    if tails:
+        claim = f"The slowest responses take over {TAIL_TIMES} times the usual one (p99.9 over p50): {_few(tails)}."
+        found.append(Finding("Anomaly", claim, f"{tables['response']}."))
+    if idle:
+        claim = (
+            f"Server and generator were both less than half busy: {_few(idle)}. Something else set these figures: "
+            "waiting, locks, the disk or the network."
+        )
+        found.append(Finding("Anomaly", claim, f"{tables['costs']}."))
+    if decisive:
+        found.append(
+            Finding(
+                "Anomaly",
+                f"One load level decides the average of {_few(decisive)}.",
+                tables["peaks"] + ".",
+            )
+        )
+    return found
+
+
+def _few(names: Sequence[str]) -> str:
+    return named(names, MOST_NAMED)
+
+
+def _tail(mix: MixFigures) -> float | None:
+    if mix.response is None:
+        return None
+    known = dict(zip(QUANTILE_NAMES, mix.response.percentiles_ms, strict=True))
+    return long_tail(known["p50"], known["p99.9"])
+
+
+def _idle(mix: MixFigures) -> bool:
+    if limits(mix.marks) or mix.clients < 2:
+        return False
+    return both_idle(mix.server_share, mix.cost.generator_cpu_share)
+
+
+def _decisive(result: ConfigurationResult) -> str:
+    place = decisive([mix.throughput.mean for mix in result.finished])
+    return "" if place is None else f"{result.name} (the one with {result.finished[place].at})"

@@ -1,0 +1,198 @@
+"""A published curve or table next to one's own: with its year and hardware, and never as comparable.
+
+What was measured twenty years ago, on other hardware, with a program that is not ours, can show how a curve runs; it
+can't say which server is faster. So no line of one stands in the axes of the other, and nothing is computed from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import wording
+from serverdyno.errors import UserError
+from serverdyno.plan.axis import CLIENTS
+from serverdyno.protocols.work import Terms
+from serverdyno.published import PublishedReport
+from serverdyno.published.model import Meta
+from serverdyno.published.pictures import Line, Picture, pictures
+from serverdyno.published.processors import ByProcessors, by_processors
+from serverdyno.report import parts
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series, Table
+from serverdyno.report.parts import SERIES_PER_FIGURE
+from serverdyno.report.source import Source
+from serverdyno.report.subjects.scaling import Group, groups
+from serverdyno.report.subjects.testbed import testbed
+
+MOST_PICTURES = 4
+NOT_COMPARABLE = (
+    "Not comparable: another time, other hardware, another program. Nothing is computed from both."
+)
+
+
+def section(results: Results, published: PublishedReport) -> Section:
+    """Return the curves of a published report; if it has none, its figures by number of processors.
+
+    Raises UserError for a report that has neither in
+    the unit of these results.
+    """
+    source, unit, scaled = results.source, results.terms.unit, groups(results)
+    curves = [picture for picture in pictures(published) if picture.kind == "lines" and picture.unit == unit]
+    by_count = [] if curves else by_processors(published, unit)
+    if not curves and not by_count:
+        raise UserError(
+            f"{published.name} has no curve in {unit}, so none can be drawn next to this one",
+            hint="`dyno published show NAME` draws what a published report has",
+        )
+    left_out = len(curves) + len(by_count) - MOST_PICTURES
+    more = f" `dyno published show {published.name}` draws {left_out:,} more." if left_out > 0 else ""
+    machine = ", ".join(testbed(source).machine[1:]) or "not disclosed"
+    now = f"{source.head.created.year}: {machine}."
+    own = Panel(_own_title(source), unit, _own(results))
+    own_by_count = Panel(_own_title(source), unit, _own_by_count(scaled))
+    figures = [
+        *(
+            _figure(place, (own, now), picture, published.meta)
+            for place, picture in enumerate(curves[:MOST_PICTURES])
+        ),
+        *(
+            _figure_by_count(place, (own_by_count, now), one, published.meta)
+            for place, one in enumerate(by_count[:MOST_PICTURES])
+        ),
+    ]
+    tables = [
+        _table_by_count(place, (source.head.created.year, scaled), one, published.meta, results.terms)
+        for place, one in enumerate(by_count[:MOST_PICTURES])
+    ]
+    about = published.meta.citation
+    text = f"{NOT_COMPARABLE} From: {about.title} ({about.laboratory}, {about.year}).{more}"
+    lines = (text, *hardware(published.meta))
+    return Section(
+        "beside", "Next to a published report", text=lines, figures=tuple(figures), tables=tuple(tables)
+    )
+
+
+def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -> Figure:
+    """Return both panels. `ours`: the experiment's panel, and what it was measured on."""
+    own, now = ours
+    year = meta.citation.year
+    series = tuple(
+        # Styles from the other end, so that no line looks like one of the experiment's.
+        Series(f"{line.name} ({year})", SERIES_PER_FIGURE - 1 - style, _points(line))
+        for style, line in enumerate(picture.lines)
+    )
+    other = Panel(f"{year}: {picture.title}", picture.unit, series)
+    title = f"This experiment, and {meta.citation.laboratory} {meta.citation.year}, {picture.title}: not comparable"
+    servers = "; ".join(meta.hardware.servers)
+    basis = f"{NOT_COMPARABLE} {meta.citation.year}: {meta.method.tool_words} on {servers}. {now}"
+    return Figure(
+        f"beside-{place + 1}",
+        0,
+        title,
+        basis,
+        "lines",
+        CLIENTS.title,
+        (own, other) if own.series else (other,),
+    )
+
+
+def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, meta: Meta) -> Figure:
+    """Return lines of the servers that were measured on several numbers of processors."""
+    own, now = ours
+    year = meta.citation.year
+    lines = [row for row in one.rows if len(row.by_count) > 1]
+    series = tuple(
+        Series(
+            f"{row.name} ({year})",
+            SERIES_PER_FIGURE - 1 - style,
+            tuple(Point(count, value) for count, value in sorted(row.by_count.items())),
+        )
+        for style, row in enumerate(lines[:SERIES_PER_FIGURE])
+    )
+    machines = "; ".join(dict.fromkeys(row.machine for row in lines if row.machine)) or "one machine"
+    other = Panel(f"{year}: {one.title}", one.unit, series)
+    return Figure(
+        f"beside-{place + 1}",
+        0,
+        f"Peak by CPUs of this experiment, and {meta.citation.laboratory} {year}, {one.title}: not comparable",
+        f"{NOT_COMPARABLE} {year}: {meta.method.tool_words} on {machines}. {now}",
+        "lines",
+        "CPUs",
+        (own, other) if own.series else (other,),
+    )
+
+
+def _table_by_count(
+    place: int, ours: tuple[int, Sequence[Group]], one: ByProcessors, meta: Meta, terms: Terms
+) -> Table:
+    """Return one row per server and machine, the experiment's own first; one column per number of processors."""
+    now, scaled = ours
+    year = meta.citation.year
+    own = [
+        (now, group.name, "this machine", {step.count: step.throughput for step in group.steps})
+        for group in scaled
+    ]
+    then = [(year, row.name, row.machine, row.by_count) for row in one.rows]
+    counts = sorted({count for *_, by_count in (*own, *then) for count in by_count})
+    columns = (
+        Column("Year", numeric=False),
+        Column("Server", numeric=False),
+        Column("Machine", numeric=False),
+        *(Column(wording.plural(count, "CPU"), terms.unit) for count in counts),
+    )
+    rows = tuple(
+        (
+            Cell(f"{made}"),
+            Cell(name),
+            Cell(machine or wording.NOTHING),
+            *(
+                Cell(terms.written(by_count[count]) if count in by_count else wording.NOTHING)
+                for count in counts
+            ),
+        )
+        for made, name, machine, by_count in (*own, *then)
+    )
+    return Table(
+        f"beside-{place + 1}",
+        0,
+        f"Peaks by CPUs: this experiment, and {meta.citation.laboratory} {year}, {one.title}",
+        f"{NOT_COMPARABLE} {now}: highest mean of the repetitions. {year}: {meta.method.combined}.",
+        columns,
+        rows,
+        (f"{wording.NOTHING}: not measured, or not printed.",),
+        key_columns=3,
+    )
+
+
+def _own_by_count(scaled: Sequence[Group]) -> tuple[Series, ...]:
+    return tuple(
+        Series(group.name, style, tuple(Point(step.count, step.throughput) for step in group.steps))
+        for style, group in enumerate(scaled)
+    )
+
+
+def _own_title(source: Source) -> str:
+    return f"{source.head.created.year}: this experiment, {source.head.suite.name}"
+
+
+def _own(results: Results) -> tuple[Series, ...]:
+    """Return the mean curves of the first portion of configurations: what fits in one panel."""
+    _, group = next(parts.groups(results))
+    return tuple(
+        Series(result.name, style, tuple(Point(mix.clients, mix.throughput.mean) for mix in result.finished))
+        for style, result in enumerate(group)
+        if result.finished
+    )
+
+
+def _points(line: Line) -> tuple[Point, ...]:
+    return tuple(Point(clients, value) for clients, value in line.points)
+
+
+def hardware(meta: Meta) -> tuple[str, ...]:
+    """Return what the published figures were measured on, a sentence per server."""
+    servers = (
+        f"{name}: {'; '.join(f'{what} {words}' for what, words in parts.items())}."
+        for name, parts in meta.hardware.servers.items()
+    )
+    return (f"Clients then: {meta.hardware.client}. Repetitions: {meta.method.repetitions}.", *servers)

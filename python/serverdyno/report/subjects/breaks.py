@@ -1,0 +1,69 @@
+"""Breaks, by which a file server takes caching back from its clients, and how long these took to answer.
+
+Figures follow from the columns of breaks and the rows of calls of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import wording
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.parts import NAME
+from serverdyno.store.records import MixRecord
+
+COLUMNS = (
+    NAME,
+    Column("Clients"),
+    Column("Breaks"),
+    Column("Breaks", "per 1,000 operations"),
+    Column("To answer"),
+    Column("Answered"),
+    Column("Answer p50", "ms"),
+    Column("Answer p99", "ms"),
+    Column("Slowest answer", "ms"),
+    Column("Locks refused"),
+)
+NOTES = (
+    "From start to end of the mix, all repetitions together. A break takes caching back from a client, since another "
+    "one wants the file. To answer: the server waits for it, and the other client with it. Those that were not "
+    "answered as such were answered by a close.",
+    "Answer: from the arrival of a break until its answer was sent; the client writes back what it had kept in "
+    "between. Locks refused: somebody else had the range; the client asked again.",
+)
+
+
+def table(results: Results) -> Table | None:
+    """Return one row per load level; None if no server took anything back."""
+    if not any(record.breaks for record in results.used):
+        return None
+    rows = []
+    for mix in results.mixes:
+        records = results.records(mix.configuration, mix.mix)
+        if known := [record for record in records if record.breaks is not None]:
+            rows.append(_row(mix.configuration, known))
+    title, under = "Caching that servers took back", basis(results, Over.SUM)
+    return Table("breaks", 0, title, under, COLUMNS, tuple(rows), NOTES, key_columns=2)
+
+
+def _row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell, ...]:
+    breaks = sum(record.breaks or 0 for record in records)
+    operations = sum(record.operations_total for record in records)
+    times = histograms.times([record.break_time_hdr for record in records if record.break_time_hdr])
+    p50, _, p99, _ = (None,) * 4 if times is None else times.percentiles_ms
+    refused = sum(row.failed for record in records for row in record.calls if row.call == "lock")
+    return (
+        Cell(configuration),
+        Cell(f"{records[0].clients:,}"),
+        Cell(f"{breaks:,}"),
+        Cell(wording.significant(1000 * breaks / operations if operations else None)),
+        Cell(f"{sum(record.breaks_to_answer or 0 for record in records):,}"),
+        Cell(f"{sum(record.breaks_answered or 0 for record in records):,}"),
+        Cell(wording.significant(p50)),
+        Cell(wording.significant(p99)),
+        Cell(wording.significant(None if times is None else times.max_ms)),
+        Cell(f"{refused:,}"),
+    )

@@ -1,0 +1,555 @@
+"""Capacity at an objective: the highest rate that holds it, what each trial of the search found, and who holds more.
+
+The rules of the search are in `analysis.capacity`. The runner asks for the next rate here, too, so that what decided a
+search can be read off its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf, log
+
+import numpy as np
+
+from serverdyno import units, wording
+from serverdyno._native import Histogram
+from serverdyno.analysis import capacity, trust
+from serverdyno.analysis.capacity import End
+from serverdyno.analysis.contrast import CONFIDENCE, Contrast, t_quantile
+from serverdyno.analysis.improvement import Runs, percent_improvement
+from serverdyno.analysis.levels import AtLevel, at_levels
+from serverdyno.analysis.pairs import Side, pairs
+from serverdyno.analysis.trust import Limit, Mark
+from serverdyno.plan.axis import RATE
+from serverdyno.plan.expand import trial
+from serverdyno.plan.model import Suite
+from serverdyno.plan.objective import Objective, Tail
+from serverdyno.report.basis import Over, basis, letters, mark_notes
+from serverdyno.report.figures import generator
+from serverdyno.report.figures.open_load import kept_up
+from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.figures.sides import sides
+from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
+from serverdyno.report.parts import NAME
+from serverdyno.report.source import Source
+from serverdyno.report.subjects import response_times
+from serverdyno.report.subjects.differences import reason
+from serverdyno.report.subjects.limits import LIMITED_BY, no_limit_words
+from serverdyno.store.records import MixRecord
+
+SEARCH = (
+    "The highest rate that holds {objective} is looked for between {lowest} and {highest} {operations}/s. The rate is "
+    "doubled until a trial fails; then each trial is at the median of what is known (QUEST, Watson and Pelli 1983). A "
+    "trial holds where the server kept up and each bound was met; one that failed is slower than every answer. "
+    "Capacity is the rate at which half of the trials hold. A search ends once half of its 95 % interval is within "
+    "{precision:g} %, or after {most} trials."
+)
+BUSY_SHARE = 0.9
+"""Of the busiest generator thread's time, from which on its CPU is named as its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFigures:
+    """One trial. `tails_ms`: of each bound of the objective, the percentile of all requests, where one that failed is
+    slower than every answer; None: so many failed. `failed_share`: failed, dropped, or begun and not ended.
+    `answered_s`: operations/s. `late_ms`: the 99th percentile of the scheduling error; None: not known.
+    """
+
+    configuration: str
+    repetition: int
+    number: int
+    rate_per_s: int
+    answered_s: float
+    tails_ms: tuple[float | None, ...]
+    failed_share: float
+    kept_up: bool
+    held: bool
+    late_ms: float | None
+    generator_cpu_share: float
+    marks: frozenset[Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The searches of one configuration, a run each. `rate_per_s`: its capacity over the runs, with the 95 % interval.
+
+    None: no figure, since a search ended at the border of its range, or is not over; an end of the interval beyond that
+    range is None too. `by_generator`: of the trials that failed next to the capacity, at least half may have failed by
+    the load generator.
+    """
+
+    name: str
+    trials: tuple[TrialFigures, ...]
+    estimates: dict[int, capacity.Estimate]
+    rate_per_s: float | None
+    low_per_s: float | None
+    high_per_s: float | None
+    by_generator: bool
+
+    @property
+    def ends(self) -> set[capacity.End | None]:
+        """Why its searches are over; None: one is not."""
+        return {found.end for found in self.estimates.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Capacities:
+    """All configurations, and each pair of which both have a figure: base, other, and the difference in capacity.
+
+    `operations`: what is counted, as `requests`.
+    """
+
+    objective: Objective
+    within: capacity.Range
+    operations: str
+    searched: tuple[Searched, ...]
+    compared: tuple[tuple[str, str, AtLevel], ...]
+
+
+def applies(results: Results) -> bool:
+    return results.source.head.suite.objective is not None
+
+
+def build(results: Results) -> Part:
+    found = _capacities(results)
+    figures = (*response_times.tail_against_throughput(results), *response_times.charts(results))
+    return Part(
+        sections=(Section("trials", "The trials of each search", tables=(_trials(found, results),)),),
+        findings=partial(_findings, found),
+        answer=Answer(
+            verdict=_verdict(found),
+            sure=_sure(found),
+            limit=_limit(found, results),
+            gaps="",
+            figures=(),
+            caveats=(),
+        ),
+        summary=Section(
+            "summary",
+            f"Capacity at {found.objective.words}",
+            figures=figures,
+            tables=(_table(found, results),),
+        ),
+    )
+
+
+def next_rate(suite: Suite, records: Sequence[MixRecord]) -> int | None:
+    """Return the rate of the next trial of a run after those of `records`; None: its search is over."""
+    return capacity.next_rate(
+        _range(suite), [_trial(record, _objective(suite)) for record in _usable(records)]
+    )
+
+
+def _capacities(results: Results) -> Capacities:
+    """Return what the trials of an experiment found, with each pair compared."""
+    source, suite = results.source, results.source.head.suite
+    found = tuple(_searched(source, name) for name in source.configuration_names)
+    return Capacities(
+        _objective(suite), _range(suite), suite.terms.operations, found, _compared(results, found)
+    )
+
+
+def by_rate(source: Source) -> Source:
+    """Return the same experiment with its rates as load levels, so that all other figures are of one rate each.
+
+    Trials of one run at the same rate are one level then; they stay one by one in `trials`.
+    """
+    rates = sorted({record.rate_per_s for record in source.records if record.rate_per_s is not None})
+    places = {rate: place for place, rate in enumerate(rates, start=1)}
+    planned = source.head.mixes[0]
+    levels = [
+        replace(trial(planned, rate), index=place, name=RATE.mix_name(rate)) for rate, place in places.items()
+    ]
+    records = [
+        record if record.rate_per_s is None else replace(record, mix=places[record.rate_per_s])
+        for record in source.records
+    ]
+    head = source.head.model_copy(update={"mixes": levels or source.head.mixes[:1]})
+    return replace(source, head=head, records=records, trials=source.records)
+
+
+def _compared(results: Results, found: Sequence[Searched]) -> tuple[tuple[str, str, AtLevel], ...]:
+    """Return each pair compared: base, other, and the difference in capacity.
+
+    Searches try the same rates, so that their estimates scatter by less than their error: it is added.
+    """
+    by_name = {each.name: each for each in found}
+    known = [
+        _as_side(side, by_name[side.name], results)
+        for side in sides(results)
+        if by_name[side.name].rate_per_s is not None
+    ]
+    of_pairs = pairs(known)
+    levels = at_levels(
+        of_pairs,
+        paired=results.source.paired,
+        minimum_percent=results.source.head.plan.minimum_effect_percent,
+        between=_own_error([each for each in found if each.rate_per_s is not None]),
+    )
+    return tuple(
+        (base.name, other.name, level)
+        for (base, other), of_pair in zip(of_pairs, levels, strict=True)
+        for level in of_pair
+    )
+
+
+def _own_error(found: Sequence[Searched]) -> Contrast:
+    """Return the error of the ratio of two capacities that their searches state, in the mean of all searches."""
+    fewest = min((len(searched.estimates) for searched in found), default=1)
+    reach = 2 * t_quantile((1 + CONFIDENCE) / 2, inf)
+    deviations = [
+        log(estimate.high_per_s / estimate.low_per_s) / reach
+        for searched in found
+        for estimate in searched.estimates.values()
+        if estimate.low_per_s is not None and estimate.high_per_s is not None
+    ]
+    variance = float(np.mean(np.square(deviations))) if deviations else 0.0
+    return Contrast(0.0, 2 * variance / max(1, fewest), inf)
+
+
+def _as_side(side: Side, searched: Searched, results: Results) -> Side:
+    """Return a side whose figure is its capacity, under the conditions of the rate next to it."""
+    result = results.of(side.name)
+    wanted = searched.rate_per_s or 0.0
+    finished = {place: mix.level for place, mix in enumerate(result.mixes) if mix is not None}
+    near = min(finished, key=lambda place: abs(finished[place] - wanted))
+    runs = Runs(
+        tuple(searched.estimates),
+        np.array([[estimate.rate_per_s] for estimate in searched.estimates.values()]),
+    )
+    return replace(side, runs=runs, conditions=lambda _: side.conditions((near,)))
+
+
+def _objective(suite: Suite) -> Objective:
+    assert suite.objective is not None  # the caller looked
+    return suite.objective
+
+
+def _range(suite: Suite) -> capacity.Range:
+    assert suite.open is not None  # the caller looked
+    lowest, highest = suite.open.rate_per_s
+    return capacity.Range(lowest, highest, suite.open.precision_percent, suite.open.most_trials)
+
+
+def _usable(records: Sequence[MixRecord]) -> list[MixRecord]:
+    return sorted((record for record in records if record.void is None), key=lambda record: record.mix)
+
+
+def _trial(record: MixRecord, objective: Objective) -> capacity.Trial:
+    return capacity.Trial(record.rate_per_s or 0, holds(record, objective))
+
+
+def _searched(source: Source, name: str) -> Searched:
+    objective, within = _objective(source.head.suite), _range(source.head.suite)
+    records = _usable([record for record in source.trials if record.configuration == name])
+    by_run: dict[int, list[capacity.Trial]] = {}
+    for record in records:
+        by_run.setdefault(record.repetition, []).append(_trial(record, objective))
+    estimates = {
+        repetition: capacity.estimate(within, trials) for repetition, trials in sorted(by_run.items())
+    }
+    cpus = next(found.cpus for found in source.head.configurations if found.name == name)
+    known = [count for count in (len(cpus), len(source.head.plan.generator.cpus)) if count]
+    ordered = sorted(records, key=lambda record: (record.repetition, record.mix))
+    trials = tuple(_figures(record, objective, min(known, default=1)) for record in ordered)
+    rate, low, high = capacity.together(list(estimates.values())) or (None, None, None)
+    return Searched(name, trials, estimates, rate, low, high, _by_generator(trials, high))
+
+
+def _by_generator(trials: Sequence[TrialFigures], high_per_s: float | None) -> bool:
+    failed = [each for each in trials if not each.held]
+    lowest = min((each.rate_per_s for each in failed), default=0)
+    near = [each for each in failed if each.rate_per_s <= max(lowest, high_per_s or 0)]
+    limited = [each for each in near if Mark.GENERATOR_LIMITED in each.marks]
+    return bool(limited) and 2 * len(limited) >= len(near)
+
+
+def _figures(record: MixRecord, objective: Objective, fewest_cpus: int) -> TrialFigures:
+    marks = trust.generator_marks(generator.hidden_speed(record, None))
+    marks |= generator.noise_marks(record, fewest_cpus)
+    up = kept_up(record)
+    if not up:
+        marks |= {Mark.BEHIND}
+    late = record.scheduling_error_hdr
+    errors = Histogram.from_bytes(late) if late else None
+    ended, failed = _ends(record, objective)
+    return TrialFigures(
+        configuration=record.configuration,
+        repetition=record.repetition,
+        number=record.mix,
+        rate_per_s=record.rate_per_s or 0,
+        answered_s=record.operations / record.window_s,
+        tails_ms=tuple(_tail_ms(record, tail, ended) for tail in objective.tails),
+        failed_share=failed / ended if ended else 0.0,
+        kept_up=up,
+        held=holds(record, objective),
+        late_ms=errors.value_at(0.99) / units.NS_PER_MS if errors and errors.count else None,
+        generator_cpu_share=generator.generator_cpu_share(record),
+        marks=marks,
+    )
+
+
+def holds(record: MixRecord, objective: Objective) -> bool:
+    """Return whether a trial holds every bound. A server that does not keep up holds none: its times still grow."""
+    ended, failed = _ends(record, objective)
+    if not ended or not kept_up(record):
+        return False
+    if objective.failed_share is not None and failed > objective.failed_share * ended:
+        return False
+    found = [_tail_ms(record, tail, ended) for tail in objective.tails]
+    return all(
+        ms is not None and ms <= tail.limit_ms for ms, tail in zip(found, objective.tails, strict=True)
+    )
+
+
+def _ends(record: MixRecord, objective: Objective) -> tuple[int, int]:
+    """Return the requests of the window, and those of them that were not answered.
+
+    Where some request that was under way as the window closed took longer than a bound, those that came and did not end
+    are counted as not answered: else a server that never answers some would be judged by the others.
+    """
+    failed = sum(row.in_window for row in record.errors) + (record.dropped_in_window or 0)
+    longest_ms = (record.under_way_longest_s or 0.0) * 1000
+    if longest_ms > min(tail.limit_ms for tail in objective.tails):
+        failed += max(0, (record.arrivals_in_window or 0) - record.operations - failed)
+    return record.operations + failed, failed
+
+
+def _tail_ms(record: MixRecord, tail: Tail, ended: int) -> float | None:
+    """Return a percentile of all requests; None if fewer were answered than it needs."""
+    if not record.operations or tail.quantile * ended > record.operations:
+        return None
+    times = Histogram.from_bytes(record.response_time_hdr)
+    return times.value_at(tail.quantile * ended / record.operations) / units.NS_PER_MS
+
+
+def _table(found: Capacities, results: Results) -> Table:
+    rows = tuple(_row(each) for each in found.searched)
+    columns = (
+        NAME,
+        Column("Capacity", f"{found.operations}/s"),
+        Column("95 % interval", f"{found.operations}/s"),
+        Column("Held every time", f"{found.operations}/s"),
+        Column("Ended by", numeric=False),
+        Column("Trials"),
+        Column("n", "runs"),
+    )
+    notes = (
+        f"Capacity: the rate at which half of the trials hold {found.objective.words}; the geometric mean of the runs. "
+        "The interval is over the runs, Student's; of one run it is that of its search.",
+        "Held every time: the highest rate tried up to which every trial held, in the lowest run.",
+    )
+    title = f"Capacity at {found.objective.words}"
+    return Table("capacity", 0, title, basis(results, Over.TOGETHER), columns, rows, notes)
+
+
+def _row(searched: Searched) -> tuple[Cell, ...]:
+    held = [found.held_per_s for found in searched.estimates.values()]
+    known = [rate for rate in held if rate is not None]
+    ends = sorted({"not over" if end is None else f"{end}" for end in searched.ends})
+    least = "at least" if searched.by_generator and searched.rate_per_s is not None else ""
+    return (
+        Cell(searched.name),
+        Cell(wording.rate(searched.rate_per_s), least, strong=True),
+        Cell(_span(searched)),
+        Cell(wording.rate(min(known)) if len(known) == len(held) and known else wording.NOTHING),
+        Cell(wording.listing(ends)),
+        Cell(f"{len(searched.trials)}"),
+        Cell(f"{len(searched.estimates)}"),
+    )
+
+
+def _span(searched: Searched) -> str:
+    low, high = wording.rate(searched.low_per_s), wording.rate(searched.high_per_s)
+    return f"{low} to {high}" if searched.rate_per_s is not None else wording.NOTHING
+
+
+def _trials(found: Capacities, results: Results) -> Table:
+    rows = tuple(_trial_row(trial) for each in found.searched for trial in each.trials)
+    columns = (
+        NAME,
+        Column("Run"),
+        Column("Trial"),
+        Column("Offered rate", f"{found.operations}/s"),
+        Column("Answered", f"{found.operations}/s"),
+        *(Column(tail.name, "of all, ms") for tail in found.objective.tails),
+        Column("Failed"),
+        Column("Sent late", "p99, ms"),
+        Column("Held", numeric=False),
+    )
+    marks = frozenset().union(*(trial.marks for each in found.searched for trial in each.trials))
+    notes = (
+        f"Percentiles are of all {found.operations}; one that failed is slower than every answer, and nothing stands "
+        "where too many failed. Failed: errors, dropped, and not answered.",
+        *mark_notes(marks),
+    )
+    under = basis(results, Over.EACH)
+    return Table("trials", 0, "Trials in their order", under, columns, rows, notes, key_columns=3)
+
+
+def _trial_row(trial: TrialFigures) -> tuple[Cell, ...]:
+    return (
+        Cell(trial.configuration),
+        Cell(f"{trial.repetition}"),
+        Cell(f"{trial.number}"),
+        Cell(f"{trial.rate_per_s:,}", marks=letters(trial.marks)),
+        Cell(wording.rate(trial.answered_s)),
+        *(Cell(wording.significant(ms)) for ms in trial.tails_ms),
+        Cell(wording.share(trial.failed_share)),
+        Cell(wording.significant(trial.late_ms)),
+        Cell("yes" if trial.held else "no", "" if trial.kept_up else "did not keep up"),
+    )
+
+
+def search(suite: Suite) -> str:
+    """Return the line of the methodology; empty if the load levels are given."""
+    if suite.open is None or suite.objective is None:
+        return ""
+    lowest, highest = suite.open.rate_per_s
+    return SEARCH.format(
+        objective=suite.objective.words,
+        lowest=f"{lowest:,}",
+        highest=f"{highest:,}",
+        operations=suite.terms.operations,
+        precision=suite.open.precision_percent,
+        most=suite.open.most_trials,
+    )
+
+
+def _verdict(found: Capacities) -> str:
+    """Return who holds more if that is proven, then the capacity of each."""
+    said = [_gap(base, other, level, found) for base, other, level in found.compared if level.proven]
+    if not said and found.compared:
+        said = ["No winner: no difference in capacity is proven."]
+    return " ".join([*said, *(_claim(each, found) for each in found.searched)])
+
+
+def _claim(searched: Searched, found: Capacities) -> str:
+    """Return `target holds p99 ≤ 50 ms up to 12,300 requests/s (95 % interval 11,900 to 12,800).`"""
+    name, holds, within = searched.name, f"holds {found.objective.words}", found.within
+    if not searched.trials:
+        return f"{name}: no trial finished."
+    if searched.ends == {End.LOWEST_FAILS}:
+        words = f"{name} does not hold {found.objective.words} at the lowest rate allowed"
+        return f"{words}, {within.lowest_per_s:,} {found.operations}/s{_generator_words(searched, found)}."
+    if searched.ends == {End.HIGHEST_HOLDS}:
+        return (
+            f"{name} still {holds} at the highest rate allowed, {within.highest_per_s:,} {found.operations}/s; its "
+            "capacity is at least that."
+        )
+    if searched.rate_per_s is None:
+        return f"{name}: {_disagreement(searched)}, so there is no figure."
+    least = "at least " if searched.by_generator else ""
+    rate = f"{least}{wording.rate(searched.rate_per_s)} {found.operations}/s"
+    words = f"{name} {holds} up to {rate} ({_interval(searched)})"
+    return f"{words}{_generator_words(searched, found)}.{_budget(searched, found)}"
+
+
+def _interval(searched: Searched) -> str:
+    """Return `95 % interval 11,900 to 12,800`; an end that is not known is said to be none."""
+    low, high = searched.low_per_s, searched.high_per_s
+    if low is None or high is None:
+        known = f"above {wording.rate(low)}" if low is not None else f"below {wording.rate(high)}"
+        return "95 % interval not known" if low is None and high is None else f"95 % interval {known}"
+    return f"95 % interval {wording.rate(low)} to {wording.rate(high)}"
+
+
+def _sure(found: Capacities) -> str:
+    trials = sum(len(each.trials) for each in found.searched)
+    searches = sum(len(each.estimates) for each in found.searched)
+    said = f"{wording.plural(searches, 'search', 'searches')}, {wording.plural(trials, 'trial')} in all"
+    undone = [each.name for each in found.searched if None in each.ends]
+    return said + (f"; not over: {wording.listing(undone)}." if undone else ".")
+
+
+def _limit(found: Capacities, results: Results) -> str:
+    """Return what was at its limit at the lowest rate that failed."""
+    parts = []
+    for searched, result in zip(found.searched, results.configurations, strict=True):
+        if words := _limit_of(searched, result):
+            parts.append(f"{searched.name}: {words}")
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
+    if searched.by_generator:
+        return LIMITED_BY[Limit.GENERATOR]
+    failed = {trial.rate_per_s for trial in searched.trials if not trial.held}
+    first = next((mix for mix in result.finished if mix.level in failed), None)
+    seen = () if first is None else result.limits_of(first)
+    named = [LIMITED_BY[each] for each in seen if each is not Limit.OFFERED]
+    return named[0] if named else ("" if first is None else no_limit_words([first]))
+
+
+def _findings(found: Capacities, tables: Labels) -> list[Finding]:
+    """Return the capacity of each configuration, the rates that held every time, and each pair."""
+    said = [Finding("Capacity", _claim(each, found), f"{tables['capacity']}.") for each in found.searched]
+    for each in found.searched:
+        held = [of_run.held_per_s for of_run in each.estimates.values()]
+        known = [rate for rate in held if rate is not None]
+        if known and len(known) == len(held) and each.rate_per_s is not None:
+            rate = f"{min(known):,} {found.operations}/s"
+            words = f"{each.name} held it in every trial up to {rate}: the rate to plan with."
+            said.append(Finding("Held every time", words, f"{tables['trials']}."))
+    for base, other, level in found.compared:
+        words = _gap(base, other, level, found) if level.proven else _no_gap(base, other, level)
+        said.append(Finding("Difference", words, f"{tables['capacity']}."))
+    return said
+
+
+def _gap(base: str, other: str, level: AtLevel, found: Capacities) -> str:
+    percents = (level.percent, level.low_percent, level.high_percent)
+    more, less = other, base
+    if level.percent < 0:
+        more, less = base, other
+        turned = [None if each is None else percent_improvement(1 + each / 100, 1) for each in percents]
+        percents = (turned[0] or 0.0, turned[2], turned[1])
+    change, span = wording.change(percents[0]), wording.change_span(percents[1], percents[2])
+    return (
+        f"{more} holds {found.objective.words} at a {change} higher rate than {less} (95 % interval {span})."
+    )
+
+
+def _no_gap(base: str, other: str, level: AtLevel) -> str:
+    if level.obstacles:
+        reasons = "; ".join(reason(each) for each in level.obstacles)
+        return f"{other} and {base} can't be compared: {reasons}."
+    if level.low_percent is None:
+        return f"{other} against {base}: {wording.change(level.percent)}; a verdict takes two repetitions."
+    span = wording.change_span(level.low_percent, level.high_percent)
+    return f"{other} against {base}: {wording.change(level.percent)} (95 % interval {span}), no difference is proven."
+
+
+def _generator_words(searched: Searched, found: Capacities) -> str:
+    """Return that the load generator failed the trials, and what shows it; empty if it did not."""
+    if not searched.by_generator:
+        return ""
+    failed = [trial for trial in searched.trials if not trial.held and Mark.GENERATOR_LIMITED in trial.marks]
+    lowest = min(failed, key=lambda trial: trial.rate_per_s)
+    return f". The load generator, and not the server, may have been the limit: {_seen(lowest, found.operations)}"
+
+
+def _seen(trial: TrialFigures, operations: str) -> str:
+    parts = []
+    if trial.late_ms is not None:
+        parts.append(f"it sent {operations} {wording.significant(trial.late_ms)} ms late (p99)")
+    if trial.generator_cpu_share >= BUSY_SHARE:
+        parts.append(f"its busiest thread used {wording.share(trial.generator_cpu_share)} of a CPU")
+    return f"at {trial.rate_per_s:,} {operations}/s {wording.listing(parts) or 'its part of the times was large'}"
+
+
+def _budget(searched: Searched, found: Capacities) -> str:
+    if End.BUDGET not in searched.ends:
+        return ""
+    return (
+        f" The search ended after {found.within.most_trials} trials, before it was as precise as asked for."
+    )
+
+
+def _disagreement(searched: Searched) -> str:
+    if None in searched.ends:
+        return "a search is not over"
+    said = sorted(f"{end}" for end in searched.ends if end is not None)
+    return f"its searches do not agree ({wording.listing(said)})"

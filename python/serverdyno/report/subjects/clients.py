@@ -1,0 +1,173 @@
+"""Client by client: how much each moved, and how evenly they were served; what the client cache kept from the server.
+
+Of file servers; the figures follow from the rows of clients and of calls of the records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from serverdyno import units, wording
+from serverdyno.analysis import curve
+from serverdyno.analysis.fairness import jain
+from serverdyno.protocols.work import stayed
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.results import MixFigures, Results
+from serverdyno.report.model import Cell, Column, Part, Section, Table
+from serverdyno.report.parts import NAME, spread_cell
+from serverdyno.report.subjects import breaks, outages
+from serverdyno.store.records import MixRecord
+
+CLIENTS = Column("Clients")
+
+
+def applies(results: Results) -> bool:
+    return results.source.head.suite.work.shows_clients
+
+
+def build(results: Results) -> Part:
+    # Of outages, the handles stand in the summary.
+    handles = outages.handles_table(results, Over.SUM) if results.source.cut is None else None
+    tables = (_clients(results), _cache(results), _calls(results), breaks.table(results), handles)
+    there = tuple(table for table in tables if table is not None)
+    return Part((Section("clients", "Single clients, and their cache", tables=there, appendix=True),))
+
+
+def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
+    """Return operations/s or Mbit/s of each client that was there until the window closed."""
+    return [
+        row.operations / record.window_s
+        if in_operations
+        else units.mbit_per_s((row.bytes_read or 0) + row.bytes_written, record.window_s)
+        for row in record.by_client
+        if stayed(row, record)
+    ]
+
+
+def _clients(results: Results) -> Table:
+    """Return one row per load level."""
+    unit = results.terms.unit
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Mean", f"{unit} a client"),
+        Column("Smallest client", unit),
+        Column("Largest client", unit),
+        Column("Standard deviation", unit),
+        Column("Fairness", "Jain's index"),
+        Column("Clients left", "all repetitions"),
+    )
+    rows = tuple(row for mix in results.mixes if (row := _client_row(results, mix)))
+    notes = (
+        "Of the clients that were in the mix to its end. Mean, standard deviation and fairness: of the clients of each "
+        "repetition by itself, so that what differs between repetitions is in none of them. Smallest and largest: of "
+        "any client in any repetition.",
+        "Fairness: 1 where all came to the same, 1 / clients where one did all (Jain, Chiu and Hawe, 1984).",
+    )
+    return Table("clients", 0, "Single clients", basis(results), columns, rows, notes, key_columns=2)
+
+
+def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
+    """Return the throughput of the clients that stayed; empty if none did.
+
+    Mean, deviation and fairness are of the clients of each repetition by itself, so that a difference between runs is
+    not taken for one between clients.
+    """
+    terms = results.terms
+    runs = [
+        run
+        for record in results.records(mix.configuration, mix.mix)
+        if (run := _stayed(record, in_operations=terms.throughput_counts_operations))
+    ]
+    if not runs:
+        return ()
+    each = [found for run in runs if (found := curve.spread(run)) is not None]
+    return (
+        Cell(mix.configuration),
+        Cell(f"{mix.clients:,}"),
+        spread_cell(curve.spread([run.mean for run in each])),
+        Cell(terms.written(min(run.minimum for run in each))),
+        Cell(terms.written(max(run.maximum for run in each))),
+        spread_cell(curve.spread([run.deviation for run in each if run.deviation is not None])),
+        spread_cell(curve.spread([index for run in runs if (index := jain(run)) is not None]), wording.index),
+        Cell(f"{mix.clients_left:,}"),
+    )
+
+
+def _cache(results: Results) -> Table:
+    """Return one row per configuration, at its peak."""
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Passes"),
+        Column("Operations", "of applications"),
+        Column("Calls", "below the cache"),
+        Column("Requests", "of the protocol"),
+        Column("Calls an operation"),
+        Column("Content checked", "MB"),
+    )
+    rows = tuple(_cache_row(mix, results.records(mix.configuration, mix.mix)) for mix in _peaks(results))
+    notes = (
+        "At the mix of each configuration's peak, all repetitions together, ramps included. Passes: through the whole "
+        "workload, those that ended in the mix. Content checked: what was read and compared, byte by byte.",
+    )
+    title = "What the client cache kept from the server"
+    return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)
+
+
+def _peaks(results: Results) -> list[MixFigures]:
+    return [result.peak for result in results.configurations if result.peak is not None]
+
+
+def _cache_row(mix: MixFigures, records: Sequence[MixRecord]) -> tuple[Cell, ...]:
+    operations = sum(record.operations_total for record in records)
+    calls = _by_kind(records).total()
+    return (
+        Cell(mix.configuration),
+        Cell(f"{mix.clients:,}"),
+        Cell(f"{sum(record.passes or 0 for record in records):,}"),
+        Cell(f"{operations:,}"),
+        Cell(f"{calls:,}"),
+        Cell(f"{sum(row.count for record in records for row in record.requests):,}"),
+        Cell(wording.significant(calls / operations if operations else None)),
+        Cell(wording.rate(sum(record.bytes_checked or 0 for record in records) / 1e6)),
+    )
+
+
+def _by_kind(records: Sequence[MixRecord]) -> Counter[str]:
+    """Return the calls below the cache."""
+    found: Counter[str] = Counter()
+    for record in records:
+        for row in record.calls:
+            found[row.call] += row.done + row.not_there + row.failed
+    return found
+
+
+def _calls(results: Results) -> Table:
+    """Return one row per kind of call, one column per configuration, at its peak."""
+    peaks = _peaks(results)
+    records = [results.records(mix.configuration, mix.mix) for mix in peaks]
+    operations = [sum(record.operations_total for record in of_mix) for of_mix in records]
+    calls = [_by_kind(of_mix) for of_mix in records]
+    columns = (
+        Column("Call", numeric=False),
+        *(Column(mix.configuration, "per 1,000 operations") for mix in peaks),
+    )
+    rows = tuple(
+        (
+            Cell(kind),
+            *(
+                Cell(wording.significant(1000 * found[kind] / done if done else None))
+                for found, done in zip(calls, operations, strict=True)
+            ),
+        )
+        for kind in dict.fromkeys(kind for found in calls for kind in found)
+        if any(found[kind] for found in calls)
+    )
+    notes = (
+        "Below the client cache, ramps included; operations are those of applications that succeeded. At the mix of "
+        "each configuration's peak.",
+    )
+    under = basis(results, Over.SUM)
+    return Table("calls", 0, "Calls that reached the server", under, columns, rows, notes)

@@ -1,0 +1,24 @@
+"""Says how many bodies in a content coding were decoded to check them."""
+
+from __future__ import annotations
+
+from serverdyno import wording
+from serverdyno.report.source import Source
+from serverdyno.report.subjects.http2 import counts_by_name
+
+# Names of crates/http/src/coding.rs.
+DECODED = {"body decoded (gzip)": "gzip", "body decoded (deflate)": "deflate", "body decoded (br)": "br"}
+OTHERS = {
+    "body not decoded (another content coding)": "in another content coding",
+    "body not decoded (more than 16 MiB)": "of more than 16 MiB",
+}
+
+
+def sentences(source: Source, configuration: str) -> str:
+    """Return what a configuration's clients decoded; empty if they asked for no coding or got none."""
+    counts = counts_by_name(source, configuration)
+    decoded = [f"{counts[name]:,} {coding}" for name, coding in DECODED.items() if counts[name]]
+    others = [f"{counts[name]:,} {which}" for name, which in OTHERS.items() if counts[name]]
+    parts = [f"Decoded to check them: {wording.listing(decoded)} bodies."] if decoded else []
+    parts += [f"Bodies in the sample that were not checked: {wording.listing(others)}."] if others else []
+    return " ".join(parts)

@@ -1,0 +1,87 @@
+"""Connections and TLS handshakes of each load level, and how long making one took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Cell, Column, Part, Section, Table
+from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
+from serverdyno.report.subjects.operations import TIMES, time_cells
+
+KEPT_ALIVE = "Reconnects: made again, because the server had closed a kept-alive connection meanwhile."
+SESSIONS = (
+    "Clients log on before the mix, and are counted. Reconnects: sessions set up after one that was lost."
+)
+applies = always
+
+
+def build(results: Results) -> Part:
+    tables = (_connections(results), *_handshakes(results))
+    return Part((Section("connections", "Connections", tables=tables, appendix=True),))
+
+
+def _connections(results: Results) -> Table:
+    """Return connections made and made again, and how long making one took, one row per load level."""
+    rows = tuple(
+        (
+            Cell(mix.configuration),
+            Cell(f"{mix.level:,}"),
+            Cell(f"{mix.connections.made:,}"),
+            Cell(f"{mix.connections.reconnects:,}"),
+            Cell(f"{mix.connections.source_addresses:,}"),
+            *time_cells(mix.connections.connect),
+        )
+        for mix in results.mixes
+    )
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Connections"),
+        Column("Reconnects"),
+        Column("Source addresses"),
+        Column("Connect times"),
+        *TIMES[1:],
+    )
+    counted = SESSIONS if results.terms.below_cache else KEPT_ALIVE
+    notes = (
+        f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
+        f"moment the {results.terms.operation} was due until its connection stood, of those that ended in the windows.",
+        TOO_FEW_SAMPLES,
+    )
+    return Table(
+        "connections", 0, "Connections", basis(results, Over.SUM), columns, rows, notes, key_columns=2
+    )
+
+
+def _handshakes(results: Results) -> Iterator[Table]:
+    """Yield TLS handshakes by kind, and how long they took, one row per load level; nothing without TLS."""
+    rows = tuple(
+        (
+            Cell(mix.configuration),
+            Cell(f"{mix.level:,}"),
+            *(Cell(f"{count:,}") for count in mix.connections.handshakes),
+            *time_cells(mix.connections.handshake),
+        )
+        for mix in results.mixes
+        if mix.connections.handshakes is not None
+    )
+    if not rows:
+        return
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Full"),
+        Column("Resumed"),
+        Column("Handshake times"),
+        *TIMES[1:],
+    )
+    notes = (
+        "TLS handshakes that led to a session: all repetitions together, ramps included. Handshake times: from the "
+        "moment at which the TCP connection stood until the request could be sent, of requests that ended in the "
+        "windows; they are part of the response times.",
+        TOO_FEW_SAMPLES,
+    )
+    under = basis(results, Over.SUM)
+    yield Table("handshakes", 0, "TLS handshakes", under, columns, rows, notes, key_columns=2)

@@ -1,0 +1,310 @@
+"""What operations cost: CPU of server and generator, how near the generator was to its limits, what others took.
+
+The figures of a level are computed in `figures/cost.py`, the generator's part in `analysis.trust`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from serverdyno import wording
+from serverdyno.analysis.comparisons import compare
+from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.pairs import Comparison
+from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.report.basis import Over, basis, letters, mark_notes
+from serverdyno.report.figures.histograms import QUANTILES
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
+from serverdyno.report.parts import (
+    NAME,
+    always,
+    level_column,
+    level_figures,
+    limited,
+    lines_of,
+    spread_cell,
+    spread_point,
+)
+from serverdyno.report.source import Source
+
+COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}
+
+
+applies = always
+
+
+def build(results: Results) -> Part:
+    section = Section(
+        "cpu",
+        f"CPU per {results.terms.operation}",
+        text=_unmeasured(results),
+        figures=(*_costs(results), *_busy(results)),
+        tables=(_table(results),),
+    )
+    return Part((section,), lambda tables: [*_generator(results, tables), *_machine(results, tables)])
+
+
+def _table(results: Results) -> Table:
+    rows = [
+        (
+            Cell(result.name),
+            Cell(f"{mix.level:,}"),
+            *_cost_cells(mix),
+            Cell(_limited_by(result, mix)),
+        )
+        for result in results.configurations
+        for mix in result.finished
+    ]
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Server CPU", f"µs/{results.terms.operation}"),
+        Column("Server", "CPUs busy"),
+        Column("Server", "MiB"),
+        Column("Generator CPU", f"µs/{results.terms.operation}"),
+        Column("Generator CPU", "of its threads"),
+        Column("Generator", "of round trips"),
+        Column("Hidden speed", "at most"),
+        Column("Loop lag p99", "ms"),
+        Column("Others", "CPUs busy"),
+        Column("Steal", "CPUs"),
+        Column("Limited by", numeric=False),
+    )
+    notes = (
+        f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
+        "Generator, of round trips: the share of each that was spent waiting in or for the generator. Hidden speed: by "
+        "how much the server may be faster than shown, at most.",
+        "Others: all else on the CPUs of generator and server, the kernel's work included. Steal: taken by the "
+        "hypervisor.",
+        "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
+        "Limited by: what ran at its limit; the server's CPUs from 85 % on. Where neither they nor the generator were "
+        "busy, it is the disk where something waited for it for more than 10 % of the window, latency where more "
+        "clients got more, else latency or locks. Nothing found: not measured, or the generator had a part in it.",
+        *mark_notes(results.marks & COST_MARKS),
+    )
+    title = f"CPU per {results.terms.operation}, and the generator's own limits"
+    return Table("costs", 0, title, basis(results), columns, tuple(rows), notes, key_columns=2)
+
+
+def _limited_by(result: ConfigurationResult, mix: MixFigures) -> str:
+    names = [f"{limit}" for limit in result.limits_of(mix)]
+    if Mark.NOISY in mix.marks:
+        names.append("others on the machine")
+    return ", ".join(names) or "nothing found"
+
+
+def _cost_cells(mix: MixFigures) -> list[Cell]:
+    cost = mix.cost
+    resident = None if cost.server_rss_bytes is None else cost.server_rss_bytes / 2**20
+    lag = cost.loop_lag.percentiles_ms[QUANTILES.index(0.99)] if cost.loop_lag else None
+    limits = letters(mix.marks & {Mark.GENERATOR_LIMITED})
+    noisy = letters(machine_marks(cost.taken_share, None))
+    return [
+        spread_cell(cost.server_cpu_us),
+        Cell(wording.cpus(cost.server_cpus_busy)),
+        Cell(wording.rate(resident)),
+        spread_cell(cost.generator_cpu_us),
+        Cell(
+            wording.share(cost.generator_cpu_share), marks=letters(machine_marks(None, cost.run_delay_share))
+        ),
+        Cell(wording.share(mix.waiting_share)),
+        Cell(wording.share(mix.stated_hidden_speed), marks=limits),
+        Cell(wording.significant(lag)),
+        Cell(wording.cpus(cost.others_cpus_busy), marks=noisy),
+        Cell(wording.cpus(cost.steal_cpus_busy)),
+    ]
+
+
+def _busy(results: Results) -> Iterator[Figure]:
+    """Yield how busy server and generator were, and what a CPU-second of the server bought."""
+    per_s = f"{results.terms.operations} a CPU-second"
+    plots = (
+        ("Server", "CPUs busy", _server_busy),
+        ("Generator", "CPUs busy", _generator_busy),
+        ("Server's efficiency", per_s, _per_cpu_second),
+    )
+    yield from level_figures(
+        results,
+        "busy",
+        f"CPU and efficiency against {results.axis.column}",
+        Over.MEAN,
+        lambda group: (Panel(name, unit, lines_of(results, group, point)) for name, unit, point in plots),
+    )
+
+
+def _server_busy(mix: MixFigures) -> Point | None:
+    busy_cpus = mix.cost.server_cpus_busy
+    return None if busy_cpus is None else limited(Point(mix.level, busy_cpus), mix.marks)
+
+
+def _generator_busy(mix: MixFigures) -> Point | None:
+    return limited(Point(mix.level, mix.cost.generator_cpu_share * mix.cost.generator_threads), mix.marks)
+
+
+def _per_cpu_second(mix: MixFigures) -> Point | None:
+    cost = mix.cost.server_cpu_us
+    return None if cost is None or not cost.mean else limited(Point(mix.level, 1e6 / cost.mean), mix.marks)
+
+
+def _costs(results: Results) -> Iterator[Figure]:
+    """Yield the CPU time per operation of server and generator."""
+    operation = results.terms.operation
+    plots = (("Server", _cost_point(server=True)), ("Generator", _cost_point(server=False)))
+    yield from level_figures(
+        results,
+        "cpu",
+        f"CPU per {operation} against {results.axis.column}",
+        Over.MEAN,
+        lambda group: (
+            Panel(name, f"CPU µs/{operation}", lines_of(results, group, point)) for name, point in plots
+        ),
+    )
+
+
+def _cost_point(*, server: bool) -> Callable[[MixFigures], Point | None]:
+    def point(mix: MixFigures) -> Point | None:
+        spread = mix.cost.server_cpu_us if server else mix.cost.generator_cpu_us
+        return None if spread is None else spread_point(mix.level, spread, mix.marks)
+
+    return point
+
+
+def _unmeasured(results: Results) -> tuple[str, ...]:
+    unmeasured = [
+        result.name
+        for result in results.configurations
+        if any(mix is not None and mix.cost.server_cpus_busy is None for mix in result.mixes)
+    ]
+    if not unmeasured:
+        return ()
+    return (f"The server's CPU could not be measured for {wording.listing(unmeasured)}.",)
+
+
+def _generator(results: Results, tables: Labels) -> list[Finding]:
+    """Return how far the generator limited the figures; empty where its part is of the response times."""
+    if results.source.open or results.source.cut is not None or not results.mixes:
+        return []
+    known = [mix for mix in results.mixes if mix.hidden_speed is not None]
+    points = wording.plural(len(results.mixes), "point")
+    busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
+    evidence = f"busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
+    if not known:
+        claim = f"Whether the generator limited any of {points} was not measured."
+        return [Finding("Generator", claim, evidence)]
+    limited = [mix for mix in known if Mark.GENERATOR_LIMITED in mix.marks]
+    most = wording.share(max(mix.hidden_speed or 0.0 for mix in known))
+    waiting = wording.share(max(mix.waiting_share or 0.0 for mix in known))
+    evidence = f"at most {waiting} of the clients' time spent in or for the generator; {evidence}"
+    if loose := [mix for mix in known if mix.hidden_speed_is_loose]:
+        longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
+        claim = (
+            f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to {longest} of the "
+            "window. How much faster the servers are is not known: measure again while nothing else uses its CPU."
+        )
+    elif limited:
+        claim = (
+            f"The generator limited {len(limited):,} of {points}, marked G: the servers may be up to {most} faster "
+            "there than shown."
+        )
+    else:
+        claim = f"The generator limited none of {points}: no server is more than {most} faster than shown."
+    return [Finding("Generator", claim, evidence)]
+
+
+def _machine(results: Results, tables: Labels) -> list[Finding]:
+    """Return what else used the machine; empty if that was not measured, or a warning has said it."""
+    if any(Mark.NOISY in mix.marks for mix in results.mixes):
+        return []
+    costs = [mix.cost for mix in results.mixes]
+    others = [cost.others_cpus_busy for cost in costs if cost.others_cpus_busy is not None]
+    steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
+    parts = []
+    if others:
+        parts.append(f"everything else on the machine used up to {wording.cpus(max(others))} CPUs")
+    if steal:
+        taken = wording.cpus(max(steal))
+        parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
+    if not parts:
+        return []
+    claim = f"In the window of any mix, {wording.listing(parts)}."
+    return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
+
+
+def shared_cpus(source: Source) -> list[str]:
+    """Return which servers run on CPUs of the generator."""
+    sharing: dict[tuple[int, ...], list[str]] = {}
+    for configuration in source.head.configurations:
+        if shared := source.cpus_shared_with_generator(configuration):
+            sharing.setdefault(shared, []).append(configuration.name)
+    return [
+        f"{wording.listing(names)} {'shares' if len(names) == 1 else 'share'} {wording.cpu_set(cpus)} with the "
+        "generator: each takes time from the other, so the figures are of both together."
+        for cpus, names in sharing.items()
+    ]
+
+
+def noise(results: Results) -> list[str]:
+    """Return what others took from the load levels that are marked for it."""
+    noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
+    if not noisy:
+        return []
+    parts = [
+        f"other programs used up to {_most(mix.cost.others_cpus_busy for mix in noisy)} CPUs",
+        f"the hypervisor took up to {_most(mix.cost.steal_cpus_busy for mix in noisy)}",
+    ]
+    waited = max((mix.cost.run_delay_share or 0.0 for mix in noisy), default=0.0)
+    if machine_marks(None, waited):
+        parts.append(
+            f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
+        )
+    return [
+        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: {wording.listing(parts)}. "
+        "These points are marked noisy (N); figures of a quiet machine may differ."
+    ]
+
+
+def _most(cpus: Iterable[float | None]) -> str:
+    return wording.cpus(max((each for each in cpus if each is not None), default=None))
+
+
+def ranking(results: Results) -> str:
+    """Return the configurations that the generator limited by the server's CPU time per operation, least first.
+
+    A generator at its limit hides which server is faster. The one that needs less CPU time can serve more, as long as
+    its CPU is what limits it. Empty if no order is hidden, or the first two may be equal.
+    """
+    comparisons = results.comparisons
+    if not any(_hidden(comparison) for comparison in comparisons):
+        return ""
+    limited = {name for comparison in comparisons for name in _limited(comparison)}
+    found = [
+        (cost, result)
+        for result in results.configurations
+        if result.name in limited and (cost := _cost(result)) is not None
+    ]
+    if len(found) < 2:
+        return ""
+    found.sort(key=lambda each: each[0])
+    (_, first), (_, second), *_ = found
+    average = compare([second.cpu, first.cpu], [(0, 1)], paired=results.source.paired)[0][0]
+    if average.verdict is not Verdict.SLOWER:
+        return ""
+    costs = ", ".join(f"{result.name} {wording.significant(cost)} µs" for cost, result in found)
+    return f"By the server's CPU time a {results.terms.operation}, least first: {costs}."
+
+
+def _limited(comparison: Comparison) -> set[str]:
+    return {name for name, mark in comparison.limits if mark is Mark.GENERATOR_LIMITED}
+
+
+def _hidden(comparison: Comparison) -> bool:
+    """Return whether the generator may hide the order of the two: it limits both."""
+    return _limited(comparison) == {comparison.base, comparison.other} and not comparison.faster
+
+
+def _cost(result: ConfigurationResult) -> float | None:
+    """Return CPU microseconds per operation, in the mean of the load levels; None if one is not known."""
+    known = [mix.cost.server_cpu_us for mix in result.finished]
+    values = [spread.mean for spread in known if spread is not None]
+    return sum(values) / len(values) if values and len(values) == len(known) else None

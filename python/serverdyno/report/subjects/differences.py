@@ -1,0 +1,439 @@
+"""Differences in throughput: what may be said of one configuration against another, of many at once, and odd runs.
+
+"No difference shown" is a finding too. Estimates and intervals are made in `analysis.improvement`, the rule of odd runs
+in `analysis.contrast`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from statistics import fmean, median
+
+from serverdyno import wording
+from serverdyno.analysis import pairs
+from serverdyno.analysis.comparability import Obstacle, ObstacleKind
+from serverdyno.analysis.improvement import CONFIDENCE, Improvement, Metric, Verdict
+from serverdyno.analysis.pairs import Comparison
+from serverdyno.analysis.trust import DISK_SHARE, LIMITS, TAKEN_SHARE, Mark
+from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import basis, letters, mark_notes
+from serverdyno.report.figures.generator import cpus_busy, run_delay_share, taken_cpus
+from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import sides
+from serverdyno.report.model import (
+    Cell,
+    Column,
+    Figure,
+    Finding,
+    Labels,
+    Panel,
+    Part,
+    Point,
+    Section,
+    Series,
+    Table,
+)
+from serverdyno.report.noise_floor import NoiseFloor
+from serverdyno.report.subjects import peaks
+from serverdyno.store.records import MixRecord
+
+MOST_PAIRS = 28
+UNEXPLAINED = "Nothing that was measured on the host explains it."
+
+
+def applies(results: Results) -> bool:
+    return bool(results.comparisons)
+
+
+def build(results: Results) -> Part:
+    comparisons = results.comparisons
+    section = Section(
+        "improvement",
+        "Differences",
+        figures=tuple(_chart(results)),
+        tables=(table(comparisons, results.terms, basis(results)),),
+    )
+
+    def findings_of(tables: Labels) -> list[Finding]:
+        most = peaks.MOST_FINDINGS - len(peaks.named(results))
+        odd = odd_runs(comparisons, results.source.records_by_name(), tables["improvements"])
+        return [*findings(comparisons, results.terms, tables, most), *odd]
+
+    return Part((section,), findings_of)
+
+
+def compared(results: Results) -> tuple[Comparison, ...]:
+    """Compare each pair of configurations; all verdicts are corrected together."""
+    source = results.source
+    return pairs.compared(pairs.pairs(sides(results)), paired=source.paired, margins=source.margins)
+
+
+def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, most: int) -> list[Finding]:
+    """Return a finding for each comparison; of more than `most`, their verdicts counted and the largest"""
+    if len(comparisons) <= most:
+        return [_finding(comparison, terms, tables) for comparison in comparisons]
+    largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
+    counted = Finding("Comparison", tally(comparisons), f"All of them: {tables['improvements']}.")
+    return [
+        counted,
+        *(_finding(comparison, terms, tables) for comparison in comparisons if comparison in largest),
+    ]
+
+
+def tally(comparisons: Sequence[Comparison]) -> str:
+    """Return how many comparisons came to which verdict in the overall average."""
+    bases = {comparison.base for comparison in comparisons}
+    against = f" with {bases.pop()}" if len(bases) == 1 else ""
+    found = Counter(comparison.average.verdict for comparison in comparisons)
+    counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
+    limited = sum(bool(comparison.limits) for comparison in comparisons)
+    note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
+    return f"{wording.plural(len(comparisons), 'comparison')}{against} in overall average: {counts}.{note}"
+
+
+def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
+    """Return one sentence for each verdict, and one more if something else than the server may have set the result."""
+    by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
+    by_obstacles: dict[tuple[Obstacle, ...], list[Improvement]] = defaultdict(list)
+    for improvement in comparison.improvements:
+        if improvement.figure in figures:
+            if why := comparison.obstacles.get(improvement.figure):
+                by_obstacles[why].append(improvement)
+            else:
+                by_verdict[improvement.verdict].append(improvement)
+    sentences = [_sentence(comparison, verdict, found) for verdict, found in by_verdict.items()]
+    sentences += [_not_comparable(comparison, why, found) for why, found in by_obstacles.items()]
+    if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
+        sentences.append(_limits(comparison))
+    if comparison.differs_in_durability is None:
+        sentences.append("It is not known whether both treat a flush alike.")
+    if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
+        sentences.append(
+            f"Clients had too little time to finish the workload in {wording.listing(partial)}, so the two did "
+            "different "
+            "operations there."
+        )
+    return " ".join(sentences)
+
+
+def _finding(comparison: Comparison, terms: Terms, tables: Labels) -> Finding:
+    improvements = comparison.improvements
+    rates = [
+        f"{improvement.figure.value} {terms.written(improvement.base)} against {terms.written(improvement.other)}"
+        for improvement in improvements
+        if improvement.repetitions and improvement.mixes
+    ]
+    evidence = [
+        f"{', '.join(rates)} {terms.unit}" if rates else "No whole run of both over the same mixes",
+        wording.plural(improvements[0].repetitions, "repetition")
+        + (" in pairs" if improvements[0].paired else ""),
+        f"over {wording.plural(len(improvements[0].mixes), 'mix')}",
+    ]
+    if words := correction(improvements):
+        evidence.append(f"verdicts corrected for {words}")
+    evidence += _could_have_found(comparison.average)
+    evidence.append(tables["improvements"])
+    return Finding("Comparison", claim(comparison, tuple(Metric)), "; ".join(evidence) + ".")
+
+
+def correction(improvements: Sequence[Improvement]) -> str:
+    """Return `6 comparisons together, averages and peaks`; empty if no verdict was corrected."""
+    among = max((found.among or 0 for found in improvements), default=0)
+    return f"{among:,} comparisons together, averages and peaks" if among > 1 else ""
+
+
+def _could_have_found(improvement: Improvement) -> list[str]:
+    """Return what the design finds, without which "no difference shown" says little."""
+    if improvement.found_percent is None:
+        return []
+    found = wording.change(improvement.found_percent)
+    words = f"such an experiment finds {found} of average in 4 of 5 cases"
+    if improvement.repetitions_needed is None:
+        return [words]
+    return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]
+
+
+def _size(comparison: Comparison) -> float:
+    """Return how far the averages are apart, twice as far as half; what can't be compared comes last."""
+    percent = comparison.average.percent
+    return -1.0 if percent is None else abs(math.log1p(percent / 100))
+
+
+def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvement]) -> str:
+    other, base = comparison.other, comparison.base
+    changes = "; ".join(
+        f"in {improvement.figure.value}: {wording.change(improvement.percent)} ({_range(improvement)})"
+        for improvement in found
+    )
+    names = wording.listing([improvement.figure.value for improvement in found])
+    repetitions = wording.plural(found[0].repetitions, "repetition")
+    by = f"by more than {found[0].minimum_percent:g}{wording.NO_BREAK}% " if found[0].minimum_percent else ""
+    beyond = f" beyond {found[0].minimum_percent:g}{wording.NO_BREAK}%" if found[0].minimum_percent else ""
+    within = f"{found[0].equivalence_percent:g}{wording.NO_BREAK}%"
+    chance = _chance(found)
+    return {
+        Verdict.FASTER: f"{other} is faster than {base} {by}{changes}.",
+        Verdict.SLOWER: f"{other} is slower than {base} {by}{changes}.",
+        Verdict.NO_DIFFERENCE_SHOWN: f"No difference{beyond} shown between {other} and {base} {changes}.{chance}",
+        Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {within} {changes}.",
+        Verdict.TOO_FEW_REPETITIONS: f"Measured: {other} against {base} {changes}. {repetitions} can't show "
+        "whether that repeats.",
+        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
+        "both completed anything over the same mixes.",
+        Verdict.NOT_SEPARATED: f"{other} against {base} {changes}. The two were measured at different times, and "
+        "what differs between times is not separated from the change. To separate them, measure both in one "
+        "experiment: dyno run PLAN --against OTHER.",
+    }[verdict]
+
+
+def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequence[Improvement]) -> str:
+    """Return the reasons first, and then what was measured all the same."""
+    names = wording.listing([improvement.figure.value for improvement in found])
+    seen = "; ".join(
+        f"in {improvement.figure.value} {wording.change(improvement.percent)} ({_range(improvement)})"
+        for improvement in found
+    )
+    return (
+        f"{comparison.other} and {comparison.base} are not comparable in {names}: "
+        f"{wording.listing([reason(each) for each in why])}. Measured: {seen}."
+    )
+
+
+def reason(why: Obstacle) -> str:
+    """Return one reason why two figures are not comparable, as a clause."""
+    share = wording.share(why.amount)
+    return {
+        ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left mixes of {why.name}",
+        ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed in a mix",
+        ObstacleKind.OTHER_WORK: f"{share} of the operations were of other kinds",
+        ObstacleKind.NOISE: _slowed(why.name, why.amount),
+        ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator let it show",
+        ObstacleKind.RATE_BOUND: f"the rate of its plan held {why.name}",
+        ObstacleKind.DURABILITY: "a flush does different things in the two",
+    }[why.kind]
+
+
+def _slowed(name: str, share: float) -> str:
+    if math.isinf(share):
+        return f"other programs took all CPUs that {name} needed"
+    return f"other programs may have slowed {name} by up to {wording.share(share)}"
+
+
+def _chance(found: Sequence[Improvement]) -> str:
+    """Return why no difference is shown if an interval alone would show one."""
+    among = [improvement.among or 1 for improvement in found if improvement.proven_alone]
+    return (
+        f" By itself it would be proven; among {max(among):,} comparisons it may be chance." if among else ""
+    )
+
+
+def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
+    """Say that proven gaps may be the machine's: those of which all are below what equal servers may differ by."""
+    proven = [
+        found for comparison in comparisons for found in comparison.improvements if found.verdict.proven
+    ]
+    if not any(
+        abs(math.log1p((found.percent or 0) / 100)) < math.log1p(floor.percent / 100) for found in proven
+    ):
+        return ""
+    percent = f"{wording.significant(floor.percent)}{wording.NO_BREAK}%"
+    if floor.measured:
+        return f"The self-test on this machine can't exclude gaps of up to {percent} between equal servers."
+    return f"Equal servers can differ by up to {percent} for good; dyno selftest measures this machine."
+
+
+def _range(improvement: Improvement) -> str:
+    """Return the interval; if there is none, what single runs show."""
+    if improvement.low_percent is None:
+        seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
+        return f"{seen} between single runs"
+    return f"95 % interval {wording.change_span(improvement.low_percent, improvement.high_percent)}"
+
+
+def _limits(comparison: Comparison) -> str:
+    """Return what held a side back; if it was the faster one alone, the gap is a lower bound."""
+    limited: dict[str, list[str]] = defaultdict(list)
+    for name, mark in comparison.limits:
+        limited[LIMITS[mark]].append(name)
+    if comparison.at_least:
+        held_back = f"{comparison.faster} was {wording.listing(list(limited))}"
+        return f"The true gap is at least this large: {held_back}."
+    parts = [
+        f"{wording.listing(held)} {'is' if len(held) == 1 else 'are'} {word}"
+        for word, held in limited.items()
+    ]
+    return f"{wording.listing(parts)}, so the servers themselves may differ by more or less."
+
+
+def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
+    """Return one row per comparison and figure. `under`: the line below the table."""
+    bases = {comparison.base for comparison in comparisons}
+    against = len(bases) > 1
+    rows = [
+        _improvement_row(comparison, improvement, terms, against=against)
+        for comparison in comparisons
+        for improvement in comparison.improvements
+    ]
+    columns = (
+        Column("Configuration", "against its base" if against else "", numeric=False),
+        Column("Figure", numeric=False),
+        Column(terms.unit[0].upper() + terms.unit[1:], "base below"),
+        Column("Improvement"),
+        Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
+        Column("Verdict", numeric=False),
+        Column("Finds", "in 4 of 5 cases"),
+        Column("5 % takes", "runs"),
+        Column("n", "runs"),
+    )
+    notes: tuple[str, ...] = (
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. Finds: "
+        "the least difference that such an experiment claims in 4 of 5 cases; and the repetitions that 5 % would take.",
+        *_verdict_notes(comparisons),
+        "A peak is compared by cross-validation: each half of the runs is read where the other half peaks. So the "
+        "figure may lie below the highest mean, which noise lifts.",
+    )
+    notes += mark_notes(
+        frozenset().union(
+            *(_marks(comparison, found) for comparison in comparisons for found in comparison.improvements)
+        )
+    )
+    if any(comparison.limits for comparison in comparisons):
+        notes += (
+            "A mark of an improvement that limits it: of any mix of either side, so the servers may differ by more or "
+            "less.",
+        )
+    title = f"Improvement over {'the base' if against else bases.pop()}"
+    return Table("improvements", 0, title, under, columns, tuple(rows), notes, key_columns=2)
+
+
+def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return what the verdicts are about, and how many of them there are."""
+    notes = []
+    if least := comparisons[0].improvements[0].minimum_percent:
+        notes.append(
+            f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
+            "whole interval."
+        )
+    made_for = correction([found for comparison in comparisons for found in comparison.improvements])
+    if made_for:
+        notes.append(
+            f"Verdicts are corrected for {made_for} (Holm 1979); intervals stand alone, so one that leaves out 0 % "
+            "may belong to no difference shown."
+        )
+    return notes
+
+
+def _marks(comparison: Comparison, improvement: Improvement) -> frozenset[Mark]:
+    partial = {Mark.PART_OF_A_PASS} if improvement.figure in comparison.parts_of_a_pass else set[Mark]()
+    return frozenset({mark for _, mark in comparison.limits} | partial)
+
+
+def _improvement_row(
+    comparison: Comparison, improvement: Improvement, terms: Terms, *, against: bool
+) -> tuple[Cell, ...]:
+    return (
+        Cell(comparison.other, f"against {comparison.base}" if against else ""),
+        Cell(improvement.figure.value),
+        _compared_cell(improvement, terms),
+        Cell(
+            wording.change(improvement.percent),
+            strong=True,
+            marks=letters(_marks(comparison, improvement)),
+        ),
+        Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
+        Cell(
+            improvement.verdict.value,
+            "; ".join(reason(each) for each in comparison.obstacles.get(improvement.figure, ())),
+        ),
+        Cell(wording.change(improvement.found_percent)),
+        Cell(
+            wording.NOTHING
+            if improvement.repetitions_needed is None
+            else f"{improvement.repetitions_needed:,}"
+        ),
+        Cell(f"{improvement.repetitions}"),
+    )
+
+
+def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
+    """Return both figures, the base below; empty if there is no whole run of both."""
+    if not improvement.repetitions or not improvement.mixes:
+        return Cell(wording.NOTHING, wording.NOTHING)
+    return Cell(terms.written(improvement.other), terms.written(improvement.base))
+
+
+def _chart(results: Results) -> Iterator[Figure]:
+    """Yield the difference of each pair in the overall average, with its interval; hollow if something else limited."""
+    bars = []
+    for comparison in results.comparisons[:MOST_PAIRS]:
+        average = comparison.average
+        if average.percent is None:
+            continue
+        words = tuple(dict.fromkeys(LIMITS[mark] for _, mark in comparison.limits))
+        point = Point(0, average.percent, average.low_percent, average.high_percent, words)
+        bars.append(Series(f"{comparison.other} over {comparison.base}", 0, (point,)))
+    if not bars:
+        return
+    bars.sort(key=lambda bar: -bar.points[0].y)
+    panels = (Panel("", "", tuple(bars)),)
+    line = f"{basis(results)} Rules: 95 % intervals." + (
+        " Hollow: the load generator or the plan limited a side."
+        if any(bar.points[0].limited_by for bar in bars)
+        else ""
+    )
+    title = "Differences in the average over all load levels"
+    yield Figure("improvements", 0, title, line, "effects", "Difference, %", panels)
+
+
+def odd_runs(
+    comparisons: Sequence[Comparison], records: Mapping[str, Sequence[MixRecord]], table: str
+) -> list[Finding]:
+    """Return one finding for each odd repetition. `records`: of each side, by its name."""
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for comparison in comparisons:
+        for each in comparison.improvements:
+            if each.odd is not None:
+                name = comparison.base if each.odd.of_base else comparison.other
+                found.setdefault((name, each.odd.repetition), {})[each.figure.value] = each.odd.percent
+    return [
+        Finding(
+            "Odd repetition",
+            f"Repetition {number} of {name} is far from the others "
+            f"({wording.listing([f'{wording.change(percent)} in {figure}' for figure, percent in figures.items()])}), "
+            f"so comparisons leave it out. {_reason(records.get(name, ()), number)}",
+            f"{table}; curves and means contain it.",
+        )
+        for (name, number), figures in found.items()
+    ]
+
+
+def _reason(records: Sequence[MixRecord], number: int) -> str:
+    """Return what the host did in that repetition and not in the others."""
+    return " ".join(_reasons(records, number)) or UNEXPLAINED
+
+
+def _reasons(records: Sequence[MixRecord], number: int) -> Iterator[str]:
+    for figure, unusual, words, written in (
+        (taken_cpus, TAKEN_SHARE, "Other programs and the hypervisor used {} CPUs meanwhile", wording.cpus),
+        (run_delay_share, TAKEN_SHARE, "The generator waited for a CPU for {} of the time", wording.share),
+        (_disk_share, DISK_SHARE, "Programs waited for a disk for {} of the time", wording.share),
+    ):
+        by_run = _by_run(records, figure)
+        others = [value for run, value in by_run.items() if run != number]
+        if number in by_run and others and by_run[number] - median(others) > unusual:
+            yield f"{words.format(written(by_run[number]))}, and {written(median(others))} in its other repetitions."
+
+
+def _by_run(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> dict[int, float]:
+    """Return the mean over the load levels of each repetition."""
+    known: dict[int, list[float]] = {}
+    for record in records:
+        if (value := figure(record)) is not None:
+            known.setdefault(record.repetition, []).append(value)
+    return {run: fmean(values) for run, values in known.items()}
+
+
+def _disk_share(record: MixRecord) -> float | None:
+    return cpus_busy(record.io_wait_s, record)

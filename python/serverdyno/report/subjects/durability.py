@@ -1,0 +1,489 @@
+"""Durability: what each server did with the flushes of its clients, and how that is known.
+
+Flushes and syncs are counted here, run by run. What the counts prove is judged in `analysis.durability`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+from serverdyno import wording
+from serverdyno.analysis.durability import (
+    BORDER_EACH_CLIENT,
+    BORDER_MOST,
+    LATE_LEAST,
+    LATE_S,
+    STRAY_SHARE,
+    UNSTABLE,
+    InMix,
+    Outcome,
+    SyncExtent,
+    Witnesses,
+    border,
+    judged,
+    missing,
+    together,
+    unstable,
+)
+from serverdyno.analysis.medium import NO_MEDIUM, Cut, Device, Layer, Media
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.results import MixFigures, Results
+from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
+from serverdyno.report.parts import NAME, level_figures, lines_of
+from serverdyno.report.source import Source
+from serverdyno.report.subjects import power_cuts
+from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
+from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
+
+FLUSH = "flush"
+HOW = "A flush promises that what was written is on the disk. This is how we know whether it was."
+
+
+def applies(results: Results) -> bool:
+    return results.work.has_durability and not results.source.open
+
+
+def build(results: Results) -> Part:
+    cut = [power_cuts.table(results)] if results.source.power_cuts else []
+    shown, title = (table(results), *cut), "Durability: what a flush did"
+    section = Section("durability", title, text=(HOW,), figures=tuple(figures(results)), tables=shown)
+    return Part(
+        (section,),
+        lambda tables: [*findings(results.promises, tables), *power_cuts.findings(results.source, tables)],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The flushes and syncs of one run, in the windows of its mixes.
+
+    `syncs` None: not known, and `because` says why. `mixes`: each by itself, since spare syncs in one do not make up
+    for those that another lacks. `added_ms`: the delay that was added to each sync of the server on purpose. `outcome`:
+    judged by these counts, and by what the files lie on.
+    """
+
+    run: int
+    configuration: str
+    repetition: int
+    flushes: int
+    failed: int
+    response: histograms.Times | None
+    disk_ms: FsyncTimes | None
+    disk_after_ms: FsyncTimes | None
+    syncs: int | None
+    because: str
+    mixes: tuple[InMix, ...]
+    media: Media
+    added_ms: float
+    outcome: Outcome
+    preloaded: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> bool:
+        """Whether there are enough syncs only if some fell outside the windows."""
+        return self.outcome.extent is SyncExtent.EACH and missing(self.mixes) > 0
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the disk's own fsync took another time after the mixes than before."""
+        if self.disk_ms is None or self.disk_after_ms is None:
+            return False
+        return unstable(self.disk_ms.p50, self.disk_after_ms.p50)
+
+
+def promises(source: Source, used: Iterable[MixRecord]) -> list[Promise]:
+    """Return one promise for each run with a finished mix; none for web servers."""
+    if not source.head.suite.work.has_durability:
+        return []
+    by_run: dict[int, list[MixRecord]] = defaultdict(list)
+    for record in used:
+        by_run[record.run].append(record)
+    added_ms = {each.name: each.settings.get("fsync_delay_ms") or 0.0 for each in source.head.configurations}
+    return [
+        _promise(records, source.run_notes.get(run), added_ms.get(records[0].configuration, 0.0))
+        for run, records in by_run.items()
+    ]
+
+
+def _promise(records: Sequence[MixRecord], note: RunNote | None, added_ms: float) -> Promise:
+    rows = [_flushes(record) for record in records]
+    known = all(record.syncs_known for record in records)
+    mixes = tuple(
+        _in_mix(record, sum(row.count for row in flushes))
+        for record, flushes in zip(records, rows, strict=True)
+    )
+    media = media_of(note)
+    because = (note and note.syncs_unknown_because) or "the run was not finished"
+    return Promise(
+        run=records[0].run,
+        configuration=records[0].configuration,
+        repetition=records[0].repetition,
+        flushes=sum(mix.flushes for mix in mixes),
+        failed=sum(row.errors for row in chain(*rows)),
+        response=histograms.times([row.response_time_hdr for row in chain(*rows)]),
+        disk_ms=note.disk_fsync_ms if note else None,
+        disk_after_ms=note.disk_fsync_after_ms if note else None,
+        syncs=sum(mix.syncs for mix in mixes) if known else None,
+        because="" if known else because,
+        mixes=mixes,
+        media=media,
+        added_ms=added_ms,
+        outcome=judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note)),
+        preloaded=tuple((note and note.preloaded) or ()),
+    )
+
+
+def media_of(note: RunNote | None) -> Media:
+    """Return what the volumes lay on, by a run's note."""
+    if note is None:
+        return Media()
+    # Before each volume was measured, the first one was.
+    first = (note.disk_fsync_ms.p50,) if note.disk_fsync_ms else ()
+    return Media(
+        tuple(tuple(map(_layer, layers)) for layers in note.media or ()),
+        tuple(note.synchronous or ()),
+        first if note.volume_fsync_ms is None else tuple(note.volume_fsync_ms),
+        tuple(note.preloaded or ()),
+    )
+
+
+def _layer(noted: LayerNote) -> Layer:
+    devices = tuple(Device(device.name, device.write_cache) for device in noted.devices)
+    return Layer(noted.file_system, tuple(noted.options), noted.device, devices, noted.unfollowed)
+
+
+def _witnesses(records: Sequence[MixRecord], note: RunNote | None) -> Witnesses:
+    """Return the other counts of syncs. After a resume they cover only the last part of a run, so they are left out."""
+    if note is None or note.from_mix > min(record.mix for record in records):
+        return Witnesses()
+    return Witnesses(note.syncs_by_kernel, note.syncs_by_server)
+
+
+def _flushes(record: MixRecord) -> list[OperationRow]:
+    return [row for row in record.by_operation if row.operation == FLUSH]
+
+
+def _in_mix(record: MixRecord, flushes: int) -> InMix:
+    syncs = sum(row.count for row in record.syncs if row.system_call in DATA_CALLS)
+    return InMix(flushes, syncs, border(flushes, record.clients, record.window_s))
+
+
+def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
+    """Return what the runs of each configuration did, by its name."""
+    by_name: dict[str, set[Outcome]] = defaultdict(set)
+    for promise in found:
+        by_name[promise.configuration].add(promise.outcome)
+    return {name: together(seen) for name, seen in by_name.items()}
+
+
+def table(results: Results) -> Table:
+    """Return the table of flushes, one row per run."""
+    columns = (
+        NAME,
+        Column("Run"),
+        Column("Flushes", "answered"),
+        Column("Flushes", "failed"),
+        Column("Flush p50", "ms"),
+        Column("Flush p99", "ms"),
+        Column("The disk's own fsync p50", "ms"),
+        Column("Syncs of the server"),
+        Column("Files on", numeric=False),
+        Column("What a flush did", numeric=False),
+    )
+    found = results.promises
+    rows, under = tuple(map(_row, found)), basis(results, Over.EACH)
+    return Table("durability", 0, "What a flush did", under, columns, rows, tuple(_notes(found)))
+
+
+def _notes(found: Sequence[Promise]) -> Iterator[str]:
+    yield (
+        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the same "
+        "windows, counted in the kernel; whatever they were for. A server inside the kernel, and files opened for "
+        "synchronous writing, can't be counted so."
+    )
+    yield (
+        f"{wording.NOTHING} not known. Each mix is judged on its own. As its window opens, syncs of flushes that were "
+        f"counted may fall outside: {BORDER_EACH_CLIENT} a client, and those of {LATE_S * 1000:g} ms ({LATE_LEAST} at "
+        f"least), by which the count may be late; at most {wording.share(BORDER_MOST)} of the mix's flushes, or a "
+        f"single one where that is more, and {wording.share(BORDER_MOST)} of the run's. At least as many syncs as "
+        "flushes, but for these, is what a server does that "
+        "keeps each flush; the syncs may have been for something else. Fewer: flushes of the same moment may have "
+        "shared a sync, or some were answered without one; the counts can't tell. Without any: at most "
+        f"{wording.share(STRAY_SHARE)}."
+    )
+    yield (
+        "The disk's own fsync: of a file in the server's data directory that grew by 4 KiB each time, before any "
+        "load, and after the mixes."
+    )
+    if any(promise.unstable for promise in found):
+        yield f"Unstable: the two differ by more than {UNSTABLE:g} times, so that they are no measure of the disk."
+    if any(promise.syncs is None for promise in found):
+        yield (
+            "Where syncs were not counted: a flush that takes much less than a disk that is stable may not have "
+            "waited for it."
+        )
+    # Servers that made no sync were not slowed; where nobody counted, some may have been made.
+    slowed = [promise for promise in found if promise.added_ms and promise.syncs != 0]
+    added = {promise.configuration: promise.added_ms for promise in slowed}
+    for name, added_ms in added.items():
+        yield (
+            f"{name}: fsync_delay_ms adds {added_ms:g} ms at least to each sync of the server, and so to flushes; "
+            "the disk's own fsync is without it."
+        )
+    for text in dict.fromkeys(text for promise in found for text in promise.media.in_full()):
+        yield f"Files on {text}: by the server's own list of mounts, from its file system down."
+    yield from (f"Run {promise.run}: {promise.because}." for promise in found if promise.because)
+
+
+def _row(promise: Promise) -> tuple[Cell, ...]:
+    median, tail = (promise.response.percentiles_ms[place] if promise.response else None for place in (0, 2))
+    return (
+        Cell(promise.configuration),
+        Cell(f"{promise.run}"),
+        Cell(f"{promise.flushes:,}"),
+        Cell(f"{promise.failed:,}"),
+        Cell(wording.significant(median)),
+        Cell(wording.significant(tail)),
+        _disk(promise),
+        Cell(
+            wording.NOTHING if promise.syncs is None else f"{promise.syncs:,}",
+            _outside([promise]) if promise.short else "",
+        ),
+        Cell(str(promise.media)),
+        Cell(_worded(promise.outcome, [promise])),
+    )
+
+
+def _disk(promise: Promise) -> Cell:
+    before = wording.significant(promise.disk_ms.p50 if promise.disk_ms else None)
+    if promise.disk_after_ms is None:
+        return Cell(before)
+    after = f"{wording.significant(promise.disk_after_ms.p50)} after"
+    return Cell(before, f"{after}, unstable" if promise.unstable else after)
+
+
+def figures(results: Results) -> Iterator[Figure]:
+    """Yield how long a flush took, and the throughput above and below the clients' cache, at each load level."""
+    drawn: tuple[tuple[str, str, Callable[[MixFigures], Point | None]], ...] = (
+        ("Flush p50", "ms", partial(_flush_ms, results, 0)),
+        ("Flush p99", "ms", partial(_flush_ms, results, 2)),
+        ("Above the client cache", "Mbit/s", lambda mix: Point(mix.level, mix.throughput.mean)),
+        ("Below the client cache", "Mbit/s", _below),
+    )
+    title = "Flush times, and throughput above and below the client cache"
+    yield from level_figures(
+        results,
+        "flushes",
+        title,
+        Over.TOGETHER,
+        lambda group: (Panel(name, unit, lines_of(results, group, point)) for name, unit, point in drawn),
+    )
+
+
+def _below(mix: MixFigures) -> Point | None:
+    spread = mix.below_cache_mbit_s
+    return None if spread is None else Point(mix.level, spread.mean)
+
+
+def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
+    """Return a percentile of the flushes of one load level, by its place; None if too few were answered."""
+    rows = chain(*map(_flushes, results.records(mix.configuration, mix.mix)))
+    found = histograms.times([row.response_time_hdr for row in rows])
+    value = None if found is None else found.percentiles_ms[place]
+    return None if value is None else Point(mix.level, value)
+
+
+def warnings(found: Sequence[Promise]) -> list[str]:
+    """Return what must be known of flushes before any throughput is compared."""
+    did = outcomes(found)
+    seen = {
+        outcome
+        for outcome in did.values()
+        if outcome.extent not in (SyncExtent.UNKNOWN, SyncExtent.SYNCED, SyncExtent.NO_FLUSH)
+    }
+    said = []
+    if len(seen) > 1:
+        sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
+        parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
+        said.append(
+            "When clients ask for durable data (a flush), these configurations "
+            f"{'do' if sure else 'may do'} different things: their speeds are not of the same work. {parts}."
+        )
+    else:
+        said += _without_sync(found, did)
+    return [*said, *_not_known(did), *_media_warnings(found), *_preloaded(found)]
+
+
+def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[str]:
+    names = [name for name, outcome in did.items() if outcome.extent is SyncExtent.NONE]
+    if not names:
+        return []
+    lost = all(promise.media.ordinary for promise in found if promise.configuration in names)
+    so = " What a client believed to be on the disk was not." if lost else ""
+    parts = "; ".join(f"{name}: {_told(did[name], found, name)}" for name in names)
+    return [f"{parts}.{so}"]
+
+
+def _not_known(did: Mapping[str, Outcome]) -> list[str]:
+    """Return why outcomes are not known; that of an unknown medium is left to `_media_warnings`."""
+    by_reason: dict[tuple[SyncExtent, str], list[str]] = defaultdict(list)
+    for name, outcome in did.items():
+        if outcome.extent in (SyncExtent.UNKNOWN, SyncExtent.SYNCED) and outcome.because != NO_MEDIUM:
+            by_reason[outcome.extent, outcome.because].append(name)
+    return [_why_not_known(*why, wording.listing(names)) for why, names in by_reason.items()]
+
+
+def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
+    if extent is SyncExtent.SYNCED:
+        return f"{names}: {extent.value}. Whether they reached a disk is {because}."
+    if because:
+        return f"The syncs don't show what a flush did on {names}: {because}."
+    return (
+        f"It is not known what a flush did on {names}: what a client believed to be on the disk may not have "
+        "been there."
+    )
+
+
+def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
+    """Yield where files are in memory or on an unknown medium, flushed or not, and where syncs stop short."""
+    in_memory: dict[str, dict[str, None]] = defaultdict(dict)
+    weak: dict[Cut, dict[str, None]] = defaultdict(dict)
+    for promise in found:
+        if promise.media.in_memory:
+            in_memory[str(promise.media)][promise.configuration] = None
+        elif promise.media.weak:
+            weak[promise.media.weak][promise.configuration] = None
+    for where, names in in_memory.items():
+        yield (
+            f"{wording.listing(list(names))}: the files are in memory (on {where}): nothing is on a disk, and no "
+            "figure is of one."
+        )
+    for how, names in weak.items():
+        unless = ", unless that cache is protected" if how.by_device_cache else ""
+        yield f"{wording.listing(list(names))}: {how}. What was flushed can be lost with the power{unless}."
+    # If syncs were not counted either, it has been said that nothing is known.
+    unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
+    if unknown:
+        yield f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. On memory, nothing would be on a disk."
+
+
+def _preloaded(found: Sequence[Promise]) -> list[str]:
+    names: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
+    for promise in found:
+        if promise.preloaded:
+            names[promise.preloaded][promise.configuration] = None
+    return [
+        f"{wording.listing(list(of))}: loaded before all other libraries, in this tool or the server (LD_PRELOAD): "
+        f"{', '.join(libraries)}. Such a library can answer a sync itself; then the disk's own fsync is no measure."
+        for libraries, of in names.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FlushSummary:
+    """What the runs of one configuration did together. `syncs` None: not known."""
+
+    outcome: str
+    flushes: int
+    syncs: int | None
+
+
+def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
+    """Return one summary for each configuration, by its name."""
+    did = outcomes(found)
+    return {
+        name: FlushSummary(
+            _worded(did[name], of_name), sum(each.flushes for each in of_name), _syncs(of_name)
+        )
+        for name, of_name in _by_name(found).items()
+    }
+
+
+def price(found: Sequence[Promise], name: str) -> str:
+    """Return what a configuration that syncs less saves, and what that can cost."""
+    outcome = outcomes(found).get(name)
+    if outcome is None:
+        return ""
+    if outcome.extent is SyncExtent.NONE:
+        flushes = sum(promise.flushes for promise in _by_name(found)[name])
+        return (
+            f"{name} answered {flushes:,} flushes without a sync, so a power cut can lose data that clients "
+            "believe safe."
+        )
+    if outcome.extent is SyncExtent.MEMORY:
+        return f"The files of {name} are in memory, so nothing survives a power cut."
+    return "The two don't keep the same promise when a client flushes, so the gap is not speed alone."
+
+
+def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
+    """Return what a flush did, to stand next to each peak; empty if it did the same for all."""
+    if len(set(outcomes(found).values())) < 2:
+        return {}
+    return {name: of_name.outcome for name, of_name in flush_summaries(found).items()}
+
+
+def findings(found: Sequence[Promise], tables: Labels) -> list[Finding]:
+    """Return what happened to the flushes of each configuration; empty if no client sent any."""
+    did = outcomes(found)
+    if all(outcome.extent is SyncExtent.NO_FLUSH for outcome in did.values()):
+        return []
+    parts = [
+        f"{name}: {_worded(did[name], of_name)} ({_counts(of_name)})"
+        for name, of_name in _by_name(found).items()
+    ]
+    evidence = "Flushes answered, and syncs of the server's processes, in the windows; "
+    return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables['durability']}.")]
+
+
+def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
+    by_name: dict[str, list[Promise]] = defaultdict(list)
+    for promise in found:
+        by_name[promise.configuration].append(promise)
+    return by_name
+
+
+def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
+    """Return the outcome in words that stay true if there were a few stray syncs."""
+    if outcome.extent is SyncExtent.NONE and any(promise.syncs for promise in found):
+        return f"{outcome}".replace("any sync", "a sync but for strays", 1)
+    return f"{outcome}"
+
+
+def _told(outcome: Outcome, found: Sequence[Promise], name: str) -> str:
+    """Return the outcome in words, with the counts if the words alone would hide some."""
+    of_name = _by_name(found)[name]
+    words = _worded(outcome, of_name)
+    all_said = words == f"{outcome}" and not any(promise.short for promise in of_name)
+    return words if all_said else f"{words} ({_counts(of_name)})"
+
+
+def _counts(found: Sequence[Promise]) -> str:
+    flushes = wording.plural(sum(promise.flushes for promise in found), "flush", "flushes")
+    syncs = _syncs(found)
+    if syncs is None:
+        return flushes
+    counted = f"{flushes}, {wording.plural(syncs, 'sync')}"
+    return f"{counted}; {_outside(found)}" if any(promise.short for promise in found) else counted
+
+
+def _syncs(found: Sequence[Promise]) -> int | None:
+    """Return the sum over the runs; None if one of them is not known."""
+    known = [promise.syncs for promise in found if promise.syncs is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _outside(found: Sequence[Promise]) -> str:
+    """Return how many syncs are missing and how many may be, in the mixes that lack some."""
+    short = [mix for promise in found if promise.short for mix in promise.mixes if mix.missing]
+    missing, most = (
+        sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
+    )
+    return (
+        f"{missing:,} missing in {wording.plural(len(short), 'mix')}, where up to {most:,} may fall outside"
+    )

@@ -1,0 +1,248 @@
+"""Errors, clients that left or got nothing, and seconds in which nothing was completed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from serverdyno import units, wording
+from serverdyno.analysis.trust import Mark
+from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
+from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
+
+LEFT_UNCOUNTED = "Throughput counts nothing of who left, whatever it had done before."
+MOST_KINDS = 6
+MOST_STALLS = 4
+"""Points in one finding; the tables have the marks of all."""
+LONG_IN_FLIGHT_S = 1.0
+"""A stall whose operations were in flight for so long at the close went on beyond the window."""
+
+
+applies = always
+
+
+def build(results: Results) -> Part:
+    section = Section(
+        "errors",
+        "Errors and clients that left",
+        text=_none_text(results),
+        figures=tuple(_charts(results)),
+        tables=(_table(results),),
+    )
+    return Part((section,), partial(_findings, results))
+
+
+def _table(results: Results) -> Table:
+    """Return one row per load level with an error or a client that left."""
+    rows = [_error_row(mix) for mix in results.mixes if mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}]
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Took part", "fewest"),
+        Column("Clients left", "all repetitions"),
+        *(Column(side.capitalize(), "errors") for side in SIDES),
+        Column("All", "errors, by kind"),
+        Column("In the window", "errors"),
+    )
+    notes = (
+        "Errors are counted from start to end of a mix. Client: the generator's "
+        "own fault. Check: the answer was not what it should be.",
+        f"{results.terms.operations.capitalize()} in flight when the window closed, without an answer in time, are no "
+        "errors. They stand with the response times.",
+    )
+    title = "Errors by side and kind, and clients that left"
+    return Table("errors", 0, title, basis(results, Over.SUM), columns, tuple(rows), notes)
+
+
+def _error_row(mix: MixFigures) -> tuple[Cell, ...]:
+    return (
+        Cell(mix.configuration),
+        Cell(f"{mix.level:,}"),
+        Cell(f"{mix.clients_took_part:,}"),
+        Cell(
+            f"{mix.clients_left:,}",
+            f"{mix.clients_never_began:,} never began" if mix.clients_never_began else "",
+        ),
+        *(Cell(f"{mix.errors[side]:,}") for side in SIDES),
+        errors_cell([mix]),
+        Cell(f"{mix.errors_in_window:,}"),
+    )
+
+
+def _charts(results: Results) -> Iterator[Figure]:
+    """Yield a panel for each kind of error; nothing if there was none."""
+    kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))[:MOST_KINDS]
+
+    def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
+        if any(mix.faults for result in group for mix in result.finished):
+            for kind in kinds:
+                yield Panel(kind, "Errors", lines_of(results, group, _errors_of(kind)))
+
+    yield from level_figures(
+        results, "errors", f"Errors by kind against {results.axis.column}", Over.SUM, panels
+    )
+
+
+def _errors_of(kind: str) -> Callable[[MixFigures], Point | None]:
+    return lambda mix: Point(mix.level, mix.faults.get(kind, 0))
+
+
+def _none_text(results: Results) -> tuple[str, ...]:
+    if not results.mixes or any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes):
+        return ()
+    return (
+        f"No {results.terms.operation} failed and no client left, in the ramps as in the windows, so the table has no "
+        "rows.",
+    )
+
+
+def _findings(results: Results, tables: Labels) -> list[Finding]:
+    if not results.mixes:
+        return []
+    return [_errors(results, tables), *_stalls(results, tables)]
+
+
+def _errors(results: Results, tables: Labels) -> Finding:
+    mixes, notes = results.mixes, results.source.run_notes
+    total = sum(sum(mix.errors.values()) for mix in mixes)
+    left = sum(mix.clients_left - mix.clients_never_began for mix in mixes)
+    operations = sum(record.operations_total for record in results.used)
+    mixes_run = wording.plural(len(results.used), "mix")
+    evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
+    further = _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
+    if not total and not left:
+        failed = sum(note.state == "failed" for note in notes.values())
+        runs = f" in the runs that finished; {wording.plural(failed, 'run')} failed" if failed else ""
+        claim = f"No {results.terms.operation} failed and no client left a mix{runs}.{further}"
+        return Finding("Errors", claim, f"{evidence}.")
+    by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
+    sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
+    counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
+    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix.{further}"
+    return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _never_began_in(results: Results) -> str:
+    never = sum(mix.clients_never_began for mix in results.mixes)
+    return f" {wording.plural(never, 'client')} could not be made ready for a mix." if never else ""
+
+
+def _unanswered_in(results: Results) -> str:
+    found = sum(mix.unanswered for mix in results.mixes)
+    if not found:
+        return ""
+    in_flight = wording.plural(found, results.terms.operation)
+    return (
+        f" In flight when the window closed, without an answer in time: {in_flight} (not counted as errors)."
+    )
+
+
+def _starved_in(results: Results) -> str:
+    found = [mix for mix in results.mixes if mix.clients_starved]
+    if not found:
+        return ""
+    points = wording.plural(len(results.mixes), "point")
+    return f" In {len(found):,} of {points} clients waited for the whole window and completed nothing (C)."
+
+
+def _stalls(results: Results, tables: Labels) -> list[Finding]:
+    """Return which configuration stood still, when and for how long; empty if none did."""
+    found = [
+        f"{mix.configuration}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
+        f"{mix.at} (repetition "
+        + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in mix.stalls.items())
+        + f"){_in_flight(mix, results.terms)}"
+        for mix in results.mixes
+        if mix.stalls
+    ]
+    if not found:
+        return []
+    rest = len(found) - MOST_STALLS
+    listed = [*found[:MOST_STALLS], *([f"{wording.plural(rest, 'more point')}"] if rest > 0 else [])]
+    rule = "Whole seconds of the window without a success, counted from 0 at the start of the mix"
+    return [
+        Finding("Stall", f"Nothing was completed in: {'; '.join(listed)}.", f"{rule}; {tables['response']}.")
+    ]
+
+
+def _in_flight(mix: MixFigures, terms: Terms) -> str:
+    """Return the operations in flight at the close; empty if they were answered at once, since the stall was over."""
+    longest_s = (mix.under_way_longest_ms or 0.0) / units.MS_PER_S
+    if longest_s < LONG_IN_FLIGHT_S:
+        return ""
+    count = wording.plural(mix.under_way_at_close, terms.operation)
+    return f", with {count} in flight when the window closed, the longest for {longest_s:.1f} s"
+
+
+def left_early(results: Results) -> list[str]:
+    """Return load levels whose load was lower than they say, those first in which nobody was left."""
+    points = [mix for mix in results.mixes if Mark.CLIENTS_LEFT in mix.marks]
+    if not points:
+        return []
+    points.sort(key=lambda mix: not mix.all_clients_left)
+    which = named(
+        [
+            f"{mix.configuration} with {mix.at} "
+            f"({'all' if mix.all_clients_left else f'{mix.clients_left:,}'} of "
+            f"{mix.clients * mix.repetitions:,})"
+            for mix in points
+        ]
+    )
+    uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache else ""
+    if never := sum(mix.clients_never_began for mix in points):
+        uncounted = (
+            f" {never:,} of them never began: they could not log on or make their workspace.{uncounted}"
+        )
+    return [
+        f"Clients stopped early in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, so the "
+        "load was lower "
+        f"than planned. All repetitions together: {which}. These points are marked L.{uncounted}"
+    ]
+
+
+def starved(results: Results) -> list[str]:
+    """Return load levels at which clients got nothing, those with the largest share first."""
+    points = [mix for mix in results.mixes if mix.clients_starved]
+    if not points:
+        return []
+    points.sort(key=lambda mix: -mix.clients_starved / mix.clients)
+    which = named(
+        [
+            f"{mix.configuration} with {mix.at} "
+            f"({'up to ' if mix.repetitions > 1 else ''}{mix.clients_starved:,} of {mix.clients:,})"
+            for mix in points
+        ]
+    )
+    return [
+        f"Some clients completed nothing in {len(points):,} of {wording.plural(len(results.mixes), 'point')}. "
+        "They stayed, "
+        f"and completed no {results.terms.operation} in the window: {which}. These points are marked C: throughput and "
+        "response times are of the other clients alone."
+    ]
+
+
+def stalled(results: Results) -> list[str]:
+    """Return load levels at which everything stood still for a second or more, the longest first."""
+    points = [
+        (mix, repetition, seconds) for mix in results.mixes for repetition, seconds in mix.stalls.items()
+    ]
+    if not points:
+        return []
+    points.sort(key=lambda point: -len(point[2]))
+    which = named(
+        [
+            f"{mix.configuration} with {mix.at} in repetition {repetition} "
+            f"({wording.plural(len(seconds), 'second')}: {wording.numbers(seconds)})"
+            for mix, repetition, seconds in points
+        ]
+    )
+    return [
+        f"Everything stood still for a second or more in {wording.plural(len(points), 'test')}. Nothing "
+        "completed in the "
+        f"window meanwhile: {which}. These points are marked T. Seconds are counted from 0 at the start of the "
+        "mix, ramps "
+        "included; the chart of each mix second by second shows them."
+    ]

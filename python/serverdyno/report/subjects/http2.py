@@ -1,0 +1,42 @@
+"""HTTP/2 as it came to be spoken: how it was chosen, and on how many connections its streams were.
+
+A client that speaks HTTP/2 speaks nothing else, so a counted stream is one of a negotiated protocol. Not for: what a
+suite asks for (`protocols/http.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from serverdyno import wording
+from serverdyno.report.source import Source
+
+# Names of crates/engine/src/counting.rs.
+STREAM = "HTTP/2 stream"
+UNPROCESSED = {
+    "HTTP/2 stream refused (REFUSED_STREAM)": "by REFUSED_STREAM",
+    "HTTP/2 stream above GOAWAY": "by GOAWAY",
+}
+
+
+def counts_by_name(source: Source, configuration: str) -> Counter[str]:
+    """Return what was counted of a configuration's requests beside its operations."""
+    counts: Counter[str] = Counter()
+    for row in (row for record in source.records_of(configuration) for row in record.requests):
+        counts[row.request] += row.count
+    return counts
+
+
+def sentences(source: Source, configuration: str) -> str:
+    """Return what a configuration's clients spoke; empty if it was not HTTP/2."""
+    records, counts = source.records_of(configuration), counts_by_name(source, configuration)
+    if not counts[STREAM]:
+        return ""
+    connections = sum(record.connections for record in records)
+    how = "by ALPN" if any(record.handshakes for record in records) else "with prior knowledge"
+    refused = [f"{counts[name]:,} {by}" for name, by in UNPROCESSED.items() if counts[name]]
+    return (
+        f"Spoken: HTTP/2 {how}; {wording.plural(counts[STREAM], 'stream')} on "
+        f"{wording.plural(connections, 'connection')}, ramps included."
+        f"{f' Refused unprocessed: {wording.listing(refused)}.' if refused else ''}"
+    )

@@ -1,0 +1,68 @@
+"""What limits the speed: what was at its limit at each load level, as far as it can be seen.
+
+The rules are in `analysis.trust`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import wording
+from serverdyno.analysis.trust import Limit
+from serverdyno.plan.axis import Axis
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.parts import few
+
+LIMITED_BY = {
+    Limit.RATE: "the plan's rate",
+    Limit.GENERATOR: "the load generator",
+    Limit.SERVER: "the server's CPU",
+    Limit.DISK: "the disk",
+    Limit.OFFERED: "the offered rate",
+    Limit.THINKING: "the think time or pace of the clients",
+    Limit.ROUND_TRIP: "latency",
+    Limit.UNSEEN: "latency or locks",
+}
+
+
+def limit(results: Results) -> str:
+    """Return what was at its limit, and at which load levels, of each configuration."""
+    by_words: dict[str, list[str]] = {}
+    for result in results.configurations:
+        if result.finished:
+            by_words.setdefault(_limits_of(result, results.axis), []).append(result.name)
+    parts = [f"{few(names)}: {words}" for words, names in by_words.items()]
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
+    by_word: dict[str, list[str]] = {}
+    for mix in result.finished:
+        if word := _limit_of(result, mix):
+            by_word.setdefault(word, []).append(f"{mix.level:,}")
+    if not by_word:
+        return no_limit_words(result.finished)
+    unknown = [f"{mix.level:,}" for mix in result.finished if not _limit_of(result, mix)]
+    if unknown:
+        by_word["unknown"] = unknown
+    found = len(result.finished)
+    return ", ".join(
+        word if len(levels) == found else f"{word} with {wording.listing(levels)} {_noun(levels, axis)}"
+        for word, levels in by_word.items()
+    )
+
+
+def no_limit_words(mixes: Sequence[MixFigures]) -> str:
+    """Return why no limit is named: an unknown CPU use is no idle CPU."""
+    if any(mix.server_share is None for mix in mixes):
+        return "not known, because the server's CPU time was not measured"
+    return "not found, because neither the server's nor the generator's CPU was full"
+
+
+def _noun(levels: Sequence[str], axis: Axis) -> str:
+    return axis.noun if list(levels) == ["1"] else axis.nouns
+
+
+def _limit_of(result: ConfigurationResult, mix: MixFigures) -> str:
+    found = result.limits_of(mix)
+    return LIMITED_BY[found[0]] if found else ""

@@ -1,0 +1,193 @@
+"""What the sessions with a file server came to, and what their clients kept: facts, and where configurations differ.
+
+A plan says what clients ask for; what a server makes of it decides what every message costs both sides. Signing and
+encryption are work for each byte, so a server without them and one with them are not compared by throughput alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+
+from serverdyno import protocols, wording
+from serverdyno.plan.spoken import protocol_of
+from serverdyno.report.source import Source
+from serverdyno.store.note import ClientCache, RunNote, Session
+
+KIB = 1024
+MIB = 1024 * KIB
+BY_RULES = "close-to-open rules"  # of crates/engine/src/files/cache.rs
+WITH_DIRECTORIES = "leases of files and directories"
+WITH_DELEGATIONS = f"{BY_RULES} and read delegations"
+
+
+def _protection(session: Session) -> str:
+    """Return how messages are protected. An encrypted one is not signed besides (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
+    if session.encryption:
+        return f"encrypted with {session.encryption}"
+    signed = f"signed with {session.signing}" if session.signing else "unsigned"
+    return f"{signed}, not encrypted"
+
+
+def _leases(session: Session) -> str:
+    if not session.leases:
+        return "no leases"
+    return WITH_DIRECTORIES if session.directory_leases else "leases"
+
+
+def _words(session: Session) -> str:
+    most_read, most_write = size(session.max_read_bytes), size(session.max_write_bytes)
+    sizes = (
+        f"reads and writes of up to {most_read}"
+        if most_read == most_write
+        else f"reads of up to {most_read}, writes of up to {most_write}"
+    )
+    who = (
+        ["as a guest"]
+        if session.guest
+        else [f"log-on by {session.authentication}"]
+        if session.authentication
+        else []
+    )
+    protocol = protocols.of(session.protocol)
+    parts = [
+        f"{protocol.title} {session.dialect}"
+        + (f" over {session.transport.upper()}" if session.transport else ""),
+        *who,
+        _protection(session),
+        sizes,
+        _leases(session),
+        *([f"{session.channels} connections a session"] if session.channels is not None else []),
+        *([f"{session.slots} slots"] if session.slots is not None else []),
+        *([note] if (note := protocol.session_note(session.dialect)) else []),
+    ]
+    return ", ".join(parts)
+
+
+def size(count: int) -> str:
+    """Return `8 MiB`, `60 KiB`; bytes if it is not a whole number of them."""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if count and count % unit == 0:
+            return f"{count // unit:,} {name}"
+    return f"{count:,} bytes"
+
+
+def _notes(source: Source, configuration: str) -> Iterator[RunNote]:
+    """Yield the notes of a configuration's runs."""
+    for key in source.head.order:
+        if key.configuration == configuration and key.number in source.run_notes:
+            yield source.run_notes[key.number]
+
+
+def kinds(source: Source, configuration: str) -> Counter[Session] | None:
+    """Count clients by what their sessions agreed on, over levels and runs, the most first; None: not recorded."""
+    noted = [note.sessions for note in _notes(source, configuration) if note.sessions is not None]
+    if not noted:
+        return None
+    found: Counter[Session] = Counter()
+    for session in chain(*noted):
+        found[session.model_copy(update={"clients": 0, "lease_s": None})] += session.clients
+    return Counter(dict(found.most_common()))
+
+
+def _with_sessions(source: Source) -> list[str]:
+    """Return the configurations whose protocol has sessions."""
+    head = source.head
+    return [each.name for each in head.configurations if protocol_of(each, head.suite).has_sessions]
+
+
+def sentences(source: Source, configuration: str) -> str:
+    """Return what a configuration's sessions agreed on; empty if the protocol has none."""
+    if configuration not in _with_sessions(source):
+        return ""
+    found = kinds(source, configuration)
+    if found is None:
+        return "Agreed: not recorded."
+    unsaid = sum(note.sessions is None for note in _notes(source, configuration))
+    more = f" In {wording.plural(unsaid, 'run')} it was not recorded." if unsaid else ""
+    if not found:
+        return f"Agreed: nothing, since no session came up.{more}"
+    if len(found) == 1:
+        return f"Agreed: {_words(next(iter(found)))}.{more}"
+    parts = "; ".join(
+        f"{wording.plural(count, 'client')} with {_words(kind)}" for kind, count in found.items()
+    )
+    return f"Agreed, not by all alike, summed over the mixes: {parts}.{more}"
+
+
+def warnings(source: Source) -> list[str]:
+    """Return where what is compared, or merged, is not protected alike."""
+    found = {name: kinds(source, name) for name in _with_sessions(source)}
+    ways = {name: sorted({_protection(kind) for kind in known}) for name, known in found.items() if known}
+    if len({way for each in ways.values() for way in each}) < 2:
+        return []
+    parts = "; ".join(f"{name}: {' / '.join(each)}" for name, each in ways.items())
+    if len({tuple(each) for each in ways.values()}) > 1:
+        return [
+            "The configurations differ in the protection of their sessions, so their difference in throughput is also "
+            f"that of signing and encryption. {parts}."
+        ]
+    return [f"Sessions of one configuration differ in protection, so its figures are of several. {parts}."]
+
+
+def client_cache(source: Source) -> str | None:
+    """Return what each client kept in the runs, and how; None if that is not recorded, or nothing was kept."""
+    found: list[str] = []
+    for name in source.configuration_names:
+        for note in _notes(source, name):
+            cache = note.client_cache
+            said = _cache_words(cache) if cache and cache.asks_for else None
+            if (
+                cache
+                and cache.asks_for == WITH_DIRECTORIES
+                and said
+                and (without := _without_directories(source))
+            ):
+                said += without
+            if said and said not in found:
+                found.append(said)
+    return " In other runs: ".join(found) or None
+
+
+def _without_directories(source: Source) -> str:
+    """Return which configurations offer no leases of directories, for clients that ask for them; "" if all do."""
+    found = {name: kinds(source, name) for name in _with_sessions(source)}
+    without = [
+        name for name, known in found.items() if known and not any(kind.directory_leases for kind in known)
+    ]
+    if not without:
+        return ""
+    offer = "offers" if len(without) == 1 else "offer"
+    names = wording.listing(without)
+    return f" {names} {offer} no leases of directories: every listing and look-up reaches the server."
+
+
+def _cache_words(cache: ClientCache) -> str:
+    ahead = (
+        f"{size(cache.read_ahead_bytes)} more is fetched where an application reads on from where it stopped"
+        if cache.read_ahead_bytes
+        else "nothing is read ahead"
+    )
+    kept = (
+        f"{cache.most_deferred:,} closed files are kept open for {wording.seconds(cache.deferred_age_s)} at most"
+        if cache.most_deferred
+        else "no closed file is kept open"
+    )
+    if cache.asks_for in (BY_RULES, WITH_DELEGATIONS):
+        how = (
+            "Keeps files by close-to-open rules, as an NFS client does (each open asks the server, attributes count "
+            "for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
+        )
+        if cache.asks_for == WITH_DELEGATIONS:
+            how += ", and a file that the server delegates for reading without asking until it recalls it"
+    else:
+        asks_for_leases = cache.asks_for in ("leases", WITH_DIRECTORIES)
+        instead = " (for oplocks where the server has no leases)" if asks_for_leases else ""
+        how = f"Asks for {cache.asks_for}{instead}, as a workstation's redirector ({cache.redirector}) does"
+    return (
+        f"{how}: up to "
+        f"{size(cache.most_bytes)} of data a client in pages of {size(cache.page_bytes)}; as far as the session "
+        f"allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of up to "
+        f"{size(cache.write_run_bytes)}; {ahead}; {kept}."
+    )

@@ -1,0 +1,114 @@
+"""The nodes of a fleet: what each did at the highest load level, how its clock was known, and how late it began.
+
+Nothing where one machine made the load. Not for: what the nodes are, which the disclosure says.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from serverdyno import units, wording
+from serverdyno.analysis.oddities import CLOCK_SHARE, vague_clock
+from serverdyno.report.figures import generator
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Cell, Column, Part, Section, Table
+from serverdyno.report.parts import NAME, named
+from serverdyno.report.source import Source
+from serverdyno.store.records import MixRecord, NodeRow
+from serverdyno.units import MS_PER_S
+
+COLUMNS = (
+    NAME,
+    Column("Node", numeric=False),
+    Column("Clients"),
+    Column("Throughput", "operations/s"),
+    Column("Received", "Mbit/s"),
+    Column("Generator CPU, busiest thread", "%"),
+    Column("Waiting in the generator", "%"),
+    Column("First operation late by", "ms"),
+    Column("Clock known to", "ms"),
+)
+
+
+def applies(results: Results) -> bool:
+    return "fleet" in results.source.disclosure and bool(_rows(results))
+
+
+def build(results: Results) -> Part:
+    rows = _rows(results)
+    table = Table(
+        "nodes",
+        0,
+        "Nodes of the fleet at the highest load level",
+        "Means over the repetitions; late and clock: the most of any. A level is generator-limited or noisy where one "
+        "node is.",
+        COLUMNS,
+        rows,
+        key_columns=2,
+    )
+    count = len({row[1].text for row in rows})
+    text = f"{wording.plural(count, 'node')} made the load. Each asked the server for its consent itself."
+    return Part((Section("nodes", "The nodes", (text,), tables=(table,), appendix=True),))
+
+
+def _rows(results: Results) -> tuple[tuple[Cell, ...], ...]:
+    """Return one row per configuration and node."""
+    return tuple(
+        _row(result.name, node, found)
+        for result in results.configurations
+        for node, found in _at_the_highest(results, result.name).items()
+    )
+
+
+def _at_the_highest(results: Results, configuration: str) -> dict[str, list[tuple[NodeRow, MixRecord]]]:
+    """Return the rows of each node with their records, at the highest load level."""
+    records, axis = results.source.records_of(configuration), results.axis
+    most = max((axis.level(record) for record in records), default=0)
+    found: dict[str, list[tuple[NodeRow, MixRecord]]] = defaultdict(list)
+    for record in records:
+        if axis.level(record) == most:
+            for row in record.nodes:
+                found[row.node].append((row, record))
+    return dict(sorted(found.items()))
+
+
+def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) -> tuple[Cell, ...]:
+    count = len(found)
+    late = [row.start_late_s for row, _ in found if row.start_late_s is not None]
+    waiting = [
+        share for row, record in found if (share := generator.node_waiting_share(row, record)) is not None
+    ]
+    busiest = sum(row.generator_busiest_cpu_s / record.window_s for row, record in found) / count
+    return (
+        Cell(configuration),
+        Cell(node.removeprefix("node ")),
+        Cell(f"{found[0][0].clients:,}"),
+        Cell(units.format_count(sum(row.operations / record.window_s for row, record in found) / count)),
+        Cell(
+            units.format_count(
+                sum(units.mbit_per_s(row.bytes_in, record.window_s) for row, record in found) / count
+            )
+        ),
+        Cell(f"{100 * busiest:.0f}"),
+        Cell(f"{100 * sum(waiting) / len(waiting):.1f}" if waiting else wording.NOTHING),
+        Cell(f"{MS_PER_S * max(late):.2f}" if late else wording.NOTHING),
+        Cell(f"{MS_PER_S * max(row.clock_error_s for row, _ in found):.2f}"),
+    )
+
+
+def vague_clocks(source: Source) -> list[str]:
+    """Return nodes whose clocks were known too badly for their windows, the worst first."""
+    worst: dict[str, float] = {}
+    for record in source.records:
+        for row in record.nodes:
+            if vague_clock(row.clock_error_s, record.window_s):
+                worst[row.node] = max(row.clock_error_s, worst.get(row.node, 0.0))
+    if not worst:
+        return []
+    which = named(
+        [f"{node} ({1000 * worst[node]:.0f} ms)" for node in sorted(worst, key=lambda each: -worst[each])]
+    )
+    return [
+        f"The clocks of some nodes were known no better than {CLOCK_SHARE:.0%} of the window: {which}. Their windows "
+        "may have been apart by as much, so figures by second are doubtful."
+    ]

@@ -1,0 +1,356 @@
+"""Open load: which rates each server kept up with, how long answers took there, and who answers sooner.
+
+Configurations are compared at equal offered rate, by the 99th percentile of the response time. A level at which a side
+did not keep up has no such figure, since it depends on the length of the test: that side is named instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import combinations
+
+from serverdyno import wording
+from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.levels import AtLevel
+from serverdyno.analysis.trust import HIDDEN_SPEED, Mark, hidden_speed, waiting_share
+from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import Over, basis, letters, mark_notes
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.histograms import MEDIAN, QUANTILE_NAMES, QUANTILES
+from serverdyno.report.figures.open_load import kept_up, unanswered
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.figures.sides import sides
+from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
+from serverdyno.report.parts import NAME, errors_cell, level_column, spread_cell
+from serverdyno.report.source import Source
+from serverdyno.report.subjects import limits, response_times, times_compared
+from serverdyno.report.subjects.times_compared import (
+    TimesCompared,
+    change_percent,
+    compared,
+    side_of_times,
+    undecided,
+)
+from serverdyno.store.head import PeakNote
+from serverdyno.store.records import MixRecord
+
+QUANTILE = histograms.QUANTILES.index(0.99)
+RESOLUTION_PERCENT = 0.2
+"""Two buckets of a histogram of three digits: equal servers may be in neighbouring ones in every run."""
+
+TITLE = "Offered rate and response time"
+LOAD = (
+    "{Operations} come at a rate of their own, {law}, whatever becomes of those before them. {connections} serve them. "
+    "{One} that finds no {connection} free waits for one, and response time counts from when it came (Tene, How NOT to "
+    "measure latency). At most {queue} may wait; what comes then is dropped, and counts as slower than every answer."
+)
+PEAKS = (
+    "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. Every configuration is offered the same "
+    "ones, since response times compare at equal rate alone. Peaks, by a closed load of {connections} "
+    "before the runs, in a window of {window}: {listed} {unit}."
+)
+MOST_NAMED = 4
+"""Points in one sentence."""
+LAWS = {"poisson": "at random (Poisson)", "uniform": "at even intervals"}
+
+
+def applies(results: Results) -> bool:
+    return results.source.open
+
+
+def build(results: Results) -> Part:
+    pairs = at_equal_rate(results)
+    differences = tuple(_differences(results, pairs))
+    if results.source.head.suite.objective is not None:
+        # Of a search, the answer is the capacity.
+        return Part((Section("rates", TITLE, tables=(table(results),)), *differences))
+    figures = (*response_times.charts(results), *response_times.tail_against_throughput(results))
+    return Part(
+        differences,
+        partial(_findings, results, pairs),
+        answer=Answer(
+            verdict=_verdict(results, pairs),
+            sure=_sure(results),
+            limit=limits.limit(results),
+            gaps="",
+            figures=(),
+            caveats=(),
+        ),
+        summary=Section("summary", TITLE, figures=figures, tables=(table(results),)),
+    )
+
+
+def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
+    """Compare each pair of configurations, the earlier of the plan as the base."""
+    source = results.source
+    timeout_ms = source.head.suite.timeout_s * 1000
+    by_side = [
+        side_of_times(side, result, results, lambda record: _p99_ms(record, timeout_ms))
+        for side, result in zip(sides(results), results.configurations, strict=True)
+    ]
+    return compared(
+        list(combinations(by_side, 2)),
+        paired=source.paired,
+        minimum_percent=max(source.head.plan.minimum_effect_percent, RESOLUTION_PERCENT),
+    )
+
+
+def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
+    """Return p99 as in the table of response times: operations without an answer took longer than every answer."""
+    if not kept_up(record):
+        return None
+    found = histograms.times([record.response_time_hdr], *unanswered([record], timeout_ms))
+    return None if found is None else found.percentiles_ms[QUANTILE]
+
+
+def table(results: Results) -> Table:
+    """Return the response times, one row per offered rate."""
+    rows = tuple(_row(mix, results) for mix in results.mixes if mix.open is not None)
+    terms = results.terms
+    one = f"{'an' if terms.operation[0] in 'aeiou' else 'a'} {terms.operation}"
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Came", terms.rate_unit),
+        Column("Answered", terms.rate_unit),
+        *(Column(name, "ms") for name in QUANTILE_NAMES),
+        Column("Waited", f"for a {terms.server_of_arrivals}"),
+        Column("Dropped", terms.operations),
+        Column("Overdue", terms.operations),
+        Column("Errors"),
+        Column("Sent late", "p99, ms"),
+        Column("n", "runs"),
+    )
+    notes = (
+        f"Response times count from when {one} came, whether a {terms.server_of_arrivals} was free or not. Dropped "
+        f"{terms.operations} count as slower than every answer in percentiles.",
+        f"Overdue: came before the end of the mix, and no {terms.server_of_arrivals} came to them. Sent late: how much "
+        f"later than it could the generator sent {one}.",
+        *mark_notes(results.marks),
+    )
+    title = "Response time by offered rate"
+    return Table("open", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=2)
+
+
+def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
+    """Return operations/s, whatever throughput is counted in."""
+    if terms.throughput_counts_operations:
+        return spread_cell(mix.throughput, terms.written)
+    return spread_cell(mix.second, terms.second_written)
+
+
+def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
+    found = mix.open
+    assert found is not None  # the caller looked
+    percentiles = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILE_NAMES)
+    late = found.scheduling_error.percentiles_ms[QUANTILE] if found.scheduling_error else None
+    return (
+        Cell(mix.configuration),
+        Cell(f"{mix.level:,}", marks=letters(mix.marks)),
+        Cell(wording.rate(found.arrived_s)),
+        _answered_cell(mix, results.terms),
+        *(Cell(wording.significant(value)) for value in percentiles),
+        Cell(wording.share(found.waited_share)),
+        Cell(f"{found.dropped:,}"),
+        Cell(f"{found.overdue:,}"),
+        errors_cell([mix]),
+        Cell(wording.significant(late)),
+        Cell(f"{mix.repetitions}"),
+    )
+
+
+def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[Section]:
+    """Yield the table of each pair at each offered rate, if there are pairs."""
+    if not pairs:
+        return
+    rows = times_compared.rows(pairs, lambda pair, level: results.at(pair.base, level.mix).level)
+    columns = times_compared.columns(
+        level_column(results.axis), Column("p99", "ms, base below"), Column("Change of p99")
+    )
+    notes = (
+        "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates that both kept up with are "
+        f"compared. {times_compared.VERDICTS_NOTE}",
+    )
+    title = "p99 at equal offered rate"
+    found = Table("equal", 0, title, basis(results), columns, rows, notes, key_columns=2)
+    yield Section("improvement", "Differences at equal offered rate", tables=(found,))
+
+
+def load(source: Source) -> str:
+    """Return the line of the methodology on how load is made."""
+    suite = source.head.suite
+    assert suite.open is not None  # the caller looked
+    connections, terms = suite.clients[-1] * suite.threads, suite.terms
+    return LOAD.format(
+        Operations=terms.operations.capitalize(),
+        One=f"{'An' if terms.operation[0] in 'aeiou' else 'A'} {terms.operation}",
+        law=LAWS[suite.open.law],
+        connections=wording.plural(connections, terms.server_of_arrivals),
+        connection=terms.server_of_arrivals,
+        queue=f"{suite.open.queue:,}",
+    )
+
+
+def peaks(source: Source) -> str:
+    """Return the line of the methodology on where the rates come from; empty if the suite gives them."""
+    found = source.head.peaks
+    if found is None:
+        return ""
+    lowest = min(found.peaks, key=lambda peak: peak.requests_s)
+    listed = wording.listing(
+        [f"{peak.configuration} {wording.rate(peak.requests_s)}{_hidden(peak)}" for peak in found.peaks]
+    )
+    percents = wording.listing([f"{percent}" for percent in found.percents])
+    terms = source.head.suite.terms
+    return PEAKS.format(
+        percents=percents,
+        lowest=wording.rate(lowest.requests_s),
+        name=lowest.configuration,
+        connections=wording.plural(lowest.connections, terms.server_of_arrivals),
+        unit=terms.rate_unit,
+        window=wording.seconds(lowest.window_s),
+        listed=listed,
+    )
+
+
+def _hidden(peak: PeakNote) -> str:
+    """Return that the generator may have held a peak back."""
+    clients_s = peak.connections * peak.window_s
+    hidden = hidden_speed(waiting_share(peak.ready_work_s, clients_s, peak.run_delay_share), None)
+    return (
+        f" (at most {wording.share(hidden)} more without the generator's part)"
+        if hidden is not None and hidden > HIDDEN_SPEED
+        else ""
+    )
+
+
+def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
+    """Return who answers sooner at equal rate; of one configuration, what it kept up with."""
+    counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
+    if not results.mixes:
+        return "There is no result: no test finished."
+    if not counted:
+        return f"There is no result: no {results.terms.operation} succeeded."
+    if len(results.configurations) == 1:
+        return _kept(counted[0], results.terms)
+    proven = [(pair, level) for pair in pairs for level in pair.found if level.proven]
+    behind = [_behind(result, results.terms) for result in results.configurations]
+    said = [words for words in behind if words]
+    if proven:
+        pair, level = max(proven, key=lambda found: abs(change_percent(found[1].percent) or 0.0))
+        faster, slower, gap = _gap(pair, level)
+        said.insert(
+            0, f"{faster} answers sooner than {slower}: p99 {gap} at {results.at(pair.base, level.mix).at}."
+        )
+    elif not any(pair.found for pair in pairs):
+        said.insert(0, "No winner: there is no rate that two of them kept up with in every repetition.")
+    elif undecided(pairs):
+        said.insert(0, "No winner: a difference at equal rate takes two repetitions.")
+    else:
+        said.insert(0, "No winner: no difference in p99 at equal rate is proven.")
+    return " ".join(said)
+
+
+def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
+    """Return who is faster, who is slower, and by how much the p99 of the faster is shorter."""
+    percents = [level.percent, level.low_percent, level.high_percent]
+    faster, slower = pair.other, pair.base
+    if level.verdict is Verdict.SLOWER:
+        faster, slower = slower, faster
+        percents = [None if each is None else (1 / (1 + each / 100) - 1) * 100 for each in percents]
+        percents[1:] = reversed(percents[1:])
+    change, first, second = (change_percent(each) for each in percents)
+    return faster, slower, f"{wording.change(change)} (95 % interval {wording.change_span(second, first)})"
+
+
+def _kept(result: ConfigurationResult, terms: Terms) -> str:
+    """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms.`"""
+    kept = [mix for mix in result.finished if mix.open and mix.open.kept_up]
+    if not kept:
+        return (
+            f"{result.name} kept up with no rate that was offered. Its response times say nothing but that."
+        )
+    best = kept[-1]
+    words = f"{result.name} kept up with {best.level:,} {terms.rate_unit}{_times(best)}."
+    return f"{words} {_behind(result, terms)}".rstrip()
+
+
+def _behind(result: ConfigurationResult, terms: Terms) -> str:
+    behind = [f"{mix.level:,}" for mix in result.finished if mix.open and not mix.open.kept_up]
+    rates = f"{wording.listing(behind)} {terms.rate_unit}"
+    return f"{result.name} did not keep up with {rates}." if behind else ""
+
+
+def _times(mix: MixFigures) -> str:
+    if mix.response is None:
+        return ""
+    median, tail = (mix.response.percentiles_ms[place] for place in (QUANTILES.index(MEDIAN), QUANTILE))
+    parts = [
+        f"{name} {wording.significant(value)} ms" for name, value in (("p50", median), ("p99", tail)) if value
+    ]
+    return f": response time {', '.join(parts)}" if parts else ""
+
+
+def _sure(results: Results) -> str:
+    source = results.source
+    levels = [f"{results.axis.level(mix):,}" for mix in source.head.mixes]
+    runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
+    done = f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
+    offered = f"{wording.listing(levels)} {results.terms.rate_unit}"
+    return f"Offered: {offered}; {wording.plural(runs, 'repetition')} of each; {done}."
+
+
+def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) -> list[Finding]:
+    """Return what each configuration kept up with, each pair, and how exactly the load was sent."""
+    found = [
+        Finding("Open load", _kept(result, results.terms), f"{tables['open']}.")
+        for result in results.configurations
+        if result.finished
+    ]
+    for pair in pairs:
+        proven = [level for level in pair.found if level.proven]
+        said = [
+            f"at {results.at(pair.base, level.mix).at}, {_gap(pair, level)[0]}, p99 {_gap(pair, level)[2]}"
+            for level in proven
+        ]
+        claim = (
+            f"{pair.other} against {pair.base}: {'; '.join(said)}."
+            if said
+            else f"{pair.other} against {pair.base}: no difference in p99 at equal rate is proven."
+        )
+        found.append(Finding("Equal rate", claim, f"{tables['equal']}."))
+    return [*found, *_schedule(results, tables)]
+
+
+def _schedule(results: Results, tables: Labels) -> list[Finding]:
+    errors = [
+        tail
+        for mix in results.mixes
+        if mix.open
+        and mix.open.scheduling_error
+        and (tail := mix.open.scheduling_error.percentiles_ms[QUANTILE])
+    ]
+    if not errors:
+        return []
+    limited = sum(Mark.GENERATOR_LIMITED in mix.marks for mix in results.mixes)
+    sent = results.terms.operations.capitalize()
+    claim = f"{sent} were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
+    if limited:
+        claim += (
+            f" In {limited:,} of {wording.plural(len(results.mixes), 'point')}, marked G, more than 9 % of "
+            "the response time may be the generator's own."
+        )
+    return [Finding("Generator", claim, f"{tables['open']}.")]
+
+
+def caveats(results: Results) -> list[str]:
+    """Return where response times are no property of the server, since it did not keep up."""
+    behind = [f"{mix.configuration} at {mix.at}" for mix in results.mixes if Mark.BEHIND in mix.marks]
+    if not behind:
+        return []
+    named = f"{wording.listing(behind[:MOST_NAMED])}{' and others' if len(behind) > MOST_NAMED else ''}"
+    return [
+        f"The server did not keep up in {wording.plural(len(behind), 'point')}. Its response times there grow with "
+        f"the length of the test, and are marked B: {named}."
+    ]

@@ -1,0 +1,179 @@
+"""What was done: each class of operation and kind of content at the peak and at the last level.
+
+Which class belongs to which workload is the workload's matter; nothing here knows one by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from serverdyno import units, wording
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
+from serverdyno.report.figures.operations import OperationFigures
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Cell, Column, Part, Section, Table
+from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
+
+TIMES = (
+    Column("Count"),
+    Column("Mean", "ms"),
+    Column("Deviation", "ms"),
+    Column("Smallest", "ms"),
+    *(Column(name, "ms") for name in QUANTILE_NAMES),
+    Column("Largest", "ms"),
+)
+
+
+applies = always
+
+
+def build(results: Results) -> Part:
+    tables = (*_by_content(results), _by_class(results), _times_by_class(results))
+    title = f"Classes of {results.terms.classes}"
+    return Part((Section("classes", title, tables=tables, appendix=True),))
+
+
+def _by_class(results: Results) -> Table:
+    """Return how many operations of each class there were at the peak, and how large they were."""
+    rows = tuple(
+        _class_row(result, row, in_phases=results.terms.in_phases)
+        for result in results.configurations
+        for row in result.operations_at_peak
+    )
+    terms = results.terms
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column(f"Class of {terms.operation}", numeric=False),
+        Column("Count"),
+        Column("Share"),
+        Column("Rate", terms.rate_unit),
+        *((Column("Rate in its phase", terms.rate_unit),) if terms.in_phases else ()),
+        Column("Mean size", "bytes"),
+        Column("Errors"),
+    )
+    notes: tuple[str, ...] = (
+        "At the mix of each configuration's peak, in its window, all repetitions together.",
+    )
+    if terms.in_phases:
+        notes = (
+            *notes,
+            "Rate: over the whole window, in which clients are in all phases. Rate in its phase: clients divided by "
+            "the mean response time, the rate of all clients if all were in that phase and it took each as long. "
+            "With one client mdtest measures the same; with several, clients in other phases share the server.",
+        )
+    title = f"By class of {results.terms.classes}, at the peak"
+    return Table("operations", 0, title, basis(results, Over.SUM), columns, rows, notes, key_columns=3)
+
+
+def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases: bool) -> tuple[Cell, ...]:
+    whole = sum(other.count for other in result.operations_at_peak)
+    moved = row.bytes_read + row.bytes_written
+    return (
+        Cell(result.name),
+        Cell(f"{result.peak.level:,}" if result.peak else wording.NOTHING),
+        Cell(row.operation),
+        Cell(f"{row.count:,}"),
+        Cell(wording.share(row.count / whole if whole else None)),
+        Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
+        *((Cell(wording.rate(_in_phase_per_s(result, row))),) if in_phases else ()),
+        Cell(wording.rate(moved / row.count if row.count else None)),
+        Cell(f"{row.errors:,}"),
+    )
+
+
+def _in_phase_per_s(result: ConfigurationResult, row: OperationFigures) -> float | None:
+    """Return how many clients do in a second that are in this phase, by Little's law."""
+    if result.peak is None or row.response is None or not row.response.mean_ms:
+        return None
+    return result.peak.clients * 1000 / row.response.mean_ms
+
+
+def _by_content(results: Results) -> Iterator[Table]:
+    """Yield each kind of content at the peak and at the last level; nothing if there are no kinds."""
+    rows = tuple(
+        (
+            Cell(result.name),
+            Cell(f"{mix.level:,}", _which(result, mix)),
+            Cell(row.operation),
+            Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
+            Cell(wording.share(row.count / whole if whole else None)),
+            Cell(
+                wording.significant(units.mbit_per_s(row.bytes_read, row.window_s) if row.window_s else None)
+            ),
+            Cell(f"{row.errors:,}"),
+            *time_cells(row.response),
+        )
+        for result in results.configurations
+        for mix in result.finished
+        for found in [result.contents_by_mix.get(mix.mix, ())]
+        for whole in [sum(row.count for row in found)]
+        for row in found
+    )
+    if not rows:
+        return
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Content", numeric=False),
+        Column("Rate", results.terms.unit),
+        Column("Share"),
+        Column("Bodies", "Mbit/s"),
+        Column("Errors"),
+        *TIMES,
+    )
+    notes = ("In the windows, all repetitions together; errors are those of the windows.", TOO_FEW_SAMPLES)
+    title = "Results by kind of content, at the peak and at the last mix"
+    yield Table("content", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
+
+
+def _times_by_class(results: Results) -> Table:
+    """Return the response times of each class, at the peak and at the last level."""
+    rows = tuple(
+        (
+            Cell(result.name),
+            Cell(row.operation),
+            Cell(f"{mix.level:,}", _which(result, mix)),
+            *time_cells(row.response),
+        )
+        for result in results.configurations
+        for row, mix in _at_peak_and_last(result)
+    )
+    columns = (
+        NAME,
+        Column(f"Class of {results.terms.operation}", numeric=False),
+        level_column(results.axis),
+        *TIMES,
+    )
+    notes = (
+        f"Of successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
+        "deviation of single times about their mean.",
+        TOO_FEW_SAMPLES,
+    )
+    title = f"Response time by class of {results.terms.classes}, at the peak and at the last mix"
+    return Table("times", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
+
+
+def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, MixFigures]]:
+    """Yield class by class, so that the two levels of one stand together."""
+    mixes = [mix for mix in result.finished if mix.mix in result.operations_by_mix]
+    names = [row.operation for rows in result.operations_by_mix.values() for row in rows]
+    for name in dict.fromkeys(names):
+        for mix in mixes:
+            for row in result.operations_by_mix[mix.mix]:
+                if row.operation == name:
+                    yield row, mix
+
+
+def _which(result: ConfigurationResult, mix: MixFigures) -> str:
+    names = (("peak", result.peak), ("last", result.last))
+    return ", ".join(name for name, found in names if found is mix)
+
+
+def time_cells(times: Times | None) -> list[Cell]:
+    """Return the cells of `TIMES`; only the count of zero if nothing was timed."""
+    if times is None:
+        return [Cell("0"), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
+    values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)
+    return [Cell(f"{times.count:,}"), *(Cell(wording.significant(value)) for value in values)]

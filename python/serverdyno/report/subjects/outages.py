@@ -1,0 +1,582 @@
+"""Outages: how long clients were without their server, which open files went on over it, and whether data are right.
+
+Not for: how a server is taken away (`runner/outage.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+
+from serverdyno import wording
+from serverdyno.analysis.comparability import Conditions
+from serverdyno.analysis.contrast import Contrast
+from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.levels import AtLevel
+from serverdyno.analysis.pairs import Pair, Side
+from serverdyno.plan.model import Mix
+from serverdyno.protocols.failover import CUTS
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import side
+from serverdyno.report.model import (
+    Cell,
+    Column,
+    Figure,
+    Finding,
+    Labels,
+    OutageAnswer,
+    Panel,
+    Part,
+    Point,
+    Section,
+    Series,
+    Table,
+)
+from serverdyno.report.parts import MOST_BARS, NAME
+from serverdyno.report.source import Source
+from serverdyno.report.subjects import timeline, times_compared
+from serverdyno.report.subjects.times_compared import TimesCompared, change_percent, side_of_times, undecided
+from serverdyno.store.records import MixRecord
+
+RESOLUTION_S = 0.1
+"""The longest time between two tries of a client whose server is away (NFS; SMB 0.05 s): no smaller difference is
+claimed."""
+WRONG_READS = frozenset({"wrong_content", "stale_content"})
+"""Faults of operations by which a client was given other bytes than the file has."""
+MOST_LISTED = 4
+"""Configurations that one sentence names."""
+KILLED_ALONE = (
+    "Killed processes lose nothing that the kernel has; what a power cut loses, dyno powercut shows."
+)
+
+
+def applies(results: Results) -> bool:
+    return results.source.cut is not None
+
+
+def build(results: Results) -> Part:
+    source, found, pairs = results.source, outages(results), at_equal_load(results)
+    tables = (
+        back_table(results),
+        handles_table(results, Over.TOGETHER),
+        differences(source.head.mixes, pairs, basis(results, Over.TOGETHER)),
+    )
+    return Part(
+        (timeline.section(results, appendix=False),),
+        answer=OutageAnswer(
+            verdict=_verdict(found, results),
+            sure=_sure(results),
+            limit="",
+            gaps="",
+            figures=chart(found, results),
+            caveats=(),
+            by_outage=_lines(source, found, pairs),
+        ),
+        summary=Section(
+            "summary",
+            "Outages: time without service, open files and data",
+            tables=tuple(table for table in tables if table is not None),
+        ),
+        findings=partial(findings, found),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OutageFigures:
+    """The outages of one configuration at one load level or at all, with their repetitions together.
+
+    `back_s`: how long each client that came back was without its server, from when that was taken away, sorted;
+    `clients`: all of them. `went_on`: clients that kept what they had open. `failed`: operations. `handles_asked` to
+    outlive a connection, of them those `handles_granted` and `handles_regained`. `blocks_read_back` after the mixes, of
+    them those `blocks_lost` (acknowledged and flushed) and `blocks_wrong`; `unflushed_lost`: acknowledged and not
+    flushed; None: not known. `wrong_reads`: operations in the mixes that were given other bytes than the file has.
+    """
+
+    name: str
+    outages: int
+    clients: int
+    back_s: tuple[float, ...]
+    went_on: int
+    failed: int
+    handles_asked: int
+    handles_granted: int
+    handles_regained: int
+    blocks_read_back: int | None
+    blocks_lost: int | None
+    blocks_wrong: int | None
+    unflushed_lost: int | None
+    wrong_reads: int
+
+    @property
+    def never_back(self) -> int:
+        """The clients that were not served again before the end of their mix."""
+        return self.clients - len(self.back_s)
+
+    @property
+    def median_s(self) -> float | None:
+        """The median of all clients, where one that was never back waited longest; None if half of them were not."""
+        return _of_all_clients(self.back_s, self.clients, 0.5)
+
+    @property
+    def p99_s(self) -> float | None:
+        """The time within which 99 % of all clients were back; None if fewer were."""
+        return _of_all_clients(self.back_s, self.clients, 0.99)
+
+    @property
+    def slowest_s(self) -> float | None:
+        """The time of the last client; None if one was never back."""
+        return None if self.never_back or not self.back_s else self.back_s[-1]
+
+    @property
+    def data_wrong(self) -> int:
+        """The blocks and reads that show that the server lost or changed what it had promised to keep."""
+        return (self.blocks_lost or 0) + (self.blocks_wrong or 0) + self.wrong_reads
+
+
+def outages(results: Results) -> tuple[OutageFigures, ...]:
+    """Return the outages of each configuration that had one, all load levels together, in the plan's order."""
+    by_name = {result.name: results.records(result.name) for result in results.configurations}
+    return tuple(figures(name, records) for name, records in by_name.items() if any(map(_cut, records)))
+
+
+def by_level(results: Results) -> tuple[tuple[int, OutageFigures], ...]:
+    """Return the number of clients and the outages of each load level."""
+    by_mix = ((mix, results.records(mix.configuration, mix.mix)) for mix in results.mixes)
+    return tuple(
+        (mix.clients, figures(mix.configuration, records))
+        for mix, records in by_mix
+        if any(map(_cut, records))
+    )
+
+
+def figures(name: str, records: Sequence[MixRecord]) -> OutageFigures:
+    """Return the outages of these records together."""
+    cut = [record for record in records if _cut(record)]
+
+    def total(column: str) -> int | None:
+        known = [count for record in cut if (count := getattr(record, column)) is not None]
+        return sum(known) if known else None
+
+    return OutageFigures(
+        name=name,
+        outages=len(cut),
+        clients=sum(record.clients for record in cut),
+        back_s=tuple(sorted(moment for record in cut for moment in back_s(record))),
+        went_on=sum(map(went_on, cut)),
+        failed=sum(record.failures for record in cut),
+        handles_asked=total("handles_asked") or 0,
+        handles_granted=total("handles_granted") or 0,
+        handles_regained=total("handles_regained") or 0,
+        blocks_read_back=total("blocks_read_back"),
+        blocks_lost=total("blocks_lost"),
+        blocks_wrong=total("blocks_wrong"),
+        unflushed_lost=total("unflushed_lost"),
+        wrong_reads=sum(row.count for record in cut for row in record.errors if row.fault in WRONG_READS),
+    )
+
+
+def _cut(record: MixRecord) -> bool:
+    return record.cut_at_s is not None
+
+
+def back_s(record: MixRecord) -> list[float]:
+    """Return how long each client that came back was without its server, s, from when that was taken away."""
+    if record.cut_at_s is None:
+        return []
+    first: dict[int, float] = {}
+    for outage in record.outages:
+        if outage.back_s >= record.cut_at_s:
+            first[outage.client] = min(outage.back_s, first.get(outage.client, outage.back_s))
+    return [moment - record.cut_at_s for moment in first.values()]
+
+
+def went_on(record: MixRecord) -> int:
+    """Return how many clients lost nothing that they had open in any outage."""
+    lost = {outage.client for outage in record.outages if outage.session_lost}
+    return len({outage.client for outage in record.outages} - lost)
+
+
+def _of_all_clients(back: Sequence[float], clients: int, share: float) -> float | None:
+    """Return the time within which that share of the clients was back; the middle of two for the median."""
+    times = [*back, *[math.inf] * (clients - len(back))]
+    if not times:
+        return None
+    found = statistics.median(times) if share == 0.5 else times[max(0, math.ceil(share * len(times)) - 1)]
+    return found if math.isfinite(found) else None
+
+
+def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
+    """Compare the median time of each pair of configurations, level by level, the earlier of the plan as the base."""
+    found = [outage_side(results, result.name) for result in results.configurations]
+    return compared_outages(
+        list(combinations(found, 2)),
+        paired=results.source.paired,
+        minimum_percent=results.source.head.plan.minimum_effect_percent,
+    )
+
+
+def outage_side(results: Results, name: str, called: str = "") -> Side:
+    """Return a configuration with 1 / the median time of each mix.
+
+    Failed operations are what an outage is, and how a server treats a flush stands next to it.
+    """
+    whole = side(results, name, called)
+
+    def conditions(places: Collection[int]) -> Conditions:
+        return replace(whole.conditions(places), failed_share=0.0, operations={}, hidden_speed=None)
+
+    of_times = side_of_times(
+        whole, results.of(name), results, lambda record: figures(name, [record]).median_s
+    )
+    return replace(of_times, did=None, limits=(), conditions=conditions)
+
+
+def compared_outages(
+    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, between: Contrast | None = None
+) -> tuple[TimesCompared, ...]:
+    """Compare the second of each pair with the first. Differences below the resolution are not claimed."""
+    found = times_compared.compared(pairs, paired=paired, minimum_percent=minimum_percent, between=between)
+    return tuple(replace(pair, found=tuple(map(_resolved, pair.found))) for pair in found)
+
+
+def _resolved(level: AtLevel) -> AtLevel:
+    if level.proven and abs(1 / level.other - 1 / level.base) < RESOLUTION_S:
+        return replace(level, verdict=Verdict.NO_DIFFERENCE_SHOWN)
+    return level
+
+
+BACK = (
+    NAME,
+    Column("Clients"),
+    Column("Outages"),
+    Column("Back", "of clients"),
+    Column("Back p50", "s"),
+    Column("Back p99", "s"),
+    Column("Slowest", "s"),
+    Column("Went on", "clients"),
+    Column("Failed operations"),
+    Column("Blocks read back"),
+    Column("Flushed, lost"),
+    Column("Wrong"),
+    Column("Unflushed, lost"),
+)
+BACK_NOTES = (
+    "All repetitions together. Back: from the moment at which the server or the connections were taken away to the "
+    "first operation of a client that succeeded on another connection. A client that was not back before the end of "
+    "the mix counts as slower than every other. Went on: with the file that they had open; the others had to open it "
+    "again.",
+    "Blocks read back: after the mix, from the server. Flushed, lost: older than what the server had acknowledged "
+    "and flushed. Wrong: no version as a whole, and reads in the mix that were given other bytes than the file has. "
+    "Unflushed, lost: acknowledged and not flushed, which a server may lose with the session. What was not "
+    "acknowledged counts nowhere.",
+)
+HANDLES = (
+    NAME,
+    Column("Clients"),
+    Column("Asked"),
+    Column("Granted"),
+    Column("Persistent"),
+    Column("Regained"),
+    Column("Lost"),
+    Column("Calls sent again"),
+)
+HANDLES_NOTES = (
+    "From start to end of the mix, all repetitions together. Asked: opens of which clients asked that the handle "
+    "outlive its connection. Persistent: those granted handles that also outlive a restart of the server. Regained: "
+    "opened again on another connection, with what the server had kept. Calls sent again: those without an answer when "
+    "the connection was lost.",
+)
+
+
+def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...]:
+    """Return bars of the median time without service, the shortest first; empty for one configuration."""
+    bars = [
+        Series(each.name, style, (Point(0, each.median_s, each.back_s[0], each.back_s[-1]),))
+        for style, each in enumerate(found)
+        if each.median_s is not None
+    ]
+    if len(bars) < 2:
+        return ()
+    bars.sort(key=lambda bar: bar.points[0].y)
+    title = "Median time until a client was served again, and lines from the quickest to the slowest client"
+    if len(bars) > MOST_BARS:
+        title += f", the first {MOST_BARS} of {len(bars)}"
+    panel = Panel("", "s", tuple(bars[:MOST_BARS]))
+    under = f"{basis(results, Over.TOGETHER)} Shorter is better."
+    return (Figure("overview", 0, title, under, "bars", "Seconds", (panel,)),)
+
+
+def back_table(results: Results) -> Table | None:
+    """Return how long clients were without their server, and what was lost: one row per load level."""
+    rows = tuple(_back_row(clients, found) for clients, found in by_level(results))
+    if not rows:
+        return None
+    under = basis(results, Over.TOGETHER)
+    return Table("outages", 0, "What an outage cost", under, BACK, rows, BACK_NOTES, key_columns=2)
+
+
+def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
+    wrong = None if found.blocks_wrong is None else found.blocks_wrong + found.wrong_reads
+    return (
+        Cell(found.name),
+        Cell(f"{clients:,}"),
+        Cell(f"{found.outages:,}"),
+        Cell(f"{len(found.back_s):,} of {found.clients:,}"),
+        Cell(wording.significant(found.median_s), strong=True),
+        Cell(wording.significant(found.p99_s)),
+        Cell(wording.significant(found.slowest_s)),
+        Cell(f"{found.went_on:,}"),
+        Cell(f"{found.failed:,}"),
+        *(
+            Cell(wording.NOTHING if count is None else f"{count:,}")
+            for count in (found.blocks_read_back, found.blocks_lost, wrong, found.unflushed_lost)
+        ),
+    )
+
+
+def handles_table(results: Results, over: Over) -> Table | None:
+    """Return the handles that were to outlive connections; None if clients asked for none."""
+    rows = tuple(
+        _handles_row(mix.configuration, records)
+        for mix in results.mixes
+        if (records := results.records(mix.configuration, mix.mix))
+        and any(record.handles_asked for record in records)
+    )
+    if not rows:
+        return None
+    title = "Handles that were to outlive connections"
+    return Table("handles", 0, title, basis(results, over), HANDLES, rows, HANDLES_NOTES, key_columns=2)
+
+
+def _handles_row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell, ...]:
+    counts = (
+        [record.handles_asked for record in records],
+        [record.handles_granted for record in records],
+        [record.handles_persistent for record in records],
+        [record.handles_regained for record in records],
+        [record.handles_lost for record in records],
+        [record.calls_sent_again for record in records],
+    )
+    return (
+        Cell(configuration),
+        Cell(f"{records[0].clients:,}"),
+        *(Cell(f"{sum(count or 0 for count in each):,}") for each in counts),
+    )
+
+
+def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str) -> Table | None:
+    """Return each pair at each load level; None if there is nothing to compare. `mixes`: those of the suite."""
+    rows = times_compared.rows(pairs, lambda _, level: mixes[level.mix].clients)
+    if not rows:
+        return None
+    columns = times_compared.columns(
+        Column("Clients"), Column("Without service", "median, s; base below"), Column("Change")
+    )
+    notes = (
+        "Faster: clients were served again sooner. Without service: harmonic mean of the repetitions' medians. "
+        f"A client tries again every {RESOLUTION_S:g} s at the latest, so no difference below that is claimed. "
+        f"{times_compared.VERDICTS_NOTE}",
+    )
+    title = "Time without service compared"
+    return Table("away", 0, title, under, columns, rows, notes, key_columns=2)
+
+
+def _verdict(found: Sequence[OutageFigures], results: Results) -> str:
+    """Return for how long service was away, and whether all data are right: wrong data come first."""
+    if not results.mixes:
+        return "There is no result: no test finished."
+    if not found:
+        return "There is no result: no test had its outage."
+    times = f"{_medians(found)} {_slowest(found)}"
+    return f"{data(found)} {times}" if any(each.data_wrong for each in found) else f"{times} {data(found)}"
+
+
+def _medians(found: Sequence[OutageFigures]) -> str:
+    """Return `Clients were served again after 1.01 s with a and 2.81 s with b (median).`"""
+    known = sorted(
+        (each for each in found if each.median_s is not None), key=lambda each: each.median_s or 0.0
+    )
+    never = [each.name for each in found if each.median_s is None]
+    said = []
+    if known:
+        shown = known if len(known) <= MOST_LISTED else [known[0], known[-1]]
+        listed = wording.listing([f"{_s(each.median_s)} with {each.name}" for each in shown])
+        rest = "" if shown is known else f", {len(known) - 2} others between"
+        said.append(f"Clients were served again after {listed} (median{rest}).")
+    if never:
+        said.append(f"Most clients of {wording.listing(never)} were never served again.")
+    return " ".join(said)
+
+
+def _slowest(found: Sequence[OutageFigures]) -> str:
+    """Return the slowest client of all, and how many clients of each configuration never were back."""
+    said = []
+    known = [each for each in found if each.slowest_s is not None]
+    if known:
+        last = max(known, key=lambda each: each.slowest_s or 0.0)
+        whose = f", of {last.name}" if len(found) > 1 else ""
+        said.append(f"The slowest client waited {_s(last.slowest_s)}{whose}.")
+    said += [
+        f"{each.never_back:,} of {each.clients:,} clients of {each.name} never were."
+        for each in found
+        if each.never_back and each.median_s is not None
+    ]
+    return " ".join(said)
+
+
+def data(found: Sequence[OutageFigures]) -> str:
+    """Return whether what was acknowledged and flushed was there, with the names of those that lost some."""
+    wrong = [f"{each.name}: {_losses(each)}" for each in found if each.data_wrong]
+    read = sum(each.blocks_read_back or 0 for each in found)
+    if wrong:
+        return f"Data were lost. {'; '.join(wrong)}."
+    if not read:
+        return "Whether data were lost is not known: no block was read back."
+    unread = [each.name for each in found if not each.blocks_read_back]
+    rest = f" Of {wording.listing(unread)} none was read back." if unread else ""
+    return f"No flushed data were lost: all {read:,} blocks that were read back are right.{rest}"
+
+
+def _losses(each: OutageFigures) -> str:
+    counts = (
+        (each.blocks_lost or 0, "flushed block lost", "flushed blocks lost"),
+        (each.blocks_wrong or 0, "block wrong", "blocks wrong"),
+        (each.wrong_reads, "read with wrong bytes", "reads with wrong bytes"),
+    )
+    return wording.listing([wording.plural(count, one, many) for count, one, many in counts if count])
+
+
+def _lines(
+    source: Source, found: Sequence[OutageFigures], pairs: Sequence[TimesCompared]
+) -> tuple[tuple[str, str], ...]:
+    """Return what stands below the verdict: a label and its text."""
+    if not found:
+        return ()
+    return (
+        ("Open files", _went_on(found)),
+        ("Slowest client", _each_slowest(found)),
+        *((("Differences", proven),) if (proven := _proven(pairs, source)) else ()),
+        ("Each outage", _outage(source)),
+    )
+
+
+def _went_on(found: Sequence[OutageFigures]) -> str:
+    if not any(each.went_on for each in found):
+        return "No client went on with the file that it had open; all had to open it again."
+    listed = "; ".join(f"{each.name} {each.went_on:,} of {each.clients:,}" for each in found)
+    return f"Clients that went on with the file that they had open: {listed}."
+
+
+def _each_slowest(found: Sequence[OutageFigures]) -> str:
+    parts = [
+        f"{each.name} {_s(each.slowest_s)}"
+        if each.slowest_s is not None
+        else f"{each.name} {each.never_back:,} of {each.clients:,} never back"
+        for each in found
+    ]
+    return f"{'; '.join(parts)}."
+
+
+def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
+    """Return which differences of the median are proven, and at which loads."""
+    if not pairs:
+        return ""
+    if undecided(pairs):
+        return "None: that takes two repetitions."
+    mixes = source.head.mixes
+    said = []
+    for pair in pairs:
+        for winner, loser, wanted in (
+            (pair.other, pair.base, Verdict.FASTER),
+            (pair.base, pair.other, Verdict.SLOWER),
+        ):
+            levels = [level for level in pair.found if level.verdict is wanted]
+            if levels:
+                at = wording.listing([f"{mixes[level.mix].clients:,}" for level in levels])
+                said.append(f"{winner} is proven sooner than {loser} with {at} clients")
+    return f"{'; '.join(said)}." if said else "No difference of the medians is proven."
+
+
+def _outage(source: Source) -> str:
+    """Return what was taken away, and when."""
+    cut = source.cut
+    assert cut is not None  # the caller looked
+    away = f" after {cut.away_s:g} s" if cut.how == "server" else ""
+    return f"After {cut.percent} % of each window {CUTS[cut.how]}{away}. The times above include it."
+
+
+def _sure(results: Results) -> str:
+    source = results.source
+    levels = sorted({mix.clients for mix in results.mixes})
+    load = wording.listing([f"{level:,}" for level in levels]) + (" client" if levels == [1] else " clients")
+    runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
+    done = f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
+    if len(results.used) == source.planned_mixes:
+        done = f"all {source.planned_mixes:,} tests completed"
+    said = f"One outage in each test, with {load}; {wording.plural(runs, 'repetition')} of each; {done}."
+    return said if source.cut is None or source.cut.by_clients else f"{said} {KILLED_ALONE}"
+
+
+def findings(found: Sequence[OutageFigures], tables: Labels) -> list[Finding]:
+    return [Finding("Outage", _claim(each), _evidence(each, tables)) for each in found]
+
+
+def _claim(each: OutageFigures) -> str:
+    back = (
+        f"half of the clients were served again within {_s(each.median_s)}"
+        if each.median_s is not None
+        else "most clients were never served again"
+    )
+    slowest = (
+        f", the slowest after {_s(each.slowest_s)}"
+        if each.slowest_s is not None
+        else f", {each.never_back:,} of {each.clients:,} not before the end of the mix"
+    )
+    lost = _losses(each) if each.data_wrong else "no flushed data lost"
+    unflushed = (
+        f"; {wording.plural(each.unflushed_lost, 'write')} lost that {'was' if each.unflushed_lost == 1 else 'were'} "
+        "acknowledged and not flushed"
+        if each.unflushed_lost
+        else ""
+    )
+    return f"{each.name}: {back}{slowest}. {lost[0].upper()}{lost[1:]}{unflushed}."
+
+
+def _evidence(each: OutageFigures, tables: Labels) -> str:
+    handles = (
+        f"{each.handles_regained:,} of {each.handles_granted:,} granted handles regained, "
+        f"{each.handles_asked:,} asked for; "
+        if each.handles_asked
+        else ""
+    )
+    return (
+        f"{wording.plural(each.outages, 'outage')}, {wording.plural(each.clients, 'client')} in all; {handles}"
+        f"{wording.plural(each.failed, 'operation')} failed; {tables['outages']}."
+    )
+
+
+def compared_findings(pairs: Sequence[TimesCompared], tables: Labels) -> list[Finding]:
+    """Return one finding for each pair, with all its load levels."""
+    return [
+        Finding(
+            "Comparison",
+            f"{pair.other} against {pair.base}, time without service: "
+            + "; ".join(
+                f"{wording.change(change_percent(level.percent))} ({level.verdict.value})"
+                for level in pair.found
+            )
+            + ".",
+            f"{wording.plural(len(pair.found), 'load level')}; {tables['away']}.",
+        )
+        for pair in pairs
+        if pair.found
+    ]
+
+
+def _s(seconds: float | None) -> str:
+    return f"{wording.significant(seconds)} s"

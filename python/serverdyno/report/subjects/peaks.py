@@ -1,0 +1,420 @@
+"""Peaks and throughput: how high each configuration came, at which load, and what it kept beyond.
+
+No sentence says more than its figures: a peak that something else than the server may have set is called so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from serverdyno import units, wording
+from serverdyno.analysis.oddities import mostly_own_queue
+from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.protocols.work import Terms
+from serverdyno.report.basis import Over, basis, letters, mark_notes
+from serverdyno.report.figures.histograms import QUANTILES
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Section, Series, Table
+from serverdyno.report.parts import (
+    NAME,
+    always,
+    capital,
+    errors_cell,
+    groups,
+    key_to_marks,
+    level_column,
+    level_figures,
+    lines_of,
+    span,
+    spread_cell,
+    spread_point,
+)
+from serverdyno.report.subjects import curves, durability
+
+BELOW_CACHE_UNIT = "Mbit/s below the cache"
+BELOW_CACHE = (
+    "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
+    "included; for operations of the window, of all clients. Throughput counts above the client's cache, which answers "
+    "a part itself."
+)
+FAIRNESS = (
+    "Fairness, at the peak: 1 where all clients were served alike, 1 / clients where one had everything (Jain, Chiu "
+    "and Hawe, 1984)."
+)
+MOST_FINDINGS = 8
+"""On peaks and comparisons together; the tables hold the rest."""
+
+
+applies = always
+
+
+def build(results: Results) -> Part:
+    drawn, second = tuple(_throughput_charts(results)), results.terms.second_title
+    sections = (
+        Section("throughput", "Throughput", figures=drawn, tables=_by_portion(results, _throughput)),
+        Section("second", second, tables=_by_portion(results, _second_throughput), appendix=True),
+    )
+    if not results.source.closed_load:
+        return Part(sections)
+    said = [_highest_and_lowest(results)] if any(result.peak for result in results.configurations) else []
+    summary = Section(
+        "summary",
+        "Peaks and averages",
+        text=tuple(said),
+        figures=tuple(_peak_chart(results)),
+        tables=(_peak_table(results),),
+    )
+    return Part(sections, partial(_findings, results), summary=summary)
+
+
+def _findings(results: Results, tables: Labels) -> list[Finding]:
+    found = [_peak_finding(results, result, tables) for result in named(results)]
+    return [*found, *curves.unsaturated(results, tables)]
+
+
+def _peak_table(results: Results) -> Table:
+    """Return the peak and what surrounds it, one row per configuration."""
+    marks: frozenset[Mark] = frozenset()
+    rows = []
+    for result in results.configurations:
+        rows.append(_peak_row(result, results.terms))
+        marks |= result.peak.marks if result.peak else frozenset()
+    terms = results.terms
+    columns = (
+        NAME,
+        Column("Peak", terms.unit),
+        Column(f"at {results.axis.heading[0].lower()}", results.axis.heading[1]),
+        Column("There" if terms.below_cache else "Peak", terms.second_unit),
+        Column("Overall average", terms.unit),
+        Column("p50", "ms, at the peak"),
+        Column("p99", "ms, at the peak"),
+        Column("Errors", "all load levels"),
+        Column("Kept at the highest load", "share of peak"),
+        Column("Fairness", "Jain's index"),
+        Column("n", "runs"),
+    )
+    notes = (*mark_notes(marks), FAIRNESS)
+    if any(result.throughput and result.throughput.still_rising for result in results.configurations):
+        notes = (*notes, "≥ throughput was still rising at the last mix, so the peak is a lower bound.")
+    title = "Peak and overall average by configuration"
+    return Table("peaks", 0, title, basis(results), columns, tuple(rows), notes)
+
+
+def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
+    summary, peak = result.throughput, result.peak
+    if summary is None or peak is None:
+        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(9)), Cell("0"))
+    bound = f"≥{wording.NO_BREAK}" if summary.still_rising else ""
+    return (
+        Cell(result.name),
+        Cell(
+            bound + terms.written(summary.peak.mean),
+            span(summary.peak, terms.written),
+            True,
+            letters(peak.marks),
+        ),
+        Cell(f"{peak.level:,}"),
+        spread_cell(peak.second, terms.second_written),
+        spread_cell(summary.overall_average, terms.written),
+        *_tail_cells(peak),
+        errors_cell(result.finished),
+        Cell(wording.share(summary.share_of_peak_kept)),
+        spread_cell(peak.fairness, wording.index),
+        Cell(f"{peak.repetitions}"),
+    )
+
+
+def _tail_cells(mix: MixFigures) -> list[Cell]:
+    known = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILES)
+    return [Cell(wording.significant(known[QUANTILES.index(quantile)])) for quantile in (0.5, 0.99)]
+
+
+def _throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
+    """Return one row per load level, one column per configuration, the peak in bold.
+
+    Next to each configuration of a file server stands what passed below the client's cache.
+    """
+    terms = results.terms
+    of_files = terms.below_cache
+
+    def cells(result: ConfigurationResult, place: int) -> list[Cell]:
+        mix, summary = result.mixes[place], result.throughput
+        if mix is None or summary is None:
+            return [Cell(wording.NOTHING)] * (1 + of_files)
+        text, detail = terms.written(mix.throughput.mean), span(mix.throughput, terms.written)
+        found = [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
+        return [*found, spread_cell(mix.below_cache_mbit_s)] if of_files else found
+
+    empty = Table("throughput", 0, f"Throughput in {terms.unit}", basis(results), (), ())
+    units = (terms.unit, BELOW_CACHE_UNIT) if of_files else (terms.unit,)
+    made = _by_clients(results, configurations, empty, units, cells)
+    return replace(made, notes=(*made.notes, BELOW_CACHE)) if of_files else made
+
+
+def _second_throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
+    """Return the figure next to throughput in the same way, the highest in bold."""
+    terms = results.terms
+
+    def cells(result: ConfigurationResult, place: int) -> list[Cell]:
+        mix, summary = result.mixes[place], result.second
+        if mix is None or summary is None:
+            return [Cell(wording.NOTHING)]
+        text, detail = terms.second_written(mix.second.mean), span(mix.second, terms.second_written)
+        return [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
+
+    empty = Table("second", 0, terms.second_title, basis(results), (), ())
+    return _by_clients(results, configurations, empty, (terms.second_unit,), cells)
+
+
+def _by_clients(
+    results: Results,
+    configurations: Sequence[ConfigurationResult],
+    empty: Table,
+    units: Sequence[str],
+    cells: Callable[[ConfigurationResult, int], list[Cell]],
+) -> Table:
+    """Return one row per load level. `cells`: of a configuration at a level, by its place; one for each unit."""
+    axis = results.axis
+    rows = tuple(
+        (
+            Cell(f"{axis.level(mix):,}"),
+            Cell(f"{mix.threads:,}"),
+            *(cell for result in configurations for cell in cells(result, place)),
+        )
+        for place, mix in enumerate(results.source.head.mixes)
+    )
+    found = [mix.marks for result in configurations for mix in result.finished]
+    return replace(
+        empty,
+        columns=(
+            level_column(axis),
+            Column("Threads", "a client"),
+            *(Column(result.name, unit) for result in configurations for unit in units),
+        ),
+        rows=rows,
+        notes=("Bold: the highest mean of a configuration.", *mark_notes(frozenset().union(*found))),
+    )
+
+
+def _by_portion(
+    results: Results, make: Callable[[Results, Sequence[ConfigurationResult]], Table]
+) -> tuple[Table, ...]:
+    """Return one table for each portion of the configurations."""
+    made = [(suffix, make(results, group)) for suffix, group in groups(results)]
+    return tuple(replace(table, key=table.key + suffix) for suffix, table in made)
+
+
+def _peak_chart(results: Results) -> Iterator[Figure]:
+    """Yield bars of the peak of each configuration with its range, highest first."""
+    series = tuple(
+        Series(result.name, style, (spread_point(0, result.throughput.peak, result.peak.marks),))
+        for style, result in enumerate(results.configurations)
+        if result.throughput is not None and result.peak is not None
+    )
+    if not series:
+        return
+    series = tuple(sorted(series, key=lambda bar: -bar.points[0].y))
+    unit = results.terms.unit
+    panels = (Panel("", f"Peak, {unit}", series),)
+    line = basis(results) + key_to_marks(panels)
+    yield Figure("peaks", 0, "Peak throughput", line, "bars", capital(unit), panels)
+
+
+def _throughput_charts(results: Results) -> Iterator[Figure]:
+    """Yield throughput against the load level, and the levels from which a mix is limited."""
+    title = f"Throughput against {results.axis.column}"
+    panels = partial(_throughput_panel, results)
+    yield from level_figures(results, "throughput", title, Over.MEAN, lambda group: [panels(group)])
+
+
+def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) -> Panel:
+    terms = results.terms
+    series = lines_of(results, group, lambda mix: spread_point(mix.level, mix.throughput, mix.marks))
+    if not terms.throughput_counts_operations:
+        # The bounds are of operations: they are no level of a figure in bits.
+        return Panel("", terms.unit, series)
+    highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
+    bounds = results.source.max_rate_per_s
+    levels = [(bounds[result.name], f"Bound of {result.name}") for result in group if result.name in bounds]
+    near = tuple((level, name) for level, name in levels if 0 < level < 1.5 * highest)
+    return Panel("", capital(terms.unit), series, levels=near)
+
+
+def _highest_and_lowest(results: Results) -> str:
+    # Who reads no further must not take it for one race if configurations did different things with a flush.
+    beside = durability.beside_peaks(results.promises)
+    ranked = _ranked([result for result in results.configurations if result.throughput is not None])
+    highest = _peak_claim(ranked[0], results.terms, beside)
+    if len(ranked) == 1:
+        return f"Peak: {highest}"
+    if _may_be_as_high(ranked[-1], ranked[0]):
+        claims = " ".join(_peak_claim(result, results.terms, beside) for result in (ranked[0], ranked[-1]))
+        return f"The peaks can't be ranked, since the generator or the plan held the lowest back: {claims}"
+    return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms, beside)}"
+
+
+def _may_be_as_high(lowest: ConfigurationResult, highest: ConfigurationResult) -> bool:
+    """Return whether the generator or the plan's rate may hide more of the lowest peak than lies between the two."""
+    peak = lowest.peak
+    if peak is None or not lowest.peak_height:
+        return False
+    hidden = peak.hidden_speed if Mark.GENERATOR_LIMITED in peak.marks else None
+    return Mark.RATE_BOUND in peak.marks or lowest.peak_height * (1 + (hidden or 0.0)) > highest.peak_height
+
+
+def named(results: Results) -> list[ConfigurationResult]:
+    """Return the configurations that findings name: all of a few; else the base, the highest and the lowest."""
+    configurations, comparisons = results.configurations, results.comparisons
+    if len(configurations) <= MOST_FINDINGS // 2 or len(configurations) + len(comparisons) <= MOST_FINDINGS:
+        return list(configurations)
+    ranked = _ranked(configurations)
+    outstanding = {configurations[0].name, ranked[0].name, ranked[-1].name}
+    return [result for result in configurations if result.name in outstanding]
+
+
+def _ranked(configurations: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
+    """Return the highest peak first, those without one last."""
+    return sorted(
+        configurations,
+        key=lambda result: result.peak_height if result.throughput else -1.0,
+        reverse=True,
+    )
+
+
+def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, str]) -> str:
+    summary, peak = result.throughput, result.peak
+    if summary is None or peak is None:
+        return f"{result.name} finished no mix."
+    if summary.peak.mean == 0:
+        return _nothing_counted(result, terms)
+    words = _limit_words(peak)
+    limited = f" ({words})" if words else ""
+    starved = _starved_words(peak, terms)
+    flushed = f", {beside[result.name]}" if result.name in beside else ""
+    return (
+        f"{result.name}, {terms.written(result.peak_height)} {terms.unit}{limited} with "
+        f"{peak.at}{starved}{flushed}."
+    )
+
+
+def _limit_words(mix: MixFigures) -> str:
+    """Return what else than the server may have set a figure, and by how much the server may be faster then."""
+    words = [LIMITS[mark] for mark in limits(mix.marks)]
+    if Mark.GENERATOR_LIMITED in mix.marks:
+        words.append(
+            "how much faster the server may be is not known"
+            if mix.hidden_speed_is_loose
+            else f"the server may be up to {wording.share(mix.hidden_speed)} faster"
+        )
+    return ", ".join(words)
+
+
+def _starved_words(mix: MixFigures, terms: Terms) -> str:
+    """Return how many clients had no part in a figure; empty if all had."""
+    if not mix.clients_starved:
+        return ""
+    return f", {mix.clients_starved:,} of them without a completed {terms.operation}"
+
+
+def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
+    """Return why all throughput is zero: no success, or only those of clients of file servers that left."""
+    if not any(mix.operations_s.mean for mix in result.finished):
+        return f"{result.name} completed no {terms.operation} in any window."
+    deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
+    if not deserted:
+        return f"{result.name} moved no data in any window."
+    mixes = "the mix" if len(deserted) == 1 else "the mixes"
+    clients = f"{wording.listing(deserted)} {'client' if deserted == ['1'] else 'clients'}"
+    return (
+        f"{result.name} has no throughput: all clients left in {mixes} of {clients}, and what they did before is not "
+        "counted."
+    )
+
+
+def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels) -> Finding:
+    summary, peak, terms = result.throughput, result.peak, results.terms
+    if summary is None or peak is None:
+        return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
+    if summary.peak.mean == 0:
+        return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
+    figures = (
+        f"{terms.written(result.peak_height)} {terms.unit} "
+        f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
+        f"{peak.at}{_starved_words(peak, terms)}"
+    )
+    limited = _limit_words(peak)
+    if Mark.RATE_BOUND in peak.marks:
+        bound = wording.rate(results.source.max_rate_per_s[result.name])
+        claim = (
+            f"{result.name} reached {figures}, held by the bound of {bound} {terms.operations}/s in its plan "
+            f"({limited}): its own peak is not known."
+        )
+    else:
+        qualified = f", {limited}" if limited else ""
+        corrected = curves.corrected_peak_words(result, terms)
+        claim = f"{result.name} peaked at {figures}{qualified}.{corrected} {_after_the_peak(result, peak)}"
+    evidence = [
+        _spread_words(peak, terms),
+        *curves.peak_words(result, terms),
+        _network_words(peak),
+        _response_words(peak),
+        _hidden_words(peak),
+        f"{tables['peaks']} and {tables['shape']}",
+    ]
+    return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
+
+
+def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
+    summary = result.throughput
+    if summary is None or sum(point is not None for point in summary.points) < 2:
+        return "Only one load level was tested, so other loads are unknown."
+    if summary.still_rising:
+        return "That is the highest load tested, so the true peak may lie higher."
+    if summary.share_of_peak_kept is None:
+        return "The last mix is missing, so what it keeps of its peak is not known."
+    last = next(mix for mix in reversed(result.mixes) if mix is not None)
+    if summary.share_of_peak_kept == 1:
+        return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
+    kept = wording.share(summary.share_of_peak_kept)
+    return f"With {last.at}, the highest load, it kept {kept} of that."
+
+
+def _spread_words(mix: MixFigures, terms: Terms) -> str:
+    spread = mix.throughput
+    if spread.n < 2:
+        return "1 repetition"
+    return f"mean of {spread.n} repetitions, {terms.span(spread.minimum, spread.maximum)} {terms.unit}"
+
+
+def _response_words(mix: MixFigures) -> str:
+    if mix.response is None:
+        return ""
+    median, tail = (mix.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
+    if median is None or tail is None:
+        return ""
+    words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
+    limited = Mark.GENERATOR_LIMITED in mix.marks
+    mostly_own = limited and mostly_own_queue(mix.own_queue_ms, mix.response.mean_ms)
+    return f"{words}, mostly the generator's own queue" if mostly_own else words
+
+
+def _network_words(mix: MixFigures) -> str:
+    """Return how much of a file server's throughput reached it: the clients' caches answered the rest."""
+    if mix.network_share is None:
+        return ""
+    return f"bytes on the network: {wording.share(mix.network_share)} of those that applications moved"
+
+
+def _hidden_words(mix: MixFigures) -> str:
+    if mix.hidden_speed is None:
+        return "whether the generator held it back was not measured"
+    if mix.hidden_speed_is_loose:
+        return "the generator waited for a CPU, so how much it held back is not known"
+    return f"without the generator at most {wording.share(mix.hidden_speed)} more"
+
+
+def _error_words(mix: MixFigures) -> str:
+    sides = [f"{units.format_count(mix.errors[side])} {side}" for side in SIDES if mix.errors[side]]
+    return f"Errors at {mix.at}: {wording.listing(sides)}" if sides else "No error counted"

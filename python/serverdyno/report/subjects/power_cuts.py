@@ -1,0 +1,92 @@
+"""Power cuts: how many flushed files were lost when the power of a guest with the same server was cut.
+
+Not for: how the power is cut (`powercut/rounds.py`).
+"""
+
+from __future__ import annotations
+
+from serverdyno import wording
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Cell, Column, Finding, Labels, Table
+from serverdyno.report.parts import NAME
+from serverdyno.report.source import Source
+from serverdyno.store.powercut import PowerCuts
+
+
+def table(results: Results) -> Table:
+    """Return the table, one row per configuration, with the throughput that was measured next to each verdict."""
+    columns = (
+        NAME,
+        Column("Power cuts"),
+        Column("Flushed files"),
+        Column("Flushed files", "lost"),
+        Column("Flushed MB", "lost"),
+        Column("Other files"),
+        Column("Other files", "complete"),
+        Column("Verdict", numeric=False),
+        Column("Highest throughput", results.terms.unit),
+    )
+    heights = {
+        result.name: wording.significant(result.peak_height)
+        for result in results.configurations
+        if result.peak
+    }
+    found = results.source.power_cuts
+    rows = tuple(_row(cuts, heights.get(cuts.configuration, wording.NOTHING)) for cuts in found)
+    return Table("power-cuts", 0, "What power cuts left", "", columns, rows, _notes(results.source))
+
+
+def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
+    lost_bytes = sum(cut.lost_bytes for cut in cuts.cuts)
+    return (
+        Cell(cuts.configuration),
+        Cell(f"{len(cuts.cuts):,}"),
+        Cell(f"{cuts.flushed_files:,}"),
+        Cell(f"{cuts.lost_files:,}"),
+        Cell(wording.significant(lost_bytes / 1e6) if lost_bytes else "0"),
+        Cell(f"{sum(cut.unflushed_files for cut in cuts.cuts):,}"),
+        Cell(f"{sum(cut.kept_unflushed_files for cut in cuts.cuts):,}"),
+        Cell(_losses(cuts)),
+        Cell(height),
+    )
+
+
+def _notes(source: Source) -> tuple[str, ...]:
+    how = (
+        "The same server and configuration in a guest with a disk whose cache is lost with the power. Clients wrote "
+        "files and flushed three of four. At a random moment guest and cache were killed, the guest was booted from "
+        "what had been flushed to its disk, and each file was read through the server. A flushed file is lost where a "
+        "byte that a successful flush covered is not as it was written. Other files may be lost. Throughput is that of "
+        "the runs under load: none is taken from a guest."
+    )
+    each = (
+        f"{cuts.configuration}: {cuts.version}, kernel {cuts.kernel}, {cuts.clients} clients, seed {cuts.seed}, "
+        f"{cuts.took_s:.0f} s in all. In the guest: {'; '.join(cuts.changed) or 'nothing changed'}."
+        for cuts in source.power_cuts
+    )
+    return (how, *each)
+
+
+def warnings(source: Source) -> list[str]:
+    """Return which configurations lost what they had acknowledged as flushed."""
+    lost = [cuts for cuts in source.power_cuts if cuts.lost_files]
+    if not lost:
+        return []
+    parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in lost)
+    return [f"Flushed data did not outlive a power cut. {parts}."]
+
+
+def findings(source: Source, tables: Labels) -> list[Finding]:
+    """Return what the power cuts of each configuration left."""
+    if not source.power_cuts:
+        return []
+    parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in source.power_cuts)
+    evidence = "Files that were read again after the power of a guest with the same server was cut; "
+    return [Finding("Power cut", f"{parts}.", f"{evidence}{tables['power-cuts']}.")]
+
+
+def _losses(cuts: PowerCuts) -> str:
+    """Return how many flushed files were lost: `0 of 212 flushed files lost in 5 power cuts`."""
+    times = wording.plural(len(cuts.cuts), "power cut")
+    lost = f"{cuts.lost_files:,} of {wording.plural(cuts.flushed_files, 'flushed file')} lost"
+    return f"{lost} in {cuts.cuts_with_loss:,} of {times}" if cuts.lost_files else f"{lost} in {times}"

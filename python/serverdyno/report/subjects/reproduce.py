@@ -1,0 +1,88 @@
+"""What somebody else needs to make the same test: plan, suite, command, seed, software."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tomli_w
+
+from serverdyno import wording
+from serverdyno.plan.model import Suite
+from serverdyno.report.model import DisclosedText, Disclosure, Fact
+from serverdyno.report.source import Source
+
+NOT_RECORDED = "not recorded"
+BY_LOAD = "`dyno load` with the URL, clients and length of this test; what it adds no suite file can hold."
+
+
+def reproduce(source: Source) -> Disclosure:
+    """Return the facts, then plan and suite as files."""
+    head = source.head
+    software: dict[str, Any] = source.disclosure.get("host", {}).get("software", {})
+    servers = source.disclosure.get("servers", {})
+    versions = [
+        f"{name}: {described.get('version') or NOT_RECORDED}" + _package(described)
+        for name, described in servers.items()
+    ]
+    scale = "" if head.scale == 1 else f" --scale {head.scale:g}"
+    data_plane = ", ".join(
+        f"{software[key]}"
+        for key in ("data_plane_version", "data_plane_profile", "data_plane_target")
+        if software.get(key)
+    )
+    facts = [
+        Fact("Command", f"dyno run plan.toml --suite suite.toml{scale}" if _suite(source) else BY_LOAD),
+        Fact("Tool", f"Serverdyno {head.tool_version}, commit {software.get('commit') or NOT_RECORDED}"),
+        Fact(
+            "Binary",
+            f"{data_plane or NOT_RECORDED}; SHA-256 {software.get('data_plane_sha256') or NOT_RECORDED}",
+        ),
+        Fact("Servers", f"{'; '.join(versions)}." if versions else NOT_RECORDED),
+        Fact("Documents", _documents(source, software)),
+        Fact("Seed", f"{head.seed}; each mix draws its own from it, the repetition and the load level."),
+        Fact("Order", f"{head.plan.order}: {_order(source)}"),
+    ]
+    documents = [DisclosedText("plan.toml", source.plan_text)] if source.plan_text else []
+    suite = _suite(source)
+    documents += [DisclosedText("suite.toml", suite)] if suite else []
+    return Disclosure("Reproduce this test", tuple(facts), tuple(documents))
+
+
+def _suite(source: Source) -> str:
+    suite = source.head.suite
+    return as_toml(suite, f"Suite {suite.name}, as it was run.")
+
+
+def as_toml(suite: Suite, comment: str) -> str:
+    """Return a suite as its TOML file, with one line of comment; empty for what TOML can't say, as of `dyno load`."""
+    document = suite.model_dump(mode="json", exclude_defaults=True)
+    if _has_unset(document):
+        return ""
+    # What is at its default is said all the same, where it is a number of the load and its certainty is.
+    said = {key: value for key, value in suite.model_dump(mode="json").items() if key in suite.certainty}
+    keys = [*Suite.model_fields, *Suite.tables()]
+    ordered = {key: said.get(key, document.get(key)) for key in keys if key in said or key in document}
+    return f"# {comment}\n\n{tomli_w.dumps(ordered)}"
+
+
+def _has_unset(table: dict[str, Any]) -> bool:
+    """Return whether a parameter has no value; TOML has no null."""
+    return any(value is None or (isinstance(value, dict) and _has_unset(value)) for value in table.values())
+
+
+def _package(described: Any) -> str:
+    package = described.get("package") if isinstance(described, dict) else None
+    return f" (package {package})" if package else ""
+
+
+def _documents(source: Source, software: dict[str, Any]) -> str:
+    if not source.head.suite.work.uses_documents:
+        return "Each client writes its own files; the workload and the seed decide their content."
+    digest = software.get("documents_digest")
+    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
+
+
+def _order(source: Source) -> str:
+    runs = [f"{key.configuration} r{key.repetition}" for key in source.head.order[:8]]
+    more = len(source.head.order) - len(runs)
+    return ", ".join(runs) + (f" and {wording.plural(more, 'more run')}" if more > 0 else "") + "."

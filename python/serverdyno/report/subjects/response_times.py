@@ -1,0 +1,162 @@
+"""Response times at each load level, as table and charts, and the tail against the throughput that it comes with.
+
+With a client cache the median is mostly the cache's own time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from serverdyno import wording
+from serverdyno.analysis.trust import Mark
+from serverdyno.report.basis import Over, basis, letters, mark_notes
+from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Cell, Column, Figure, Panel, Part, Point, Section, Table
+from serverdyno.report.parts import (
+    NAME,
+    TOO_FEW_SAMPLES,
+    always,
+    capital,
+    groups,
+    key_to_marks,
+    level_column,
+    level_figures,
+    limited,
+    lines_of,
+)
+
+RESPONSE_MARKS = {
+    Mark.GENERATOR_LIMITED,
+    Mark.RATE_BOUND,
+    Mark.NOISY,
+    Mark.BEHIND,
+    Mark.STARVED,
+    Mark.STALLED,
+}
+
+
+applies = always
+
+
+def build(results: Results) -> Part:
+    # Of open load, the charts stand in the summary.
+    figures = () if results.source.open else (*charts(results), *tail_against_throughput(results))
+    return Part((Section("response", "Response times", figures=figures, tables=(table(results),)),))
+
+
+def table(results: Results) -> Table:
+    """Return the percentiles of the merged repetitions, one row per load level."""
+    rows = [(Cell(mix.configuration), Cell(f"{mix.level:,}"), *_response_cells(mix)) for mix in results.mixes]
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Mean", "ms"),
+        *(Column(name, "ms") for name in QUANTILE_NAMES),
+        Column("Largest", "ms"),
+        Column("Responses"),
+        Column("Generator's own queue", "ms"),
+        Column("Under way at close", f"{results.terms.operations}; longest, ms"),
+    )
+    marks = results.marks & RESPONSE_MARKS
+    notes = (
+        "Percentiles are of all repetitions together.",
+        TOO_FEW_SAMPLES,
+        "Generator's own queue: connections x the generator's CPU time of one / its threads. Where the "
+        "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
+        "server's.",
+        f"Under way at close: {results.terms.operations} that had not ended when the window closed. They are in no "
+        "other figure here, so an operation longer than the window appears only there.",
+        *mark_notes(marks),
+    )
+    return Table(
+        "response",
+        0,
+        f"Response times of successful {results.terms.operations}",
+        basis(results, Over.TOGETHER),
+        columns,
+        tuple(rows),
+        notes,
+    )
+
+
+def _response_cells(mix: MixFigures) -> list[Cell]:
+    mean, *others = _time_cells(mix.response, mix.response_of_runs)
+    longest = wording.significant(mix.under_way_longest_ms)
+    return [
+        replace(mean, marks=letters(mix.marks & RESPONSE_MARKS)),
+        *others,
+        Cell(wording.significant(mix.own_queue_ms)),
+        Cell(f"{mix.under_way_at_close:,}", longest if mix.under_way_at_close else ""),
+    ]
+
+
+def _time_cells(times: Times | None, runs: Sequence[Times]) -> list[Cell]:
+    if times is None:
+        return [*(Cell(wording.NOTHING) for _ in range(len(QUANTILES) + 2)), Cell("0")]
+    percentiles = [
+        Cell(wording.significant(value), _time_range([run.percentiles_ms[place] for run in runs]))
+        for place, value in enumerate(times.percentiles_ms)
+    ]
+    mean = Cell(wording.significant(times.mean_ms), _time_range([run.mean_ms for run in runs]))
+    return [mean, *percentiles, Cell(wording.significant(times.max_ms)), Cell(f"{times.count:,}")]
+
+
+def _time_range(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or len(known) < len(values):
+        return ""
+    return f"{wording.significant(min(known))}–{wording.significant(max(known))}"  # noqa: RUF001
+
+
+def charts(results: Results) -> Iterator[Figure]:
+    """Yield the percentiles against the load level, a panel for each.
+
+    With a client cache the median is mostly the cache's own time, not the server's, and isn't drawn.
+    """
+
+    def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
+        for place, name in enumerate(QUANTILE_NAMES):
+            if not (results.terms.below_cache and name == "p50"):
+                lines = lines_of(results, group, _percentile_point(place))
+                yield Panel(name, "Response time, ms", lines, logarithmic=True)
+
+    title = f"Response time against {results.axis.column}"
+    yield from level_figures(results, "response", title, Over.TOGETHER, panels)
+
+
+def tail_against_throughput(results: Results) -> Iterator[Figure]:
+    """Yield the tail of the response time against the throughput, load level by load level."""
+    title = "Response time p99 against throughput, from the lowest load level to the highest"
+    for suffix, group in groups(results):
+        panels = (
+            Panel("", "p99, ms", lines_of(results, group, partial(_tail_point, results)), logarithmic=True),
+        )
+        if panels[0].series:
+            under = basis(results, Over.MEAN) + key_to_marks(panels)
+            unit = capital(results.terms.unit)
+            yield Figure(f"latency{suffix}", 0, title, under, "lines", unit, panels, free_x=True)
+
+
+def _tail_point(results: Results, mix: MixFigures) -> Point | None:
+    tail = mix.response and mix.response.percentiles_ms[QUANTILE_NAMES.index("p99")]
+    if not tail:
+        return None
+    point = limited(Point(mix.throughput.mean, tail), mix.marks)
+    return replace(point, label=wording.plural(mix.level, results.axis.noun))
+
+
+def _percentile_point(place: int) -> Callable[[MixFigures], Point | None]:
+    def point(mix: MixFigures) -> Point | None:
+        value = mix.response.percentiles_ms[place] if mix.response else None
+        if not value:
+            return None
+        runs = [times.percentiles_ms[place] for times in mix.response_of_runs]
+        known = [run for run in runs if run]
+        if len(known) < 2 or len(known) < len(runs):
+            return Point(mix.level, value)
+        return Point(mix.level, value, min(known), max(known))
+
+    return point

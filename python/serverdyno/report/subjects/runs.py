@@ -1,0 +1,175 @@
+"""The runs: their order, how much of each was finished, what the server counted, and the CPU time of its members.
+
+Not for: odd runs, which comparisons leave out (`differences.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from serverdyno import clean, wording
+from serverdyno.analysis.oddities import counts_agree
+from serverdyno.plan.model import RunKey
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Cell, Column, Part, Section, Table
+from serverdyno.report.parts import NAME, always
+from serverdyno.report.source import Source
+from serverdyno.store.note import RunNote
+
+REQUESTS = (
+    "Answered and failed: as the generator counted, ramps included. The server's count: from its access log or status "
+    f"page; {wording.NOTHING} where it keeps none."
+)
+REQUESTS_OF_FILES = (
+    "Requests of the protocol, those of ramps and for workspaces included; what fails is an operation, not a request, "
+    "and stands under errors. The server's count: from its own counters; "
+    f"{wording.NOTHING} where it keeps none."
+)
+applies = always
+
+
+def build(results: Results) -> Part:
+    tables = (_runs(results), *_members(results))
+    return Part((Section("order", "Order of the runs", tables=tables, appendix=True),))
+
+
+def _runs(results: Results) -> Table:
+    source = results.source
+    finished = Counter(record.run for record in results.used)
+    rows = tuple(
+        (
+            Cell(f"{key.number}"),
+            Cell(key.configuration),
+            Cell(f"{key.repetition}"),
+            Cell(f"{finished[key.number]} of {len(source.head.mixes)}"),
+            *_note_cells(source.run_notes.get(key.number)),
+        )
+        for key in source.head.order
+    )
+    columns = (
+        Column("Run"),
+        NAME,
+        Column("Repetition"),
+        Column("Tests finished"),
+        Column("State", numeric=False),
+        Column("Answered", "requests"),
+        Column("Failed", "requests"),
+        Column("The server's count", "requests"),
+    )
+    notes = (REQUESTS_OF_FILES if results.terms.below_cache else REQUESTS,)
+    return Table("runs", 0, "Order of the runs", basis(results, Over.EACH), columns, rows, notes)
+
+
+def _note_cells(note: RunNote | None) -> list[Cell]:
+    if note is None:
+        return [Cell(wording.NOTHING)] * 4
+    counts = (note.requests_answered, note.requests_failed, note.requests_by_server_count)
+    return [Cell(note.state), *(Cell(wording.NOTHING if count is None else f"{count:,}") for count in counts)]
+
+
+def _members(results: Results) -> Iterator[Table]:
+    """Yield the CPU time of each member of a run, if a configuration is a team."""
+    source, rows = results.source, []
+    for key in source.head.order:
+        note = source.run_notes.get(key.number)
+        if note is None or not note.cpu_by_member_s:
+            continue
+        known = [seconds for seconds in note.cpu_by_member_s.values() if seconds is not None]
+        whole_s = sum(known) if len(known) == len(note.cpu_by_member_s) else None
+        for name, seconds in note.cpu_by_member_s.items():
+            share = None if seconds is None or not whole_s else seconds / whole_s
+            each_us = (
+                None
+                if seconds is None or not note.requests_answered
+                else seconds * 1e6 / note.requests_answered
+            )
+            rows.append(
+                (
+                    Cell(key.configuration),
+                    Cell(f"{key.repetition}"),
+                    Cell(name),
+                    Cell(wording.significant(seconds)),
+                    Cell(wording.share(share)),
+                    Cell(wording.significant(each_us)),
+                )
+            )
+    if not rows:
+        return
+    columns = (
+        NAME,
+        Column("Repetition"),
+        Column("Member", numeric=False),
+        Column("CPU", "s"),
+        Column("Share"),
+        Column("CPU", "us a request of the clients"),
+    )
+    notes = ("From the first load level of a run to its last, ramps and pauses included; user and system.",)
+    title, under = "CPU time by member", basis(results, Over.EACH)
+    yield Table("members", 0, title, under, columns, tuple(rows), notes, key_columns=3)
+
+
+def set_aside(source: Source) -> list[str]:
+    """Return which files were damaged, and what happened to their contents: by the kind of the file."""
+    if not source.set_aside:
+        return []
+    names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
+    said = [f"Damaged, and set aside by a resume: {wording.listing(source.set_aside)}."]
+    if any(name.startswith("mix-") for name in names):
+        said.append(
+            "A mix of that place that is in the figures was measured again later, out of the order of the runs."
+        )
+    if "run" in names:
+        said.append(
+            "What only that note of the run told of mixes that are whole is lost: the requests that the server "
+            "counted, what sessions agreed on, what the files lay on."
+        )
+    return [" ".join(said)]
+
+
+def warnings(source: Source) -> list[str]:
+    """Return which runs failed, and of which the server counted other requests than the generator."""
+    found = []
+    for key in source.head.order:
+        note = source.run_notes.get(key.number)
+        if note is None:
+            continue
+        name = f"Run {key.number}, {key.configuration}"
+        found += [f"{name}{said}" for said in _lost(source, key, note)]
+        if note.state == "failed":
+            found.append(f"{name}, failed: {clean.quoted(note.reason or 'no reason was noted')}.")
+        if note.crashes:
+            count = wording.plural(len(note.crashes), "crash", "crashes")
+            first = clean.quoted(note.crashes[0])
+            found.append(f"{name}: the server's log tells of {count} of its processes; the first: {first}")
+        served, answered = note.requests_by_server_count, note.requests_answered
+        if served is None or answered is None:
+            continue
+        if not counts_agree(served, answered, note.requests_failed or 0):
+            found.append(
+                f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
+            )
+    return found
+
+
+def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
+    """Yield what is not known of a run, since it was killed, or carried on by a resume."""
+    finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
+    whole = finished >= {mix.index for mix in source.head.mixes}
+    counts = "the requests that the server counted and crashes in its log"
+    if note.media is not None:
+        counts += ", what sessions agreed on, and the disk's own fsync after the load"
+    if note.state == "lost":
+        yield (
+            ": the note of its end is lost, since it was killed after its last mix, or the note was damaged. Its mixes "
+            f"are complete. Not known: {counts}."
+        )
+    elif note.state == "begun" and whole:
+        yield (
+            f" has all its mixes, and no end: it goes on, or was killed. `dyno resume` ends it. Not known: {counts}."
+        )
+    elif note.from_mix > 1:
+        yield (
+            f" was interrupted, and carried on with mix {note.from_mix}. Known of that part alone: {counts}."
+        )

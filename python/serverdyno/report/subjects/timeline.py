@@ -1,0 +1,172 @@
+"""Second by second: what each configuration did in every mix, ramps included.
+
+A mean over a window hides a server that stops for a second in each ten; here it is seen. Operations, not Mbit/s: what
+was moved is counted at the end of an operation that may have begun seconds before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from serverdyno import wording
+from serverdyno.plan.model import Mix
+from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.model import Figure, Panel, Part, Point, Section, Series
+from serverdyno.report.parts import capital, groups, named, style_of
+from serverdyno.store.records import MixRecord
+
+TITLE = "Second by second, each mix"
+MOST_PANELS = 6
+"""Mixes of one figure: as many as a page holds."""
+MOST_POINTS = 400
+"""Of a line. Longer mixes are drawn in steps of whole seconds, each at the second with the fewest operations, so that
+a stop of one second is seen whatever the length."""
+
+WHOLE_BASIS = " Each point is one test, at the middle of its window; a slope along a line is drift."
+MOST_PANELS_OF_TEST = 8
+
+Records = Mapping[tuple[str, int], Sequence[MixRecord]]
+
+
+def applies(results: Results) -> bool:
+    """Return whether nothing is taken away: of outages, the timeline stands first (`outages.py`)."""
+    return results.source.cut is None
+
+
+def build(results: Results) -> Part:
+    return Part((section(results, appendix=True),))
+
+
+def section(results: Results, *, appendix: bool) -> Section:
+    title, drawn = (
+        "The whole test, and each mix second by second",
+        (*_whole_test(results), *_seconds(results)),
+    )
+    return Section("timeline", title, figures=drawn, appendix=appendix)
+
+
+def _seconds(results: Results) -> Iterator[Figure]:
+    """Yield a panel per load level; its lines are means over the repetitions."""
+    mixes = results.source.head.mixes
+    records: dict[tuple[str, int], list[MixRecord]] = defaultdict(list)
+    for record in results.used:
+        if record.by_second:
+            records[record.configuration, record.mix].append(record)
+    for suffix, group in groups(results):
+        panels = [panel for mix in mixes if (panel := _panel(records, results, group, mix)) is not None]
+        portions = [panels[start : start + MOST_PANELS] for start in range(0, len(panels), MOST_PANELS)]
+        for number, portion in enumerate(portions, 1):
+            key = f"seconds{suffix}" if len(portions) == 1 else f"seconds{suffix}-{number}"
+            title = TITLE if len(portions) == 1 else f"{TITLE} ({number} of {len(portions)})"
+            under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which don't count.{_steps(mixes)}"
+            yield Figure(key, 0, title, under, "lines", "Second of the mix", tuple(portion))
+
+
+def _whole_test(results: Results) -> Iterator[Figure]:
+    """Yield every test where it stood in time: what drifted over the experiment shows as a slope."""
+    began = min((record.started_unix_s for record in results.used), default=0.0)
+    for suffix, group in groups(results):
+        records = [record for result in group for record in results.records(result.name)]
+        levels = sorted({results.axis.level(record) for record in records})[:MOST_PANELS_OF_TEST]
+        panels = tuple(_of_level(results, group, level, began) for level in levels)
+        if len(records) > len(group) and panels:
+            title = "The whole test on one timeline, by load level"
+            x_title = "Minutes since the first test"
+            under = basis(results, Over.EACH) + WHOLE_BASIS
+            yield Figure(f"test{suffix}", 0, title, under, "lines", x_title, panels, free_x=True)
+
+
+def _of_level(
+    results: Results,
+    group: Sequence[ConfigurationResult],
+    level: int,
+    began: float,
+) -> Panel:
+    series = []
+    for result in group:
+        points = tuple(
+            Point(
+                (record.started_unix_s - began + record.ramp_up_s + record.window_s / 2) / 60,
+                results.terms.throughput(record),
+                label=f"repetition {record.repetition}",
+            )
+            for record in sorted(results.records(result.name), key=lambda record: record.started_unix_s)
+            if results.axis.level(record) == level
+        )
+        if points:
+            series.append(Series(result.name, style_of(results, result.name), points))
+    unit = results.terms.unit
+    return Panel(wording.plural(level, results.axis.noun), capital(unit), tuple(series))
+
+
+def _steps(mixes: Sequence[Mix]) -> str:
+    longest = max(_step(mix) for mix in mixes)
+    return "" if longest == 1 else f" Steps of {longest} s, each at its second with the fewest operations."
+
+
+def _step(mix: Mix) -> int:
+    """Return the seconds for each point."""
+    return -(-int(mix.length_s) // MOST_POINTS)
+
+
+def _panel(
+    records: Records, results: Results, group: Sequence[ConfigurationResult], mix: Mix
+) -> Panel | None:
+    series = tuple(
+        Series(result.name, style_of(results, result.name), points)
+        for result in group
+        if (points := _points(records.get((result.name, mix.index), ()), mix))
+    )
+    if not series:
+        return None
+    unit = f"{results.terms.operations}/s"
+    threads = f" of {mix.threads:,} threads" if mix.threads > 1 else ""
+    title = f"{results.axis.words(results.axis.level(mix))}{threads}"
+    return Panel(title, capital(unit), series, shaded=_ramps(mix), plain=True)
+
+
+def _ramps(mix: Mix) -> tuple[tuple[float, float], ...]:
+    """Return the ramps before and after the window."""
+    ends = ((0.0, mix.ramp_up_s), (mix.length_s - mix.ramp_down_s, mix.length_s))
+    return tuple(ramp for ramp in ends if ramp[1] > ramp[0])
+
+
+def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
+    """Return a point per whole second: a last part of one would look like a fall."""
+    whole_seconds = int(mix.length_s)
+    if not records or whole_seconds < 2:
+        return ()
+    # A second without a row had no operation that ended in it.
+    done = [0] * whole_seconds
+    for record in records:
+        for row in record.by_second:
+            if row.second < whole_seconds:
+                done[row.second] += row.operations
+    step = _step(mix)
+    lowest = (
+        min(range(start, min(start + step, whole_seconds)), key=done.__getitem__)
+        for start in range(0, whole_seconds, step)
+    )
+    return tuple(Point(second + 0.5, done[second] / len(records)) for second in lowest)
+
+
+def drifting(results: Results) -> list[str]:
+    """Return load levels that were not steady, the largest change first."""
+    points = [(mix, repetition, drift) for mix in results.mixes for repetition, drift in mix.drifts.items()]
+    if not points:
+        return []
+    points.sort(key=lambda point: -abs(math.log1p(point[2])))
+    which = named(
+        [
+            f"{mix.configuration} with {mix.at} in repetition {repetition} ({wording.change(drift * 100)})"
+            for mix, repetition, drift in points
+        ]
+    )
+    return [
+        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against the "
+        f"first: {which}. These points are marked D: their figures depend on the length of the test. Longer tests or a "
+        "longer ramp up show at which speed the server stays."
+    ]

@@ -1,0 +1,99 @@
+"""Configurations compared by a time of each load level: the comparison, and the rows of its table.
+
+What is compared is the inverse of the time, so that *faster* means a shorter time. Levels without such a time are left
+out. Subjects that compare so are outages and open load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from serverdyno import wording
+from serverdyno.analysis.contrast import Contrast
+from serverdyno.analysis.improvement import Runs
+from serverdyno.analysis.levels import AtLevel, at_levels
+from serverdyno.analysis.pairs import Pair, Side
+from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.model import Cell, Column
+from serverdyno.report.subjects.differences import reason
+from serverdyno.store.records import MixRecord
+
+VERDICTS_NOTE = "Verdicts hold together for all rows (Holm 1979); intervals stand alone."
+"""The last sentence of the notes of such a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimesCompared:
+    """Two configurations. `found`: the levels at which both have the time in every repetition."""
+
+    base: str
+    other: str
+    found: tuple[AtLevel, ...]
+
+
+def side_of_times(
+    side: Side, result: ConfigurationResult, results: Results, time: Callable[[MixRecord], float | None]
+) -> Side:
+    """Return a side whose figure is 1 / `time` of each mix; none of a mix of which a repetition has no such time."""
+    places = {mix.mix: place for place, mix in enumerate(result.mixes) if mix is not None}
+    times = [(record, time(record)) for record in results.records(result.name)]
+    unknown = {record.mix for record, found in times if not found}
+    matrix = np.full(result.runs.throughput.shape, np.nan)
+    for record, found in times:
+        if found and record.mix not in unknown:
+            matrix[result.runs.repetitions.index(record.repetition), places[record.mix]] = 1 / found
+    return replace(side, runs=Runs(result.runs.repetitions, matrix))
+
+
+def compared(
+    pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, between: Contrast | None = None
+) -> tuple[TimesCompared, ...]:
+    """Compare the second of each pair with the first; verdicts hold for all levels of all pairs together."""
+    found = at_levels(pairs, paired=paired, minimum_percent=minimum_percent, between=between)
+    return tuple(
+        TimesCompared(base.name, other.name, levels)
+        for (base, other), levels in zip(pairs, found, strict=True)
+    )
+
+
+def change_percent(speed_percent: float | None) -> float | None:
+    """Return a difference in speed as the change of the time: +100 % is -50 %."""
+    return None if speed_percent is None else (1 / (1 + speed_percent / 100) - 1) * 100
+
+
+def undecided(pairs: Sequence[TimesCompared]) -> bool:
+    """Return whether no level of any pair has an interval."""
+    return all(level.low_percent is None for pair in pairs for level in pair.found)
+
+
+def columns(level: Column, time: Column, change: Column) -> tuple[Column, ...]:
+    """Return the columns. `time`: its cells have the base's time in their second line."""
+    return (
+        Column("Configuration", "against its base", numeric=False),
+        level,
+        time,
+        change,
+        Column("95 % interval"),
+        Column("Verdict", numeric=False),
+    )
+
+
+def rows(
+    pairs: Sequence[TimesCompared], level: Callable[[TimesCompared, AtLevel], int]
+) -> tuple[tuple[Cell, ...], ...]:
+    """Return one row a pair and load level. `level`: its number of clients, or its offered rate."""
+    return tuple(
+        (
+            Cell(pair.other, f"against {pair.base}"),
+            Cell(f"{level(pair, found):,}"),
+            Cell(wording.significant(1 / found.other), wording.significant(1 / found.base)),
+            Cell(wording.change(change_percent(found.percent)), strong=True),
+            Cell(wording.change_span(change_percent(found.high_percent), change_percent(found.low_percent))),
+            Cell(found.verdict.value, "; ".join(reason(each) for each in found.obstacles)),
+        )
+        for pair in pairs
+        for found in pair.found
+    )

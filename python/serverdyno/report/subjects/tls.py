@@ -1,0 +1,109 @@
+"""What the TLS sessions of each configuration came to, and where configurations that are compared differ in it.
+
+In VeriTest's report of 2003 (figure 46) the servers did not even use the same cipher. What a handshake and a byte cost
+depends on version, cipher, key exchange, key, and on the share of sessions that are taken up again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from serverdyno import wording
+from serverdyno.analysis.oddities import resumption_differs
+from serverdyno.protocols.access import ANYBODY
+from serverdyno.report.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Handshakes:
+    """Of one configuration, from start to end of all its mixes: by terms, by key exchange of the full ones."""
+
+    terms: Counter[str]
+    groups: Counter[str]
+    full: int
+    resumed: int
+
+    @property
+    def share_resumed(self) -> float:
+        """Of all handshakes."""
+        return self.resumed / (self.full + self.resumed)
+
+
+def handshakes(source: Source, configuration: str) -> Handshakes | None:
+    """Return the handshakes of a configuration; None: it has none."""
+    terms: Counter[str] = Counter()
+    groups: Counter[str] = Counter()
+    full = resumed = 0
+    for record in source.records_of(configuration):
+        for row in record.handshakes:
+            terms[f"{row.version}, {row.cipher}, certificate with {row.key}"] += row.count
+            full += 0 if row.resumed else row.count
+            resumed += row.count if row.resumed else 0
+            if row.key_exchange is not None:
+                groups[row.key_exchange] += row.count
+    return Handshakes(terms, groups, full, resumed) if full + resumed else None
+
+
+def sentences(source: Source, configuration: str) -> str:
+    """Return what a configuration's sessions agreed on; empty if it has none."""
+    found = handshakes(source, configuration)
+    if found is None:
+        return ""
+    exchanged = f", key exchange {' and '.join(sorted(found.groups))}" if found.groups else ""
+    if len(found.terms) == 1:
+        agreed = f"{next(iter(found.terms))}{exchanged}"
+    else:
+        parts = "; ".join(f"{count:,} with {terms}" for terms, count in found.terms.most_common())
+        agreed = f"not all handshakes alike: {parts}{exchanged}"
+    return (
+        f"Negotiated: {agreed}; {wording.plural(found.full, 'full handshake')} and {found.resumed:,} resumed, "
+        "ramps included."
+    )
+
+
+def warnings(source: Source) -> Iterator[str]:
+    """Yield where configurations differ in TLS, or it is not known who answered."""
+    found = {name: handshakes(source, name) for name in source.configuration_names}
+    measured = {record.configuration for record in source.records}
+    secure = {name: each for name, each in found.items() if each is not None}
+    plain = [name for name in source.configuration_names if name in measured and name not in secure]
+    if secure and plain:
+        yield (
+            f"Over TLS: {wording.listing(list(secure))}; in the clear: {wording.listing(plain)}. "
+            "The difference between them is also that of encryption."
+        )
+    ways = {
+        name: " / ".join(sorted(each.terms) + [f"key exchange {group}" for group in sorted(each.groups)])
+        for name, each in secure.items()
+    }
+    if len(set(ways.values())) > 1:
+        parts = "; ".join(f"{name}: {way}" for name, way in ways.items())
+        yield f"The configurations differ in what TLS sessions use, so their difference is also that. {parts}."
+    shares = {name: each.share_resumed for name, each in secure.items()}
+    if resumption_differs(shares.values()):
+        parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
+        yield f"The configurations differ in the share of handshakes that resumed a session, which costs less. {parts}."
+    if secure and _keys_logged(source):
+        yield (
+            "The keys of the TLS sessions were written to a file, as the environment asked (SSLKEYLOGFILE). "
+            "Whoever has it can decrypt a capture of this load, and writing it costs time in each handshake."
+        )
+    trusting = [
+        configuration.name
+        for configuration in source.head.configurations
+        if configuration.url is not None and configuration.settings.get("trust") == ANYBODY
+    ]
+    if trusting:
+        yield (
+            f"Any certificate was accepted of {wording.listing(trusting)}, as the plan says: "
+            "it is not known who answered."
+        )
+
+
+def _keys_logged(source: Source) -> bool:
+    """Return whether this machine, or a node, was asked to keep keys."""
+    host = source.disclosure.get("host", {}).get("software", {})
+    nodes = source.disclosure.get("fleet", {}).get("nodes", [])
+    return any(facts.get("tls_keys_logged", False) for facts in (host, *nodes))

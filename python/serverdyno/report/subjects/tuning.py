@@ -1,0 +1,206 @@
+"""Tunings one by one and together, where a plan's configurations form such a design: baseline, one change each, all.
+
+The design is read from the settings. The first configuration is the baseline; another of the same server that differs
+from it in one setting is a single change; one that differs in all of them is all together; those between that each
+add one more are piled up. Effects and their verdicts are `analysis.ablation`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from serverdyno import wording
+from serverdyno.analysis.ablation import Effect, Role, Tunings, ablation
+from serverdyno.analysis.improvement import Improvement
+from serverdyno.plan.model import Configuration
+from serverdyno.report.basis import basis
+from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import limits_of_average, sides
+from serverdyno.report.model import (
+    Cell,
+    Column,
+    Figure,
+    Finding,
+    Labels,
+    Panel,
+    Part,
+    Point,
+    Section,
+    Series,
+    Table,
+)
+from serverdyno.report.parts import NAME
+from serverdyno.report.source import Source
+from serverdyno.report.subjects import differences
+from serverdyno.report.subjects.differences import reason
+
+FEWEST_CHANGES = 2
+Changes = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Names of configurations; `changes`: what each of them changes, in words."""
+
+    baseline: str
+    single: tuple[str, ...]
+    piled_up: tuple[str, ...]
+    together: str
+    changes: dict[str, str]
+
+
+def applies(results: Results) -> bool:
+    return results.source.closed_load and _design(results.source) is not None
+
+
+def build(results: Results) -> Part:
+    design = _design(results.source)
+    assert design is not None  # it applies
+    found = _effects(results, design)
+    title, figures = "Tunings one by one and together", tuple(_chart(found, results))
+    section = Section("tuning", title, figures=figures, tables=(_table(design, found, results),))
+    return Part((section,), partial(_findings, results, design, found))
+
+
+def _design(source: Source) -> Design | None:
+    """Return the design; None for fewer than two single changes, or if no configuration has all of them."""
+    base, *others = source.head.configurations
+    changed = {other.name: _changes(base, other) for other in others if _comparable(base, other)}
+    single: dict[str, tuple[str, str]] = {}
+    for name, changes in changed.items():
+        if len(changes) == 1:
+            single[name] = next(iter(changes))
+    whole = frozenset(single.values())
+    settings = [setting for setting, _ in single.values()]
+    if len(single) < FEWEST_CHANGES or len(set(settings)) < len(settings):
+        return None
+    together = next((name for name, changes in changed.items() if changes == whole), None)
+    if together is None:
+        return None
+    return Design(
+        baseline=base.name,
+        single=tuple(single),
+        piled_up=_chain(
+            {name: changes for name, changes in changed.items() if 1 < len(changes) < len(whole)}, whole
+        ),
+        together=together,
+        changes={
+            name: ", ".join(f"{key} = {value}" for key, value in sorted(changed[name])) for name in changed
+        },
+    )
+
+
+def _comparable(base: Configuration, other: Configuration) -> bool:
+    return (base.server, base.cpus, base.url) == (other.server, other.cpus, other.url)
+
+
+def _changes(base: Configuration, other: Configuration) -> Changes:
+    names = {*base.settings, *other.settings}
+    missing = "the driver's default"
+    return frozenset(
+        (name, f"{other.settings.get(name, missing)}")
+        for name in names
+        if base.settings.get(name, missing) != other.settings.get(name, missing)
+    )
+
+
+def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
+    """Return names in the order in which changes were added; empty if one does not contain the one before."""
+    ordered = sorted(between, key=lambda name: len(between[name]))
+    sets = [*(between[name] for name in ordered), whole]
+    grows = all(fewer < more for fewer, more in pairwise(sets))
+    return tuple(ordered) if grows else ()
+
+
+def _effects(results: Results, found: Design) -> tuple[Effect, ...]:
+    """Return the effects on the overall average and on the peak."""
+    by_name = {side.name: side for side in sides(results)}
+    tunings = Tunings(
+        baseline=by_name[found.baseline],
+        single=[by_name[name] for name in found.single],
+        piled_up=[by_name[name] for name in found.piled_up],
+        together=by_name[found.together],
+    )
+    return ablation(tunings, paired=results.source.paired, margins=results.source.margins)
+
+
+def _table(design: Design, effects: Sequence[Effect], results: Results) -> Table:
+    """Return one row per effect and figure."""
+    columns = (
+        NAME,
+        Column("Compared", numeric=False),
+        Column("Figure", numeric=False),
+        Column("Improvement"),
+        Column("95 % interval"),
+        Column("Verdict", numeric=False),
+        Column("n", "runs"),
+    )
+    rows = tuple(_row(design, effect, found) for effect in effects for found in effect.found)
+    made_for = _correction(effects)
+    corrected = f" Verdicts are corrected for {made_for}; intervals stand alone." if made_for else ""
+    notes = (f"Baseline: {design.baseline}.{corrected}",)
+    title, under = "Tunings one by one and together", basis(results)
+    return Table("tuning", 0, title, under, columns, rows, notes, key_columns=2)
+
+
+def _row(design: Design, effect: Effect, found: Improvement) -> tuple[Cell, ...]:
+    return (
+        Cell(effect.name, design.changes[effect.name]),
+        Cell(effect.role.value),
+        Cell(found.figure.value),
+        Cell(wording.change(found.percent), strong=True),
+        Cell(wording.change_span(found.low_percent, found.high_percent)),
+        Cell(
+            found.verdict.value,
+            "; ".join(reason(each) for each in effect.comparison.obstacles.get(found.figure, ())),
+        ),
+        Cell(f"{found.repetitions}"),
+    )
+
+
+def _chart(effects: Sequence[Effect], results: Results) -> Iterator[Figure]:
+    """Yield each effect on the overall average with its interval; nothing if no effect could be computed."""
+    points = tuple(
+        Series(
+            f"{effect.name}: step" if effect.role is Role.STEP else effect.name,
+            0,
+            (Point(0, of_it.percent, of_it.low_percent, of_it.high_percent),),
+        )
+        for effect in effects
+        if (of_it := effect.found[0]).percent is not None
+    )
+    if not points:
+        return
+    title = "What each change and all together do to the overall average"
+    line = f"{basis(results)} Bars: 95 % intervals, where there are two repetitions."
+    panels = (Panel("", "", points),)
+    yield Figure("tuning", 0, title, line, "effects", "Improvement of the overall average, %", panels)
+
+
+def _findings(results: Results, design: Design, effects: Sequence[Effect], tables: Labels) -> list[Finding]:
+    """Return the largest single change of the overall average."""
+    single = [
+        (effect, effect.found[0])
+        for effect in effects
+        if effect.role is Role.ONE_CHANGE and effect.found[0].percent is not None
+    ]
+    if not single:
+        return []
+    largest, found = max(single, key=lambda each: abs(each[1].percent or 0.0))
+    claim = (
+        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved the "
+        f"overall average most: {wording.change(found.percent)}, {found.verdict.value}."
+    )
+    if limited := [result.name for result in results.configurations if limits_of_average(result)]:
+        claim += f" Something else than the server limits {wording.listing(limited)}: see the marks."
+    made_for = _correction(effects)
+    corrected = f"verdicts corrected for {made_for}; " if made_for else ""
+    return [Finding("Tuning", claim, f"Against {design.baseline}; {corrected}{tables['tuning']}.")]
+
+
+def _correction(effects: Sequence[Effect]) -> str:
+    """Return what the verdicts are corrected for; empty if they are not."""
+    return differences.correction([found for effect in effects for found in effect.found])
