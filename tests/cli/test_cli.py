@@ -21,13 +21,14 @@ from typing import Any
 import psutil
 import pytest
 
-from serverdyno import _native, suites
+from serverdyno import suites
 from serverdyno.plan.model import ServerPlan
 from serverdyno.report.words.reproduce import as_toml
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment
+from support.reference_servers import start_http
 
 VERBS = [
     ["load"],
@@ -344,7 +345,7 @@ def test_load_without_keep_alive_opens_a_connection_a_request(
 @contextmanager
 def reference(**options: Any) -> Iterator[int]:
     """The port of a reference server in this process."""
-    server = _native.ReferenceServer.start(**options)
+    server = start_http(**options)
     try:
         yield server.port
     finally:

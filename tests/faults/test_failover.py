@@ -24,6 +24,7 @@ from support.experiments import Listener, carried_out_plan
 from support.file_server import PATIENCE_S, samba
 from support.nfs_server import ganesha
 from support.nfs_server import target as nfs_target
+from support.reference_servers import start_smb
 
 CLIENTS, BLOCKS, OPERATIONS = 3, 8, 200
 LENGTH_S, CUT_PERCENT = 100.0, 1
@@ -151,7 +152,7 @@ def test_ganesha_is_killed_and_nothing_that_was_flushed_is_lost() -> None:
 
 def reference(cut: str, clients: int = CLIENTS, **options: Any) -> _native.MixResult:
     """Against our own server, whose connections are cut, or which starts anew."""
-    server = _native.ReferenceSmbServer.start(**options)
+    server = start_smb(**options)
     try:
         section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"], "durable_handles": True}
         to = _native.Target.open("smb", json.dumps(section))

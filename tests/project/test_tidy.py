@@ -261,13 +261,14 @@ def test_no_file_but_the_protocols_own_asks_which_protocol_it_is() -> None:
     assert found == NAMES_A_PROTOCOL, "tighten the ratchet: remove what names none now"
 
 
-def test_the_reference_of_plans_is_what_its_tool_makes() -> None:
+@pytest.mark.parametrize("tool", ["plan_reference", "complete_documents"])
+def test_what_is_made_from_the_models_is_what_its_tool_makes(tool: str) -> None:
     made = subprocess.run(
-        [sys.executable, "tools/plan_reference.py", "--check"],
+        [sys.executable, f"tools/{tool}.py", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert made.returncode == 0, f"run: python tools/plan_reference.py\n{made.stderr}"
+    assert made.returncode == 0, f"run: python tools/{tool}.py\n{made.stderr}"

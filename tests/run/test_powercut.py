@@ -33,6 +33,7 @@ from serverdyno.servers.samba import Samba
 from serverdyno.store.powercut import Cut, PowerCuts
 from support.dyno_process import wait_until
 from support.file_server import PATIENCE_S, needs_root, samba
+from support.reference_servers import start_nfs
 from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import experiment
 
@@ -117,7 +118,7 @@ def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowled
     version: str,
 ) -> None:
     """Its clients would try again for as long as a journal may last."""
-    server = _native.ReferenceNfsServer.start()
+    server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
     target = _native.Target.open("nfs", json.dumps({"url": url}))
     spec = SPEC | {"most_ns": int(2 * PATIENCE_S * 1e9)}

@@ -12,11 +12,12 @@ from benches.mixes import files_mix
 
 from serverdyno import _native
 from support.file_server import PATIENCE_S
+from support.reference_servers import start_nfs, start_smb
 
 
 @contextmanager
 def nfs(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
-    server = _native.ReferenceNfsServer.start(**options)
+    server = start_nfs(**options)
     try:
         section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
         yield _native.Target.open("nfs", json.dumps(section)), server
@@ -26,7 +27,7 @@ def nfs(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
 
 @contextmanager
 def smb(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
-    server = _native.ReferenceSmbServer.start(**options)
+    server = start_smb(**options)
     try:
         section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"]}
         yield _native.Target.open("smb", json.dumps(section)), server

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serverdyno import _native
 from serverdyno.analysis import capacity as rules
 from serverdyno.analysis.capacity import End, Estimate
 from serverdyno.errors import PlanError
@@ -27,6 +26,7 @@ from serverdyno.report.source import Source
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord
 from support.dyno_process import Home
+from support.reference_servers import start_http
 from support.searches import WITHIN, Server, disturbed, power, queue, searched, searches
 from support.synthetic_experiment import Shape, experiment, histogram, record
 
@@ -295,7 +295,7 @@ def test_the_borders_of_the_range_are_named() -> None:
 
 @pytest.fixture
 def slow_server() -> Iterator[str]:
-    server = _native.ReferenceServer.start(body_bytes=10, fault="delay=20ms")
+    server = start_http(body_bytes=10, fault="delay=20ms")
     yield f"http://127.0.0.1:{server.port}/"
     server.stop()
 

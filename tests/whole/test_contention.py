@@ -23,6 +23,7 @@ from support.experiments import Listener, carried_out_plan
 from support.file_server import PATIENCE_S, samba
 from support.nfs_server import ganesha
 from support.nfs_server import target as nfs_target
+from support.reference_servers import start_nfs, start_smb
 
 BLOCK_BYTES, BLOCKS = 4096, 4
 SHARED = {
@@ -119,7 +120,7 @@ def test_no_update_is_lost_over_nfs_4_1_with_a_client_cache_or_without(cache: st
 
 
 def test_the_reference_server_takes_leases_back_and_loses_nothing() -> None:
-    server = _native.ReferenceSmbServer.start()
+    server = start_smb()
     try:
         section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1", "volume2"]}
         to = _native.Target.open("smb", json.dumps(section))
@@ -168,7 +169,7 @@ def test_a_version_that_is_old_or_torn_is_an_error(
 
 
 def test_over_nfsv3_where_locks_keep_nobody_out_it_is_refused() -> None:
-    server = _native.ReferenceNfsServer.start()
+    server = start_nfs()
     try:
         section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
         to = _native.Target.open("nfs", json.dumps(section))

@@ -21,6 +21,7 @@ from serverdyno import _native
 from serverdyno.plan.quick_http import HttpOptions
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
+from support.reference_servers import start_http
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
@@ -162,7 +163,7 @@ def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connectio
 
 
 def test_the_result_as_json_is_all_of_standard_output(home: Home) -> None:
-    server = _native.ReferenceServer.start(body_bytes=100)
+    server = start_http(body_bytes=100)
     try:
         url = f"http://127.0.0.1:{server.port}/"
         done = home.here("load", url, *SHORT, "--json", "--into", home.temporary / "e")

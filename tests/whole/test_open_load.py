@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serverdyno import _native, units
+from serverdyno import units
 from serverdyno.analysis import open_load as rules
 from serverdyno.analysis.trust import Mark
 from serverdyno.errors import PlanError, UserError
@@ -31,6 +31,7 @@ from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord, NodeRow
 from support.dyno_process import Home
+from support.reference_servers import start_http
 from support.synthetic_experiment import Shape, experiment, histogram, record
 
 RATES = (1000, 2000)
@@ -68,7 +69,7 @@ NODE = NodeRow(
 def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with(
     home: Home, tmp_path: Path, short_windows: None
 ) -> None:
-    server = _native.ReferenceServer.start(body_bytes=1024)
+    server = start_http(body_bytes=1024)
     try:
         url = f"http://127.0.0.1:{server.port}/"
         options = (
@@ -99,7 +100,7 @@ def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with
 def test_a_rate_above_what_the_server_can_do_is_called_so(
     home: Home, tmp_path: Path, short_windows: None
 ) -> None:
-    server = _native.ReferenceServer.start(body_bytes=10, fault="delay=20ms")
+    server = start_http(body_bytes=10, fault="delay=20ms")
     try:
         url = f"http://127.0.0.1:{server.port}/"
         options = ("--rate", "1000", "-c", "2", "-d", "0.6s", "--into", tmp_path / "e")

@@ -13,6 +13,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, KeyLogFile, SupportedProtocolVersion};
+use serde::Deserialize;
 use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,11 +24,13 @@ use std::sync::Arc;
 const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
 
 /// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Version {
     /// RFC 5246.
+    #[serde(rename = "1.2")]
     Tls12,
     /// RFC 8446.
+    #[serde(rename = "1.3")]
     Tls13,
 }
 

@@ -23,6 +23,7 @@ from serverdyno.servers.running import running
 from support.disk_mix import begun, ended, passed, silent_seconds, whole
 from support.dyno_process import Home
 from support.file_server import PATIENCE_S, skip_unless_installed
+from support.reference_servers import start_nfs
 
 EXPORT = "/volume1"
 MANY = 3_000
@@ -37,7 +38,7 @@ RESENT = "(sent again after a lost connection)"
 @contextmanager
 def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
     """On threads of this process."""
-    server = _native.ReferenceNfsServer.start(**options)
+    server = start_nfs(**options)
     try:
         yield server
     finally:
@@ -283,13 +284,13 @@ def test_a_fault_ends_in_counted_errors_or_is_survived_and_the_mix_ends(fault: s
 def test_what_can_not_be_is_refused() -> None:
     for options, message in [
         ({"fault": "sulk"}, "other-verifier"),
-        ({"flush": "never"}, "honour or ignore"),
+        ({"flush": "never"}, "'honour' or 'ignore'"),
         ({"bind": "here"}, "IP address"),
     ]:
         with pytest.raises(ValueError, match=message):
-            _native.ReferenceNfsServer.start(**options)  # type: ignore[arg-type]
+            start_nfs(**options)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="such as /volume1"):
-        _native.ReferenceNfsServer.start(exports=["volume1"])
+        start_nfs(exports=["volume1"])
 
 
 @pytest.mark.parametrize("network", ["auto", "loopback"])

@@ -38,10 +38,10 @@ fn exports_and_directories_below_them_are_mounted() {
         assert_eq!(raw.mount(path), Err(status as u32), "{path}");
     }
     assert_eq!(raw.call(MOUNT, DUMP, &[]).1, [0; 4]);
-    assert_eq!(raw.call(MOUNT, UMNTALL, &[]).1, []);
+    assert_eq!(raw.call(MOUNT, UMNTALL, &[]).1, [0_u8; 0]);
     let mut path = Vec::new();
     Writer(&mut path).opaque(b"/a");
-    assert_eq!(raw.call(MOUNT, UMNT, &path).1, []);
+    assert_eq!(raw.call(MOUNT, UMNT, &path).1, [0_u8; 0]);
     let (_, listed) = raw.call(MOUNT, LIST_EXPORTS, &[]);
     let mut reader = Reader::new(&listed);
     for path in [&b"/a"[..], b"/a/b"] {
