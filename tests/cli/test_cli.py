@@ -146,7 +146,7 @@ def test_every_bad_option_of_load_is_named_at_once(home: Home, tmp_path: Path) -
 def test_a_length_that_leaves_too_short_a_window_is_refused(home: Home, length: str) -> None:
     done = home.here("load", "http://127.0.0.1:9/", "--length", length)
     assert done.returncode == 2
-    assert "use at least 1.25s" in done.stderr
+    assert "--length: must be at least 1.25" in done.stderr
 
 
 def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(

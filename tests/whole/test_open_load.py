@@ -19,7 +19,7 @@ from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
 from serverdyno.plan.load import parse_plan, until_precise
 from serverdyno.plan.model import OpenLoad, Suite
-from serverdyno.plan.quick import QuickOptions, quick_plan
+from serverdyno.plan.quick import quick_plan
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.comparison import compare
 from serverdyno.report.figures import histograms
@@ -366,7 +366,7 @@ def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> No
         ({"open": {}}, "open: needs rate_per_s or percent_of_peak"),
         ({"open": {"percent_of_peak": [50, 40]}}, "open.percent_of_peak.1: 40 % after 50 %"),
         ({"workload": "diskmix"}, "open: the operations of diskmix come from clients that wait"),
-        ({"clients": [8, 16]}, "clients: one number in a suite with [open]"),
+        ({"clients": [8, 16]}, "clients: must be one number with a rate"),
         ({"think_time_s": 1}, "think_time_s: clients don't think"),
         ({"delay_s": 1, "ramp_up_s": 1}, "delay_s: operations come from the start on"),
         ({"open": {"rate_per_s": [20, 10]}}, "open.rate_per_s.1: 10/s after 20/s"),
@@ -382,20 +382,9 @@ def test_what_contradicts_open_load_is_told(changed: dict[str, Any], said: str) 
 
 def test_options_that_contradict_a_rate_are_told() -> None:
     with pytest.raises(PlanError) as caught:
-        quick_plan(
-            QuickOptions(
-                url="http://127.0.0.1/",
-                clients="1,4",
-                length="10s",
-                repetitions=1,
-                http_version="1.1",
-                keep_alive=True,
-                max_rate_per_s=50,
-                rate="100",
-                arrivals="weekly",
-            )
-        )
+        given = {"clients": "1,4", "length": "10s", "max_rate": "50", "rate": "100", "arrivals": "weekly"}
+        quick_plan("http://127.0.0.1/", given)
     said = str(caught.value)
     assert "--max-rate: 50 is below the highest rate, 100" in said
-    assert "--clients: one number with --rate" in said
+    assert "--clients: must be one number with a rate" in said
     assert "--arrivals" in said

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
+    from serverdyno.protocols.options import Option
+
     Model = TypeVar("Model", bound=BaseModel)
 
-METAVARS = {int: "INTEGER", float: "NUMBER", Path: "PATH", str: "TEXT"}
+METAVARS = {int: "<int>", float: "<float>", Path: "<path>", str: "<str>"}
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -102,13 +104,13 @@ def _parameter(name: str, field: FieldInfo, fields: Mapping[str, FieldInfo]) -> 
     option = option_of(name, field)
     kinds = set(_kinds(field.annotation))
     is_list = list in kinds and not option.listed
-    names = (
-        [f"{option.names[0]}/{option.names[0].replace('--', '--no-', 1)}"] if bool in kinds else option.names
-    )
+    first, *others = option.names
+    names = [f"{first}/{first.replace('--', '--no-', 1)}" if bool in kinds else first, *others]
+
     shown = typer.Option(
         *names,
-        help=_help(field, option.names[0], fields),
-        metavar=None if bool in kinds else _metavar(field.annotation, listed=option.listed),
+        help=_help(field, option, fields),
+        metavar=None if bool in kinds else _metavar(field.annotation, option),
         show_default=False,
     )
     kind = bool | None if bool in kinds else list[str] | None if is_list else str | None
@@ -135,20 +137,25 @@ def _choices(annotation: Any) -> list[str]:
     return [choice for part in get_args(annotation) for choice in _choices(part)]
 
 
-def _metavar(annotation: Any, *, listed: bool) -> str:
+def _metavar(annotation: Any, option: Option) -> str:
+    if option.is_time:
+        return "<time>"
     if choices := _choices(annotation):
         return f"[{'|'.join(choices)}]"
     kinds = _kinds(annotation)
-    name = next((METAVARS[kind] for kind in kinds if kind in METAVARS), "TEXT")
-    return f"{name},..." if listed else name
+    name = next((METAVARS[kind] for kind in kinds if kind in METAVARS), "<str>")
+    return f"{name},..." if option.listed else name
 
 
-def _help(field: FieldInfo, name: str, fields: Mapping[str, FieldInfo]) -> str:
+def _help(field: FieldInfo, option: Option, fields: Mapping[str, FieldInfo]) -> str:
     """Return the field's sentence, its default and its bounds."""
+    from pydantic_core import PydanticUndefined  # noqa: PLC0415
+
     from serverdyno.protocols.options import in_words  # noqa: PLC0415
 
     default = field.get_default(call_default_factory=True)
-    told = [f"default: {name if default is True else default}"] if default and not field.is_required() else []
+    default = None if default is PydanticUndefined else default
+    told = [f"default: {option.names[0] if default is True else default}"] if default else []
     bounds = {
         key: f"{getattr(rule, key):,}" for rule in _rules(field) for key in BOUNDS if hasattr(rule, key)
     }
@@ -156,6 +163,10 @@ def _help(field: FieldInfo, name: str, fields: Mapping[str, FieldInfo]) -> str:
         told.append(f"{bounds.pop('ge')} to {bounds.pop('le')}")
     told += [f"{BOUNDS[key]} {bound}" for key, bound in bounds.items()]
     sentence = in_words(field.description or "", fields)
+    if option.is_time:
+        told.append("as in 10s or 2m")
+    if list in _kinds(field.annotation) and not option.listed:
+        told.append("may be repeated")
     return f"{sentence}  [{'; '.join(told)}]" if told else sentence
 
 

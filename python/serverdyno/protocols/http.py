@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,7 @@ from serverdyno.protocols.documents import DOCUMENTS, DocumentsSettings
 from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import SectionModel
+from serverdyno.protocols.options import Option
 from serverdyno.protocols.tls import TlsSettings, over_tls
 
 STREAMS = 10
@@ -28,24 +29,27 @@ class HttpSettings(SectionModel):
     `request`: None: plain GETs.
     """
 
-    version: Literal["1.0", "1.1", "2"] = Field(
+    version: Annotated[Literal["1.0", "1.1", "2"], Option(("--http",))] = Field(
         default="1.1",
         description="Version of HTTP. 2: by ALPN over TLS, otherwise with prior knowledge. Every server must speak it.",
     )
-    streams: int | None = Field(
+    streams: Annotated[int | None, Option()] = Field(
         default=None,
         ge=1,
         le=10_000,
-        description=f"For version 2: how many threads of a client share a connection. Default: {STREAMS}.",
+        description="For HTTP/2: number of streams that each client has open on a connection, one for each of its "
+        f"threads. Default: {STREAMS}.",
     )
-    pipeline: int | None = Field(
+    pipeline: Annotated[int | None, Option()] = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="Of version 1.1: how many threads of a client share a connection, on which their requests are sent "
-        "ahead (pipelining); left out: each has its own.",
+        description="For HTTP/1.1: number of threads of a client that share a connection and send requests ahead on it "
+        "(pipelining). Default: each thread has its own connection.",
     )
-    keep_alive: bool = Field(default=True, description="Whether a connection is used again.")
+    keep_alive: Annotated[bool, Option()] = Field(
+        default=True, description="Keep connections open, or open one for each request."
+    )
     close: Literal["ordinary", "reset"] = Field(
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from serverdyno.errors import UserError
 from serverdyno.protocols.model import Model
+from serverdyno.protocols.options import Option
 
 MOST_BODY_BYTES = 16 << 20
 
@@ -36,24 +37,33 @@ class RequestSettings(Model):
     `body_bytes`: of its body. `authorization`: whether the variable holds `user:password` or a bearer token.
     """
 
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
-        default="GET", description="The method."
+    method: Annotated[
+        Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Option(("--method", "-m"))
+    ] = Field(default="GET", description="The method of every request.")
+    headers: Annotated[list[str], Option(("--header", "-H"))] = Field(
+        default=[], max_length=64, description="Further headers, each `Name: value`."
     )
-    headers: list[str] = Field(default=[], max_length=64, description="Further headers, each `Name: value`.")
-    body: str | None = Field(default=None, description="The body, as text.")
-    body_file: str | None = Field(default=None, description="A file with the body.")
-    authorization: Literal["basic", "bearer"] | None = Field(
+    body: Annotated[str | None, Option(("--data",))] = Field(
+        default=None,
+        description="The body of every request, as text. `dyno load` sends it by POST by default.",
+    )
+    body_file: Annotated[str | None, Option(("--data-file", "-p"))] = Field(
+        default=None, description="A file with the body of every request."
+    )
+    authorization: Annotated[Literal["basic", "bearer"] | None, Option(("--auth",))] = Field(
         default=None, description="The authentication scheme. The environment has the credentials."
     )
-    authorization_variable: str = Field(
+    authorization_variable: Annotated[str, Option(("--auth-variable",))] = Field(
         default="DYNO_AUTHORIZATION",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="The variable with `user:password`, or with the bearer token.",
+        description="The environment variable with `user:password`, or with the bearer token.",
     )
-    status: list[int] = Field(
-        default=[], max_length=64, description="Expected statuses. Default: 200 to 299."
+    status: Annotated[list[int], Option(("--expect-status",), listed=True)] = Field(
+        default=[], max_length=64, description="Expected statuses of answers. Default: 200 to 299."
     )
-    body_bytes: int | None = Field(default=None, ge=0, description="Expected size of the answer's body.")
+    body_bytes: Annotated[int | None, Option(("--expect-bytes",))] = Field(
+        default=None, ge=0, description="Expected size of the body of each answer, in bytes."
+    )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:

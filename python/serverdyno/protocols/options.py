@@ -1,30 +1,39 @@
-"""How the fields of a model are options of a command: their names and their words on a command line.
+"""How the fields of a model are options of a command: their names, their words on a command line, and reading them.
 
 Not for: making a command of them (`cli/fields.py`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+
+from serverdyno import wording
+
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Names of a field's option that differ from the field's own. `listed`: its values are one text, with commas."""
+    """Names of a field's option that differ from the field's own.
+
+    `listed`: several values are one text, with commas. `is_time`: a number of seconds is written as 10s or 2m.
+    """
 
     names: tuple[str, ...] = ()
     listed: bool = False
+    is_time: bool = False
 
 
 def option_of(name: str, field: FieldInfo) -> Option:
     """Return the option of a field: the one of its annotation, named after the field where that says nothing."""
     found = next((each for each in field.metadata if isinstance(each, Option)), Option())
-    return found if found.names else Option((f"--{name.replace('_', '-')}",), found.listed)
+    return found if found.names else replace(found, names=(f"--{name.replace('_', '-')}",))
 
 
 def main_name(name: str, field: FieldInfo) -> str:
@@ -55,6 +64,23 @@ def words_of(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
                 yield from (first, str(each))
         case _:
             yield from (first, str(value))
+
+
+def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
+    """Return the value that an option's text gives a field, and what is wrong with the text."""
+    option = option_of(name, field)
+    if option.is_time:
+        match = _TIME.fullmatch(text.strip())
+        if match is None:
+            return None, f"{text!r} is not a length like 10s or 2m"
+        text = float(match[1]) * (60 if match[2] == "m" else 1)
+    if option.listed:
+        text = [part.strip() for part in text.split(",")]
+    try:
+        kind = Annotated[field.annotation, option, *field.metadata]  # type: ignore[name-defined]
+        return TypeAdapter(kind).validate_python(text, strict=False), None
+    except ValidationError as error:
+        return None, "; ".join(wording.refusal(found) for found in error.errors(include_url=False))
 
 
 def in_words(message: str, fields: Mapping[str, FieldInfo]) -> str:

@@ -79,7 +79,7 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
     )
     behind: list[Annotated[int, Field(ge=1, le=65535)]] = Field(
         default=[],
-        description="Forward requests below /cgi-bin/ to a server on this port of this machine; may be repeated.",
+        description="Forward requests below /cgi-bin/ to a server on this port of this machine.",
     )
 
     @model_validator(mode="after")
