@@ -29,6 +29,9 @@ def workload_paths(seed: int, client: int, thread: int, count: int) -> list[str]
 def session_problems(steps: str) -> list[str]:
     """What is wrong with the steps of a session (JSON, as in the section `workload` of a document), a sentence each."""
 
+def header_problems(headers: list[tuple[str, str]]) -> list[str]:
+    """What is wrong with headers of a request, each a name and a value; a sentence each."""
+
 @final
 class Target:
     """A destination that load may go to. `open` is the only way to get one, and `prepare` takes nothing else."""
@@ -532,6 +535,9 @@ class Authority:
     pem: str  # its own certificate, to be trusted
     def certify(self, key: str, names: list[str], *, expired: bool = False) -> tuple[str, str]:
         """A certificate and its key as PEM. `key`: "ecdsa-p256" or "rsa-2048". Raises ValueError."""
+
+def tls_problem(least: str, most: str, ciphers: list[str]) -> str | None:
+    """What keeps clients from offering these cipher suites with these versions of TLS."""
 
 @final
 class ReferenceServer:

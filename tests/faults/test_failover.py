@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import files_mix
+from benches.mixes import directory_target, files_mix, smb_target
 
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
@@ -154,8 +153,8 @@ def reference(cut: str, clients: int = CLIENTS, **options: Any) -> _native.MixRe
     """Against our own server, whose connections are cut, or which starts anew."""
     server = start_smb(**options)
     try:
-        section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"], "durable_handles": True}
-        to = _native.Target.open("smb", json.dumps(section))
+        url = f"smb://127.0.0.1:{server.port}/"
+        to = smb_target(url, shares=["volume1"], durable_handles=True)
         ways = {"connections": server.cut_connections, "server": lambda: server.restart(outage_s=0.1)}
         return mixed(to, ways[cut], clients)
     finally:
@@ -281,6 +280,6 @@ def test_a_suite_says_what_failover_needs(name: str, changes: dict[str, Any], sa
 
 
 def test_below_a_directory_there_is_no_server_to_lose(tmp_path: Path) -> None:
-    to = _native.Target.open("posix", json.dumps({"url": f"file://{tmp_path}"}))
+    to = directory_target(f"file://{tmp_path}")
     with pytest.raises(ValueError, match="below a directory there is none"):
         mixed(to, None)

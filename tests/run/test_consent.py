@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, smb_target, web_mix
+from benches.mixes import http_target, nfs_target, smb_target, web_mix
 
 from serverdyno import _native
 from serverdyno.servers.consent import CONSENT_PATH
@@ -102,7 +101,7 @@ def open_smb(port: int) -> _native.Target:
 
 def open_nfs(port: int) -> _native.Target:
     url = f"nfs://127.0.0.1:{port}/volume1?mountport={port}"
-    return _native.Target.open("nfs", json.dumps({"url": url}), consent_token=TOKEN)
+    return nfs_target(url, consent_token=TOKEN)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import http_target, nfs_target
 
 from serverdyno import _native, suites
 from serverdyno.errors import ServerError, UserError
@@ -120,7 +121,7 @@ def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowled
     """Its clients would try again for as long as a journal may last."""
     server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
-    target = _native.Target.open("nfs", json.dumps({"url": url}))
+    target = nfs_target(url)
     spec = SPEC | {"most_ns": int(2 * PATIENCE_S * 1e9)}
     journal = _native.begin_journal(target, json.dumps(spec), nonce())
     wait_until(lambda: any(entry["flushed_bytes"] for entry in journal.entries()), "a flush is answered")
@@ -140,7 +141,7 @@ def test_a_guest_that_ends_by_itself_ends_the_wait_for_its_server(tmp_path: Path
     idle = ["sleep", "600"]
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-    target = _native.Target.open("http", json.dumps({"url": url}))
+    target = http_target(url)
     with silent, subprocess.Popen(idle) as disk, subprocess.Popen(idle) as machine:
         guest = Guest(disk, machine, console)
         guest.wait_until_ready()

@@ -25,7 +25,7 @@ from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, Suite
 from serverdyno.plan.quick_http import SECRET, HttpOptions
 from serverdyno.plan.validate import cpu_problems, goes_to_loopback, url_problem
 from serverdyno.protocols.documents import DOCUMENTS, SESSION
-from serverdyno.protocols.http import HTTP, STREAMS, HttpSettings
+from serverdyno.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
 from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.options import Option, main_name, read, words_of
 from serverdyno.protocols.tls import TlsSettings
@@ -123,6 +123,8 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     problems += [*_by_option(unsound), *_by_option(unsound_too)]
     if suite is not None:
         problems += _by_option(suite_problems(suite))
+        wrong = contradiction(suite.settings(HTTP), suite.settings(DOCUMENTS))
+        problems += _by_option([] if wrong is None else [Problem((HTTP.section,), wrong)])
     if plan is not None:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is None or plan is None or problems:

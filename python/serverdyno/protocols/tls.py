@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from serverdyno import _native
 from serverdyno.protocols.model import Model
 from serverdyno.protocols.options import Option
 
@@ -35,9 +36,11 @@ class TlsSettings(Model):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse versions in the wrong order."""
+        """Refuse versions in the wrong order, and cipher suites that these versions do not have."""
         if self.min_version > self.max_version:
             raise ValueError("min_version is above max_version")
+        if self.ciphers and (wrong := _native.tls_problem(self.min_version, self.max_version, self.ciphers)):
+            raise ValueError(wrong)
         return self
 
     def described(self) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.reference_nfs import ReferenceNfs
@@ -48,7 +49,7 @@ def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
 def target(server: _native.ReferenceNfsServer, version: str = "3", **section: Any) -> _native.Target:
     query = f"mountport={server.port}&vers={version}"
     place = {"url": f"nfs://127.0.0.1:{server.port}/?{query}", "shares": [EXPORT]}
-    return _native.Target.open("nfs", json.dumps(place | section))
+    return nfs_target(**(place | section))
 
 
 def url(port: int, path: str) -> str:
@@ -299,13 +300,13 @@ def test_under_its_driver_it_is_a_server_like_others(network: str) -> None:
     with running("reference-nfs", settings) as server:
         assert isinstance(server, ReferenceNfs)
         access = server.access()
-        section = {
+        section: dict[str, Any] = {
             "url": access.url,
             "shares": list(access.shares),
             "network_namespace": access.network_namespace,
         }
         before = server.requests_served()
-        result = ended(begun(_native.Target.open("nfs", json.dumps(section)), files={"cache": "leases"}))
+        result = ended(begun(nfs_target(**section), files={"cache": "leases"}))
         after = server.requests_served()
         described = server.describe()
         assert before is not None and after is not None
@@ -376,10 +377,10 @@ def test_the_command_grants_delegations_or_none_and_serves_udp(delegates: bool) 
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
-        place = {"shares": [EXPORT], "url": f"nfs://127.0.0.1:{port}/?vers=4.1"}
-        result = ended(begun(_native.Target.open("nfs", json.dumps(place)), files={"cache": "leases"}))
+        place: dict[str, Any] = {"shares": [EXPORT], "url": f"nfs://127.0.0.1:{port}/?vers=4.1"}
+        result = ended(begun(nfs_target(**place), files={"cache": "leases"}))
         place["url"] = f"nfs://127.0.0.1:{port}/?mountport={port}&proto=udp"
-        [look] = _native.Target.open("nfs", json.dumps(place)).look(0)
+        [look] = nfs_target(**place).look(0)
         server.send_signal(signal.SIGINT)
         server.wait(timeout=PATIENCE_S)
     assert whole(result)
