@@ -55,6 +55,7 @@ VERBS = [
     ["workload", "show"],
     ["reference", "http"],
 ]
+NOBODY = "http://127.0.0.1:9/"
 BAD_PLAN = """
 name = "Bad Name"
 title = "Bad"
@@ -120,6 +121,14 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["reference", "http", "--fault", "sulk"], 'there is no fault "sulk"'),
         (["reference", "http", "--port", "65536"], "--port"),
         (["reference", "http", "--body-bytes", "-1"], "--body-bytes"),
+        (["reference", "http", "--port", "65536", "--threads", "0"], "2 problems"),
+        (["reference", "smb", "--no-oplocks", "--leases"], "--leases needs oplocks"),
+        (["reference", "nfs", "--flush", "never"], "--flush: must be 'honour' or 'ignore'"),
+        (["load", NOBODY, "-H", "Connection: close"], "--header: the header Connection is set here"),
+        (["load", NOBODY, "-H", "no header"], "--header: 'no header' is not Name: value"),
+        (["load", NOBODY, "--ciphers", "NONE"], '"NONE" is none of TLS_'),
+        (["load", NOBODY, "--arrivals", "uniform"], "--arrivals: only with --rate"),
+        (["load", NOBODY, "--expect-status", "700"], "--expect-status: 700 is not a status"),
         (["lode"], "lode"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

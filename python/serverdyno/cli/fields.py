@@ -51,6 +51,10 @@ def add(
         def make_context(self, *arguments: Any, **extra: Any) -> Any:
             return made().make_context(*arguments, **extra)
 
+        def invoke(self, ctx: Any) -> Any:
+            """Run the command that was made, also if it is the only one."""
+            return ctx.command.invoke(ctx)
+
     def told() -> None: ...
 
     told.__doc__ = command.__doc__
@@ -63,18 +67,17 @@ def checked(model: type[Model], given: Mapping[str, Any], command: str) -> Model
 
     from serverdyno import wording  # noqa: PLC0415
     from serverdyno.errors import PlanError  # noqa: PLC0415
-    from serverdyno.protocols.options import in_words, main_name  # noqa: PLC0415
+    from serverdyno.protocols.options import in_words, read_all  # noqa: PLC0415
 
-    fields = model.model_fields
+    values, problems = read_all(given, model.model_fields)
     try:
-        return model.model_validate(given, strict=False)
+        found = model.model_validate(values)
     except ValidationError as error:
-        problems = []
-        for found in error.errors(include_url=False):
-            message = in_words(wording.refusal(found), fields)
-            name = found["loc"][0] if found["loc"] else None
-            problems.append(f"{main_name(name, fields[name])}: {message}" if name in fields else message)
-        raise PlanError(command, problems) from error
+        raised = error.errors(include_url=False)
+        problems += [in_words(wording.refusal(each), model.model_fields) for each in raised]
+    if problems:
+        raise PlanError(command, problems)
+    return found
 
 
 def _with_options(command: Callable[..., None], fields: Mapping[str, FieldInfo]) -> Callable[..., None]:

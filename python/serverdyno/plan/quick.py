@@ -27,7 +27,7 @@ from serverdyno.plan.validate import cpu_problems, goes_to_loopback, url_problem
 from serverdyno.protocols.documents import DOCUMENTS, SESSION
 from serverdyno.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
 from serverdyno.protocols.http_request import RequestSettings
-from serverdyno.protocols.options import Option, main_name, read, words_of
+from serverdyno.protocols.options import Option, main_name, read_all, words_of
 from serverdyno.protocols.tls import TlsSettings
 
 NAME = "load"
@@ -104,7 +104,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     """
     usual = USUAL | (TRIAL if "objective" in given else OPEN if "rate" in given else {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
-    values, problems = _read(texts)
+    values, problems = read_all(texts, fields())
     if "objective" in texts and "rate" not in texts:
         values["rate"] = _searched(values.get("max_rate"))
     options = HttpOptions(
@@ -130,19 +130,6 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     if suite is None or plan is None or problems:
         raise PlanError("dyno load", problems)
     return plan, suite, f"# Made by: {_command(url, texts)}\n"
-
-
-def _read(texts: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of options as far as they can be read, and what is wrong with the others."""
-    values, problems = {}, []
-    for name, field in fields().items():
-        if name in texts:
-            value, wrong = read(texts[name], name, field)
-            if wrong is None:
-                values[name] = value
-            else:
-                problems.append(f"--{name.replace('_', '-')}: {wrong}")
-    return values, problems
 
 
 def _searched(bound: float | None) -> list[int]:

@@ -28,7 +28,8 @@ def header_pairs(headers: list[str]) -> list[tuple[str, str]]:
 def _are_headers(headers: list[str]) -> list[str]:
     """Refuse what is no header, and what the data plane would refuse, before anything is sent."""
     problems = [f"{header!r} is not Name: value" for header in headers if ":" not in header]
-    if problems := problems or _native.header_problems(header_pairs(headers)):
+    problems += _native.header_problems(header_pairs([header for header in headers if ":" in header]))
+    if problems:
         raise ValueError("; ".join(problems))
     return headers
 

@@ -66,6 +66,19 @@ def words_of(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
             yield from (first, str(value))
 
 
+def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple[dict[str, Any], list[str]]:
+    """Return the values that the texts of options give fields, as far as they can be read, and what is wrong."""
+    values, problems = {}, []
+    for name, field in fields.items():
+        if name in texts:
+            value, wrong = read(texts[name], name, field)
+            if wrong is None:
+                values[name] = value
+            else:
+                problems.append(f"{main_name(name, field)}: {wrong}")
+    return values, problems
+
+
 def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
     """Return the value that an option's text gives a field, and what is wrong with the text."""
     option = option_of(name, field)
