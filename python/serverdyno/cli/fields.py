@@ -6,9 +6,8 @@ Not for: which fields (the models), nor for options that are no settings, which 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -22,8 +21,13 @@ if TYPE_CHECKING:
 
     Model = TypeVar("Model", bound=BaseModel)
 
-METAVARS = {int: "<int>", float: "<float>", Path: "<path>", str: "<str>"}
-BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+METAVARS = {"integer": "<int>", "number": "<float>", "path": "<path>"}
+BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
 
 
 def add(
@@ -102,81 +106,45 @@ def _with_options(command: Callable[..., None], fields: Mapping[str, FieldInfo])
 
 
 def _parameter(name: str, field: FieldInfo, fields: Mapping[str, FieldInfo]) -> inspect.Parameter:
-    from serverdyno.protocols.options import option_of  # noqa: PLC0415
+    from serverdyno.protocols.options import in_words, option_of, type_of  # noqa: PLC0415
 
     option = option_of(name, field)
-    kinds = set(_kinds(field.annotation))
-    is_list = list in kinds and not option.listed
+    schema = type_of(name, field).json_schema()
+    shape = next(part for part in schema.get("anyOf", [schema]) if part.get("type") != "null")
+    item = shape.get("items", shape)
+    is_switch, is_repeated = shape.get("type") == "boolean", "items" in shape and not option.listed
     first, *others = option.names
-    names = [f"{first}/{first.replace('--', '--no-', 1)}" if bool in kinds else first, *others]
-
+    told = [*_default(field, first), *_bounds(item)]
+    told += ["as in 10s or 2m"] * option.is_time + ["may be repeated"] * is_repeated
+    sentence = in_words(field.description or "", fields)
     shown = typer.Option(
-        *names,
-        help=_help(field, option, fields),
-        metavar=None if bool in kinds else _metavar(field.annotation, option),
+        *(f"{first}/{first.replace('--', '--no-', 1)}" if is_switch else first, *others),
+        help=f"{sentence}  [{'; '.join(told)}]" if told else sentence,
+        metavar=None if is_switch else _metavar(item, option),
         show_default=False,
     )
-    kind = bool | None if bool in kinds else list[str] | None if is_list else str | None
+    kind = bool | None if is_switch else list[str] | None if is_repeated else str | None
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, shown]
     )
 
 
-def _kinds(annotation: Any) -> list[Any]:
-    """Return the types in an annotation such as `list[int] | None`."""
-    if annotation is None or annotation is type(None):
-        return []
-    if get_origin(annotation) is Annotated:
-        return _kinds(get_args(annotation)[0])
-    if get_origin(annotation) is Literal:
-        return [Literal]
-    inner = [kind for part in get_args(annotation) for kind in _kinds(part)]
-    return [list, *inner] if get_origin(annotation) is list else inner or [annotation]
-
-
-def _choices(annotation: Any) -> list[str]:
-    if get_origin(annotation) is Literal:
-        return [str(choice) for choice in get_args(annotation)]
-    return [choice for part in get_args(annotation) for choice in _choices(part)]
-
-
-def _metavar(annotation: Any, option: Option) -> str:
+def _metavar(item: Mapping[str, Any], option: Option) -> str:
     if option.is_time:
         return "<time>"
-    if choices := _choices(annotation):
-        return f"[{'|'.join(choices)}]"
-    kinds = _kinds(annotation)
-    name = next((METAVARS[kind] for kind in kinds if kind in METAVARS), "<str>")
+    if "enum" in item:
+        return f"[{'|'.join(map(str, item['enum']))}]"
+    name = METAVARS.get(f"{item.get('format') or item.get('type')}", "<str>")
     return f"{name},..." if option.listed else name
 
 
-def _help(field: FieldInfo, option: Option, fields: Mapping[str, FieldInfo]) -> str:
-    """Return the field's sentence, its default and its bounds."""
-    from pydantic_core import PydanticUndefined  # noqa: PLC0415
-
-    from serverdyno.protocols.options import in_words  # noqa: PLC0415
-
-    default = field.get_default(call_default_factory=True)
-    default = None if default is PydanticUndefined else default
-    told = [f"default: {option.names[0] if default is True else default}"] if default else []
-    bounds = {
-        key: f"{getattr(rule, key):,}" for rule in _rules(field) for key in BOUNDS if hasattr(rule, key)
-    }
-    if {"ge", "le"} <= set(bounds):
-        told.append(f"{bounds.pop('ge')} to {bounds.pop('le')}")
-    told += [f"{BOUNDS[key]} {bound}" for key, bound in bounds.items()]
-    sentence = in_words(field.description or "", fields)
-    if option.is_time:
-        told.append("as in 10s or 2m")
-    if list in _kinds(field.annotation) and not option.listed:
-        told.append("may be repeated")
-    return f"{sentence}  [{'; '.join(told)}]" if told else sentence
+def _default(field: FieldInfo, name: str) -> list[str]:
+    default = None if field.is_required() else field.default
+    return [f"default: {name if default is True else default}"] if default else []
 
 
-def _rules(field: FieldInfo) -> Iterator[Any]:
-    """Yield what bounds a field: rules of its own, and of the type in its annotation."""
-    yield from field.metadata
-    for part in (field.annotation, *get_args(field.annotation)):
-        if get_origin(part) is Annotated:
-            for rule in get_args(part)[1:]:
-                yield from getattr(rule, "metadata", ())
+def _bounds(item: Mapping[str, Any]) -> list[str]:
+    found = {key: f"{item[key]:,}" for key in BOUNDS if key in item}
+    if {"minimum", "maximum"} <= set(found):
+        return [f"{found['minimum']} to {found['maximum']}"]
+    return [f"{BOUNDS[key]} {bound}" for key, bound in found.items()]

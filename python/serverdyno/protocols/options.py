@@ -66,6 +66,12 @@ def words_of(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
             yield from (first, str(value))
 
 
+def type_of(name: str, field: FieldInfo) -> TypeAdapter[Any]:
+    """Return what reads and describes a field by itself."""
+    kind: Any = Annotated[field.annotation, option_of(name, field), *field.metadata]
+    return TypeAdapter(kind)
+
+
 def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple[dict[str, Any], list[str]]:
     """Return the values that the texts of options give fields, as far as they can be read, and what is wrong."""
     values, problems = {}, []
@@ -90,8 +96,7 @@ def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
     if option.listed:
         text = [part.strip() for part in text.split(",")]
     try:
-        kind = Annotated[field.annotation, option, *field.metadata]  # type: ignore[name-defined]
-        return TypeAdapter(kind).validate_python(text, strict=False), None
+        return type_of(name, field).validate_python(text, strict=False), None
     except ValidationError as error:
         return None, "; ".join(wording.refusal(found) for found in error.errors(include_url=False))
 

@@ -231,6 +231,15 @@ class SmbProcess(SmbServing, FilesProcess):
         default=None, description=f"The only user; the password is in {PASSWORD_VARIABLE}. Default: guests."
     )
 
+    @model_validator(mode="after")
+    def guests_have_no_keys(self) -> Self:
+        """Refuse protection that guests can't have."""
+        protects = "required" in (self.signing, self.encryption)
+        refuse_contradictions(
+            {"signing and encryption need a user: guests have no keys": protects and not self.user}
+        )
+        return self
+
     def document(self, password: str = "") -> dict[str, Any]:
         """Return the options as the data plane reads them."""
         here = {"port", "volumes", "capacity_mib", "outage_s", "counts", "smb2_leases"}

@@ -140,7 +140,7 @@ def test_what_can_not_be_is_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             start_smb(**options)  # type: ignore[arg-type]
-    with pytest.raises(OSError, match="guests have no keys"):
+    with pytest.raises(ValueError, match="guests have no keys"):
         start_smb(signing="required")
 
 

@@ -101,12 +101,6 @@ impl Options {
             Some("a server needs at least one thread")
         } else if self.shares.is_empty() || !self.shares.iter().all(plain) {
             Some("a server needs at least one share, and each a name without / and \\")
-        } else if self.min_dialect > self.max_dialect {
-            Some("the oldest dialect is newer than the newest")
-        } else if self.encryption == Encryption::Required && self.max_dialect < Dialect::Smb300 {
-            Some("there is no encryption before SMB 3.0")
-        } else if self.continuously_available && !self.durable_handles {
-            Some("handles can't outlive a restart of the server where they don't outlive a connection")
         } else if self.user.is_none() && self.protects() {
             Some("guests have no keys: signing and encryption need a user")
         } else {
