@@ -62,7 +62,7 @@ def test_every_wrong_option_is_told_at_once_in_the_words_of_a_plan() -> None:
     with pytest.raises(PlanError) as caught:
         checked(Trial, given, "dyno try")
     assert caught.value.problems == (
-        "--level-count: must be at least 1, not '0'",
+        "--level-count: must be at least 1, not 0",
         "--share: must be a number, not 'x'",
         "--colour: must be 'red' or 'blue', not 'green'",
     )

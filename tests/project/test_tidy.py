@@ -262,7 +262,7 @@ def test_no_file_but_the_protocols_own_asks_which_protocol_it_is() -> None:
 
 
 @pytest.mark.parametrize("tool", ["plan_reference", "complete_documents"])
-def test_what_is_made_from_the_models_is_what_its_tool_makes(tool: str) -> None:
+def test_what_a_tool_generates_is_what_it_would_write_now(tool: str) -> None:
     made = subprocess.run(
         [sys.executable, f"tools/{tool}.py", "--check"],
         cwd=ROOT,

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from serverdyno import wording
 
@@ -98,7 +99,15 @@ def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
     try:
         return type_of(name, field).validate_python(text, strict=False), None
     except ValidationError as error:
-        return None, "; ".join(wording.refusal(found) for found in error.errors(include_url=False))
+        return None, "; ".join(map(_refusal, error.errors(include_url=False)))
+
+
+def _refusal(found: ErrorDetails) -> str:
+    """Return what a text must say; a number is quoted as in a plan."""
+    text = found["input"]
+    if isinstance(text, str) and text.isdecimal() and found["type"].startswith(("greater", "less")):
+        found["input"] = int(text)
+    return wording.refusal(found)
 
 
 def in_words(message: str, fields: Mapping[str, FieldInfo]) -> str:
