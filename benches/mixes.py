@@ -8,7 +8,32 @@ from typing import Any
 
 from serverdyno import _native
 from serverdyno.fleet.document import NONCE_BITS, VERSION
+from serverdyno.plan.model import OpenLoad, Suite
+from serverdyno.protocols.access import SYSTEM, Access
+from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.files import FILES, FilesSettings
+from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.protocols.nfs import NFS
+from serverdyno.protocols.posix import POSIX
+from serverdyno.protocols.smb import SMB
 
+SHAPE: dict[str, Any] = {
+    "threads": 1,
+    "delay_s": 0.0,
+    "timeout_s": Suite.model_fields["timeout_s"].default,
+    "verify_share": 1.0,
+    "seed": 0,
+    "engine_threads": 1,
+    "cpus": [],
+}
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "url": {"paths": []},
+    "webbench-dynamic": {"secure_share": 0.0, "dynamic_share_of_secure": 0.0},
+    "diskmix": FILES.workload_section("diskmix", FilesSettings()),
+    "streams": {"random": False, "writers_percent": 0},
+    "metadata": {"shared": False, "looks": 0},
+}
+"""What is left out of a workload; streams are read unless somebody writes."""
 WINDOW = ("length_s", "ramp_up_s", "ramp_down_s")
 ENGINE = {"engine_threads": "threads", "cpus": "cpus"}
 OF_WEB_CLIENT = {
@@ -29,48 +54,75 @@ OF_FAILOVER = ("blocks", "block_bytes", "writes_per_flush", "cut_connections_per
 OF_WORKLOADS = {*OF_DISK_MIX, *OF_STREAMS, *OF_METADATA, *OF_CONTENTION, *OF_FAILOVER}
 
 
-def http_target(url: str, consent_token: str | None = None, trust: Any = None) -> _native.Target:
+def http_target(
+    url: str, consent_token: str | None = None, trust: Any = None, **section: Any
+) -> _native.Target:
     """Open a web server. `trust`: whose certificates count, of one that speaks TLS."""
-    section = {"url": url} if trust is None else {"url": url, "trust": trust}
-    return _native.Target.open("http", json.dumps(section), consent_token=consent_token)
+    return _opened(HTTP, url, {"trust": trust or SYSTEM, **section}, consent_token=consent_token)
 
 
 def smb_target(
     url: str, *, password: str | None = None, consent_token: str | None = None, **section: Any
 ) -> _native.Target:
-    """Open shares; `section`: the rest of the document's section."""
-    text = json.dumps({"url": url} | section)
-    return _native.Target.open("smb", text, password=password, consent_token=consent_token)
+    """Open shares; `section`: what differs from the defaults."""
+    return _opened(SMB, url, section, password=password, consent_token=consent_token)
 
 
-def nfs_target(url: str, **section: Any) -> _native.Target:
-    """Open exports; `section`: the rest of the document's section."""
-    return _native.Target.open("nfs", json.dumps({"url": url} | section))
+def nfs_target(url: str, *, consent_token: str | None = None, **section: Any) -> _native.Target:
+    """Open exports; `section`: what differs from the defaults."""
+    return _opened(NFS, url, section, consent_token=consent_token)
+
+
+def directory_target(url: str, **section: Any) -> _native.Target:
+    """Open a directory of this machine; `section`: what differs from the defaults."""
+    return _opened(POSIX, url, section)
+
+
+def _opened(protocol: Protocol[Any], url: str, section: dict[str, Any], **secrets: Any) -> _native.Target:
+    complete = protocol.target_section(Access(url), protocol.settings_type())
+    return _native.Target.open(protocol.name, json.dumps(complete | section), **secrets)
 
 
 def document(
     target: _native.Target, workload: dict[str, Any], client: dict[str, Any], **shape: Any
 ) -> dict[str, Any]:
-    """Return the document of a mix. `shape`: its other keys, those of `window` and `engine` among them, and
-    `think_time_s`, or `rate_per_s` and `law` of open load.
+    """Return the document of a mix, with defaults for what is left out. `shape`: its other keys, those of `window` and
+    `engine` among them, and `think_time_s`, or `rate_per_s` and `law` of open load.
     """
-    window = {key: shape.pop(key) for key in WINDOW if key in shape}
-    engine = {name: shape.pop(key) for key, name in ENGINE.items() if key in shape}
+    shape = SHAPE | shape
+    window = {key: shape.pop(key, 0.0) for key in WINDOW}
+    engine = {name: shape.pop(key) for key, name in ENGINE.items()}
     arrival: dict[str, Any] = {"kind": "closed", "think_time_s": shape.pop("think_time_s", 0.0)}
     if (rate_per_s := shape.pop("rate_per_s", None)) is not None:
-        arrival = {"kind": "open", "rate_per_s": rate_per_s, "law": shape.pop("law", "poisson")}
+        queue = OpenLoad.model_fields["queue"].default
+        arrival = {
+            "kind": "open",
+            "rate_per_s": rate_per_s,
+            "law": shape.pop("law", "poisson"),
+            "queue": queue,
+        }
     return {
         "version": VERSION,
         "protocol": target.protocol,
         "target": target.section,
-        "workload": workload,
-        "client": client,
+        "workload": WORKLOADS.get(workload["name"], {}) | workload,
+        "client": _client(target.protocol, client),
         "arrival": arrival,
         "window": window,
         "engine": engine,
         "nonce": secrets.randbits(NONCE_BITS),
         **shape,
     }
+
+
+def _client(protocol: str, client: dict[str, Any]) -> dict[str, Any]:
+    """Return the section of a client, complete."""
+    if protocol == HTTP.name:
+        complete = HTTP.client_section(HttpSettings())
+        return complete | client | {"tls": complete["tls"] | (client.get("tls") or {})}
+    if any(protocol == each.name for each in (SMB, NFS, POSIX)):
+        return FILES.client_section(FilesSettings(), last_mix=False) | client
+    return client
 
 
 def web_mix(target: _native.Target, **options: Any) -> _native.PreparedMix:

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from serverdyno import _native
+from serverdyno.servers.reference_model import HttpProcess
 
 TIMEOUT_S = 300
 BODY_BYTES = 1000
@@ -46,7 +47,7 @@ def main() -> None:
 
 def failures_of(program: str, how: str, options: tuple[str, ...], tls: Any) -> list[str]:
     """The names of the cases that fail; prints the count."""
-    server = _native.ReferenceServer.start(body_bytes=BODY_BYTES, http2=True, tls=tls)
+    server = HttpProcess(body_bytes=BODY_BYTES, http2=True).start({}, tls=tls)
     try:
         command = [program, "--host", "127.0.0.1", "--port", str(server.port), "--timeout", "4", *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

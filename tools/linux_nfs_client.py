@@ -24,6 +24,7 @@ from serverdyno.errors import ServerError, UserError
 from serverdyno.powercut.boot_files import Contents, kernel, missing_programs, write_initramfs
 from serverdyno.powercut.machine import DIES_WITH_US, KERNEL_OPTIONS, MEMORY_MIB
 from serverdyno.servers.local import find_program
+from serverdyno.servers.reference_model import NfsProcess
 
 TIMEOUT_S = 600.0
 POLL_S = 0.1
@@ -54,7 +55,7 @@ def main() -> None:
     if missing := [*missing_programs(), *([] if find_program("nfs-cat") else ["libnfs-utils"])]:
         raise UserError(f"not installed: {', '.join(missing)}")
     content = os.urandom(FILE_BYTES)
-    server = _native.ReferenceNfsServer.start(files={"from-host": content, SHARED: BEFORE})
+    server = NfsProcess().start({"from-host": content, SHARED: BEFORE})
     try:
         with tempfile.TemporaryDirectory(prefix="serverdyno-guest-") as place:
             failed = carried_out(server, content, version, Path(place))

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.servers.local import find_program
+from serverdyno.servers.reference_model import SmbProcess
 
 SUITES = (
     "connect",
@@ -98,7 +98,7 @@ def outcomes_of(tests: Iterable[str], *, whole: bool = False) -> Iterator[Outcom
 
 def outcome_of(test: str, *, whole: bool) -> Outcome:
     """Run one test against a server of its own."""
-    server = _native.ReferenceSmbServer.start(threads=2, user=USER, password=PASSWORD)
+    server = SmbProcess(threads=2, user=USER).start({}, PASSWORD)
     command = ["smbtorture", "//127.0.0.1/volume1", "-p", str(server.port), "-U", f"{USER}%{PASSWORD}"]
     command += ["--configfile=/dev/null", test]
     try:

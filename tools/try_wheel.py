@@ -42,8 +42,8 @@ def main() -> None:
 
 TRIAL = """
 import subprocess, sys
-from serverdyno import _native
-server = _native.ReferenceServer.start(body_bytes=1024)
+from serverdyno.servers.reference_model import HttpProcess
+server = HttpProcess(body_bytes=1024).start({})
 url = f"http://127.0.0.1:{server.port}/"
 sys.exit(subprocess.run(["dyno", "load", url, "--clients", "1,4", "--into", "trial"]).returncode)
 """

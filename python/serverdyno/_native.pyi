@@ -29,6 +29,9 @@ def workload_paths(seed: int, client: int, thread: int, count: int) -> list[str]
 def session_problems(steps: str) -> list[str]:
     """What is wrong with the steps of a session (JSON, as in the section `workload` of a document), a sentence each."""
 
+def header_problems(headers: list[tuple[str, str]]) -> list[str]:
+    """What is wrong with headers of a request, each a name and a value; a sentence each."""
+
 @final
 class Target:
     """A destination that load may go to. `open` is the only way to get one, and `prepare` takes nothing else."""
@@ -340,15 +343,6 @@ def names_loopback(host: str) -> bool:
 def consent_document(authority: str, token: str) -> str:
     """What `/.well-known/serverdyno/<token>` must contain on `authority` ("host:port")."""
 
-class TlsOfReference(TypedDict):
-    """How the reference HTTP server speaks TLS."""
-
-    certificate: str  # and those between it and its authority, PEM
-    key: str  # PEM
-    min_version: str  # "1.2", "1.3"
-    max_version: str
-    resumption: bool  # it gives tickets
-
 @final
 class Authority:
     """Makes certificates for the servers of a run. Its key is nowhere else."""
@@ -358,25 +352,19 @@ class Authority:
     def certify(self, key: str, names: list[str], *, expired: bool = False) -> tuple[str, str]:
         """A certificate and its key as PEM. `key`: "ecdsa-p256" or "rsa-2048". Raises ValueError."""
 
+def tls_problem(least: str, most: str, ciphers: list[str]) -> str | None:
+    """What keeps clients from offering these cipher suites with these versions of TLS."""
+
 @final
 class ReferenceServer:
     """The reference HTTP server, on threads of this process. Binds loopback only, unless `bind` says otherwise."""
 
     @staticmethod
-    def start(
-        *,
-        port: int = 0,
-        bind: str = "127.0.0.1",
-        threads: int = 1,
-        cpus: list[int] | None = None,
-        body_bytes: int | None = None,  # None: the webbench tree; else this many bytes for every path
-        fault: str | None = None,  # a name of `reference_faults()`, e.g. "delay=5ms"
-        documents: dict[str, bytes] | None = None,  # further ones by path, which no fault touches
-        tls: TlsOfReference | None = None,  # None: in the clear
-        secure_port: int | None = None,  # speak in the clear on `port` and TLS on this one; None: TLS alone
-        http2: bool = False,  # besides HTTP/1; a server with a fault speaks none
-        behind: list[int] | None = None,  # ports of loopback: servers that are asked in turn for /cgi-bin/
-    ) -> ReferenceServer: ...
+    def start(options: str, documents: dict[str, bytes]) -> ReferenceServer:
+        """`options`: the JSON of `HttpProcess.document()`. `documents`: further ones by path, which no fault touches.
+
+        Raises ValueError or OSError.
+        """
     def stop(self) -> None: ...
     port: int
     secure_port: int | None
@@ -405,29 +393,11 @@ class ReferenceSmbServer:
     """
 
     @staticmethod
-    def start(
-        *,
-        port: int = 0,
-        bind: str = "127.0.0.1",
-        threads: int = 1,
-        cpus: list[int] | None = None,
-        shares: list[str] | None = None,  # None: one, "volume1"
-        user: str | None = None,  # None: everybody is a guest
-        password: str = "",
-        min_dialect: str = "2.0.2",
-        max_dialect: str = "3.1.1",
-        signing: Literal["auto", "required"] = "auto",
-        encryption: Literal["off", "auto", "required"] = "auto",
-        oplocks: bool = True,
-        leases: bool = True,
-        directory_leases: bool = True,  # of directories, too, from SMB 3.0 on
-        durable_handles: bool = True,  # handles may outlive their connection
-        continuously_available: bool = False,  # and a restart of the server
-        capacity_bytes: int = 2**30,  # of all files together; beyond it the disk is full
-        break_timeout_s: float = 35.0,
-        files: dict[str, bytes] | None = None,  # in the root of each share
-        fault: str | None = None,  # a name of `reference_smb_faults()`
-    ) -> ReferenceSmbServer: ...
+    def start(options: str, files: dict[str, bytes]) -> ReferenceSmbServer:
+        """`options`: the JSON of `SmbProcess.document()`. `files`: in the root of each share.
+
+        Raises ValueError or OSError.
+        """
     def stop(self) -> None: ...
     def restart(self, *, outage_s: float = 0.0) -> None:
         """Close every connection and be away for a while. Files and persistent handles stay."""
@@ -449,22 +419,11 @@ class ReferenceNfsServer:
     """
 
     @staticmethod
-    def start(
-        *,
-        port: int = 0,  # of NFS and MOUNT alike
-        bind: str = "127.0.0.1",
-        portmapper_port: int | None = None,  # None: there is no portmapper
-        udp: bool = False,  # NFSv3, MOUNT and the portmapper over UDP, too
-        threads: int = 1,
-        cpus: list[int] | None = None,
-        exports: list[str] | None = None,  # None: one, "/volume1"
-        flush: Literal["honour", "ignore"] = "honour",  # COMMIT, and writes that ask for stable storage
-        max_transfer_bytes: int = 2**20,
-        capacity_bytes: int = 2**30,  # of all files together; beyond it the disk is full
-        files: dict[str, bytes] | None = None,  # in the root of each export
-        delegations: bool = True,  # read delegations are granted to clients of NFSv4.1
-        fault: str | None = None,  # a name of `reference_nfs_faults()`
-    ) -> ReferenceNfsServer: ...
+    def start(options: str, files: dict[str, bytes]) -> ReferenceNfsServer:
+        """`options`: the JSON of `NfsProcess.document()`. `files`: in the root of each export.
+
+        Raises ValueError or OSError.
+        """
     def stop(self) -> None: ...
     def restart(self, *, outage_s: float = 0.0) -> int:
         """Start anew: connections close, unstable writes are lost, the write verifier changes, files stay.

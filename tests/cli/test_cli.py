@@ -21,13 +21,14 @@ from typing import Any
 import psutil
 import pytest
 
-from serverdyno import _native, suites
+from serverdyno import suites
 from serverdyno.plan.model import ServerPlan
 from serverdyno.report.subjects.reproduce import as_toml
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment
+from support.reference_servers import start_http
 
 VERBS = [
     ["load"],
@@ -54,6 +55,7 @@ VERBS = [
     ["workload", "show"],
     ["reference", "http"],
 ]
+NOBODY = "http://127.0.0.1:9/"
 BAD_PLAN = """
 name = "Bad Name"
 title = "Bad"
@@ -119,6 +121,14 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["reference", "http", "--fault", "sulk"], 'there is no fault "sulk"'),
         (["reference", "http", "--port", "65536"], "--port"),
         (["reference", "http", "--body-bytes", "-1"], "--body-bytes"),
+        (["reference", "http", "--port", "65536", "--threads", "0"], "2 problems"),
+        (["reference", "smb", "--no-oplocks", "--leases"], "--leases needs oplocks"),
+        (["reference", "nfs", "--flush", "never"], "--flush: must be 'honour' or 'ignore'"),
+        (["load", NOBODY, "-H", "Connection: close"], "--header: the header Connection is set here"),
+        (["load", NOBODY, "-H", "no header"], "--header: 'no header' is not Name: value"),
+        (["load", NOBODY, "--ciphers", "NONE"], '"NONE" is none of TLS_'),
+        (["load", NOBODY, "--arrivals", "uniform"], "--arrivals: only with --rate"),
+        (["load", NOBODY, "--expect-status", "700"], "--expect-status: 700 is not a status"),
         (["lode"], "lode"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -145,7 +155,7 @@ def test_every_bad_option_of_load_is_named_at_once(home: Home, tmp_path: Path) -
 def test_a_length_that_leaves_too_short_a_window_is_refused(home: Home, length: str) -> None:
     done = home.here("load", "http://127.0.0.1:9/", "--length", length)
     assert done.returncode == 2
-    assert "use at least 1.25s" in done.stderr
+    assert "--length: must be at least 1.25" in done.stderr
 
 
 def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
@@ -344,7 +354,7 @@ def test_load_without_keep_alive_opens_a_connection_a_request(
 @contextmanager
 def reference(**options: Any) -> Iterator[int]:
     """The port of a reference server in this process."""
-    server = _native.ReferenceServer.start(**options)
+    server = start_http(**options)
     try:
         yield server.port
     finally:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from serverdyno import _native
 from serverdyno.cli import extras
 from support.places import ROOT
+from support.reference_servers import start_http
 
 TIME_LIMIT_S = 240
 BLOCKED = f"""
@@ -40,7 +40,7 @@ def dyno(*arguments: str) -> subprocess.CompletedProcess[str]:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """An experiment that `dyno load` made without the extra."""
     folder = tmp_path_factory.mktemp("extras") / "e"
-    server = _native.ReferenceServer.start(body_bytes=100)
+    server = start_http(body_bytes=100)
     try:
         url = f"http://127.0.0.1:{server.port}/"
         return folder, dyno("load", url, "--clients", "1", "--length", "2s", "--into", str(folder))

@@ -46,11 +46,11 @@ def check(report: str, too_much: set[str], most: int) -> None:
     ("arguments", "too_much", "most"),
     [
         (["--help"], OF_HELP | {"pydantic"}, 195),
-        (["load", "--help"], OF_HELP | {"serverdyno.cli.run"}, 280),
+        (["load", "--help"], {"rich"} | OF_SERVERS | OF_RUNS, 345),
         (["plan", "check", ROOT / "plans" / "quick-web.toml"], OF_RUNS | OTHER_DRIVERS, 440),
         (["servers"], OF_RUNS | {"serverdyno.analysis"}, 430),
         (["list", "."], OF_SERVERS | {"serverdyno.fleet", "serverdyno.runner", "serverdyno.scenarios"}, 400),
-        (["reference", "http", "--list-faults"], {"rich", "serverdyno.protocols"} | OF_RUNS, 290),
+        (["reference", "http", "--list-faults"], {"rich", "psutil"} | OTHER_DRIVERS | OF_RUNS, 330),
     ],
     ids=lambda value: " ".join(map(str, value[:2])) if isinstance(value, list) else "",
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import files_mix
+from benches.mixes import directory_target, files_mix, smb_target
 
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
@@ -24,6 +23,7 @@ from support.experiments import Listener, carried_out_plan
 from support.file_server import PATIENCE_S, samba
 from support.nfs_server import ganesha
 from support.nfs_server import target as nfs_target
+from support.reference_servers import start_smb
 
 CLIENTS, BLOCKS, OPERATIONS = 3, 8, 200
 LENGTH_S, CUT_PERCENT = 100.0, 1
@@ -151,10 +151,10 @@ def test_ganesha_is_killed_and_nothing_that_was_flushed_is_lost() -> None:
 
 def reference(cut: str, clients: int = CLIENTS, **options: Any) -> dict[str, Any]:
     """Against our own server, whose connections are cut, or which starts anew."""
-    server = _native.ReferenceSmbServer.start(**options)
+    server = start_smb(**options)
     try:
-        section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"], "durable_handles": True}
-        to = _native.Target.open("smb", json.dumps(section))
+        url = f"smb://127.0.0.1:{server.port}/"
+        to = smb_target(url, shares=["volume1"], durable_handles=True)
         ways = {"connections": server.cut_connections, "server": lambda: server.restart(outage_s=0.1)}
         return mixed(to, ways[cut], clients)
     finally:
@@ -280,6 +280,6 @@ def test_a_suite_says_what_failover_needs(name: str, changes: dict[str, Any], sa
 
 
 def test_below_a_directory_there_is_no_server_to_lose(tmp_path: Path) -> None:
-    to = _native.Target.open("posix", json.dumps({"url": f"file://{tmp_path}"}))
+    to = directory_target(f"file://{tmp_path}")
     with pytest.raises(ValueError, match="below a directory there is none"):
         mixed(to, None)

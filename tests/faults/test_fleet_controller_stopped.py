@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from benches.mixes import http_target
 
-from serverdyno import _native
 from serverdyno.fleet import cluster
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
@@ -22,6 +21,7 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_for_line, wait_until
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import RunningFleet, running_fleet
+from support.reference_servers import start_http
 
 NAMES = ("a", "b")
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
@@ -98,7 +98,7 @@ def test_a_controller_that_was_stopped_for_long_voids_the_level_in_words_and_res
 def test_a_controller_that_comes_back_while_another_has_its_nodes_ends_in_words_and_resumes(
     home: Home, tmp_path: Path
 ) -> None:
-    server = _native.ReferenceServer.start()
+    server = start_http()
     target = http_target(f"http://127.0.0.1:{server.port}/")
     try:
         with running_fleet(tmp_path / "lab", NAMES) as fleet:

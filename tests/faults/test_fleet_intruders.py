@@ -34,6 +34,7 @@ from support.experiments import Listener, carried_out
 from support.file_server import needs_root
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import RunningFleet, ended, free_port, running_fleet
+from support.reference_servers import start_http
 
 TOKEN = "0123456789abcdef"
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
@@ -50,7 +51,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 @pytest.fixture
 def target() -> Iterator[_native.Target]:
-    server = _native.ReferenceServer.start()
+    server = start_http()
     try:
         yield http_target(f"http://127.0.0.1:{server.port}/")
     finally:
@@ -205,7 +206,7 @@ def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: d
 def test_a_node_has_no_load_sent_to_a_server_of_this_machine_that_did_not_consent(
     fleet: RunningFleet, marker: Path, tmp_path: Path
 ) -> None:
-    victim = _native.ReferenceServer.start()
+    victim = start_http()
     try:
         failure = failure_of_a_false_server(
             fleet, marker, tmp_path, "reference", {"url": f"http://127.0.0.1:{victim.port}/"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from benches.mixes import files_mix
+from benches.mixes import files_mix, http_target, nfs_target, smb_target
 
 from serverdyno import _native
 from serverdyno.errors import ServerEndedError
@@ -26,6 +26,7 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home, wait_until
 from support.experiments import LEAST_WORKSPACE_BYTES, Breaker, carried_out
 from support.file_server import PATIENCE_S, machine, needs_root, skip_unless_installed, wait_until_machine_is
+from support.reference_servers import start_nfs, start_smb
 
 PROGRAMS = {"ganesha": "ganesha.nfsd", "samba": "smbd", "nginx": "nginx"}
 LENGTH_S = 120.0
@@ -197,7 +198,7 @@ def nobody_answers() -> tuple[socket.socket, _native.Target]:
     """A port that takes connections and says nothing, and a target of it."""
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-    return silent, _native.Target.open("http", json.dumps({"url": url}))
+    return silent, http_target(url)
 
 
 def test_a_question_ends_with_what_the_look_of_its_thread_raises() -> None:
@@ -253,9 +254,9 @@ def test_where_nothing_listens_any_more_a_users_server_is_not_said_to_accept_con
     version: str,
 ) -> None:
     """As a hard mount, the client tries again until its time is over. Then it says what it met at last."""
-    server = _native.ReferenceNfsServer.start()
+    server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
-    target = _native.Target.open("nfs", json.dumps({"url": url}))
+    target = nfs_target(url)
 
     def stop_once_written() -> None:
         if server.requests().get("WRITE"):
@@ -282,9 +283,9 @@ BLOCKS = {
 def test_calls_of_durable_handles_that_meet_no_listener_say_so_and_not_that_nobody_answered(
     workload: dict[str, object],
 ) -> None:
-    server = _native.ReferenceSmbServer.start()
-    place = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"], "durable_handles": True}
-    target = _native.Target.open("smb", json.dumps(place))
+    server = start_smb()
+    url = f"smb://127.0.0.1:{server.port}/"
+    target = smb_target(url, shares=["volume1"], durable_handles=True)
     shape = {"clients": 2, "threads": 1, "length_s": PATIENCE_S, "timeout_s": 0.5, "leave_after_errors": 1}
     load = files_mix(target, workload, None, **shape).start()
     while not load.snapshot()["operations"]:

@@ -27,13 +27,14 @@ from support.experiments import Listener, carried_out
 from support.fleet_mix import CLIENTS, carried, mix
 from support.fleet_nodes import NAMES, RunningFleet
 from support.records import PLAN_TEXT, make_head, make_record
+from support.reference_servers import start_http
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 
 @pytest.fixture
 def server() -> Iterator[_native.ReferenceServer]:
-    server = _native.ReferenceServer.start()
+    server = start_http()
     try:
         yield server
     finally:

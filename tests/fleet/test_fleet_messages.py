@@ -24,6 +24,7 @@ from serverdyno.protocols import load_file
 from support.dyno_process import PATIENCE_S
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import RunningFleet
+from support.reference_servers import start_http
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 WORDS = st.recursive(
@@ -117,7 +118,7 @@ def test_a_result_of_few_clients_is_less_than_a_third_of_its_size() -> None:
 
 
 def test_a_mix_that_says_only_what_has_changed_is_the_one_that_says_all() -> None:
-    server = _native.ReferenceServer.start()
+    server = start_http()
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
         few = {"digest_operations": 2}

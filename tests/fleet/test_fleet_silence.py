@@ -11,7 +11,6 @@ from benches.mixes import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serverdyno import _native
 from serverdyno.fleet import cluster
 from serverdyno.fleet.membership import all_nodes, fleet_at
 from serverdyno.fleet.silence import LATE_FOR_S, LISTENER_LOOK_S, LONGEST_S, LOOKS, Lateness, Silence
@@ -19,6 +18,7 @@ from serverdyno.plan.model import GeneratorPlan
 from support.dyno_process import PATIENCE_S
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import RunningFleet
+from support.reference_servers import start_http
 
 MOST_S = 3.0
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
@@ -126,7 +126,7 @@ def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(fl
             time.sleep(3 * LISTENER_LOOK_S)  # for a look and a ping
         ended.set()
 
-    server, ended = _native.ReferenceServer.start(), threading.Event()
+    server, ended = start_http(), threading.Event()
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
         with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:

@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 from benches.mixes import http_target
 
-from serverdyno import _native
 from serverdyno.fleet.folder import create
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.up import start_scheduler
@@ -27,6 +26,7 @@ from serverdyno.plan.model import GeneratorPlan
 from support.dyno_process import DYNO, PATIENCE_S
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import end_scheduler, ended, free_port
+from support.reference_servers import start_http
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 absent = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -103,7 +103,7 @@ def test_nodes_that_slurm_starts_make_the_load_and_their_job_ends_with_the_fleet
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = create(tmp_path / "lab", f"127.0.0.1:{free_port()}", list(NODES), days=1)
-    server = _native.ReferenceServer.start()
+    server = start_http()
     with ExitStack() as stack:
         stack.callback(server.stop)
         stack.callback(end_scheduler, folder)

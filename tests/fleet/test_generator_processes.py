@@ -14,6 +14,7 @@ from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.processes import WorkerProcess, processes
 from support.fleet_mix import CLIENTS, DIGESTED, carried, mix
+from support.reference_servers import start_http
 
 PATIENCE_S = 60.0
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
@@ -22,7 +23,7 @@ NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 @pytest.fixture(scope="module")
 def target() -> Iterator[_native.Target]:
     """The document tree, on threads of this process."""
-    server = _native.ReferenceServer.start()
+    server = start_http()
     try:
         yield http_target(f"http://127.0.0.1:{server.port}/")
     finally:

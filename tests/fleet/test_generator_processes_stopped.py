@@ -33,6 +33,7 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S
 from support.experiments import Breaker, Listener, carried_out
 from support.fleet_mix import CLIENTS, carried, mix
+from support.reference_servers import start_http
 
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 MORE_THAN_A_PIPE_HOLDS = 4 << 20
@@ -41,7 +42,7 @@ MORE_THAN_A_PIPE_HOLDS = 4 << 20
 @pytest.fixture(scope="module")
 def target() -> Iterator[_native.Target]:
     """The document tree, on threads of this process."""
-    server = _native.ReferenceServer.start()
+    server = start_http()
     try:
         yield http_target(f"http://127.0.0.1:{server.port}/")
     finally:

@@ -18,9 +18,11 @@ from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.documents import DocumentsSettings
 from serverdyno.protocols.files import FILES, FilesSettings
 from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.model import NoSettings
 from serverdyno.protocols.registry import PROTOCOLS
 from serverdyno.protocols.smb import SMB
+from serverdyno.protocols.steps import Step
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.base import Settings
 from serverdyno.servers.registry import settings_types
@@ -177,3 +179,15 @@ def test_shares_of_a_suite_that_are_more_than_all_requests_are_refused() -> None
     DocumentsSettings(dynamic_share=0.6, secure_share=0.4, dynamic_share_of_secure=1.0)
     with pytest.raises(ValueError, match="more than 1 together"):
         DocumentsSettings(dynamic_share=0.6, secure_share=0.5, dynamic_share_of_secure=0.1)
+
+
+def test_what_a_session_can_not_have_is_told_with_the_plan() -> None:
+    work = DocumentsSettings(steps=[Step(name="a", path="/")])
+    for settings, word in (
+        (HttpSettings(pipeline=2), "pipeline"),
+        (HttpSettings(request=RequestSettings(status=[201])), "request"),
+    ):
+        said = HTTP.server_problem(settings, work, "http://127.0.0.1/", {})
+        assert said is not None and said.startswith(word)
+    plain = HttpSettings(request=RequestSettings(headers=["A: b"]))
+    assert HTTP.server_problem(plain, work, "http://127.0.0.1/", {}) is None

@@ -261,7 +261,7 @@ def test_no_file_but_the_protocols_own_asks_which_protocol_it_is() -> None:
     assert found == NAMES_A_PROTOCOL, "tighten the ratchet: remove what names none now"
 
 
-@pytest.mark.parametrize("tool", ["plan_reference", "records"])
+@pytest.mark.parametrize("tool", ["plan_reference", "complete_documents", "records"])
 def test_what_a_tool_generates_is_what_it_would_write_now(tool: str) -> None:
     made = subprocess.run(
         [sys.executable, f"tools/{tool}.py", "--check"],

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benches.mixes import http_target, smb_target, web_mix
+from benches.mixes import http_target, nfs_target, smb_target, web_mix
 
 from serverdyno import _native
 from serverdyno.servers.consent import CONSENT_PATH
 from support.consenting import TOKEN, said
 from support.fleet_nodes import free_port
+from support.reference_servers import start_http, start_nfs, start_smb
 
 
 def spec(target: _native.Target, **changed: Any) -> _native.PreparedMix:
@@ -101,31 +101,31 @@ def open_smb(port: int) -> _native.Target:
 
 def open_nfs(port: int) -> _native.Target:
     url = f"nfs://127.0.0.1:{port}/volume1?mountport={port}"
-    return _native.Target.open("nfs", json.dumps({"url": url}), consent_token=TOKEN)
+    return nfs_target(url, consent_token=TOKEN)
 
 
 @pytest.mark.parametrize(
-    ("opened", "kind", "shown_as", "name"),
+    ("opened", "start", "name"),
     [
-        (open_http, _native.ReferenceServer, "documents", f"{CONSENT_PATH}{TOKEN}"),
-        (open_smb, _native.ReferenceSmbServer, "files", f"serverdyno-{TOKEN}.txt"),
-        (open_nfs, _native.ReferenceNfsServer, "files", f"serverdyno-{TOKEN}.txt"),
+        (open_http, start_http, f"{CONSENT_PATH}{TOKEN}"),
+        (open_smb, start_smb, f"serverdyno-{TOKEN}.txt"),
+        (open_nfs, start_nfs, f"serverdyno-{TOKEN}.txt"),
     ],
     ids=["http", "smb", "nfs"],
 )
 def test_whoever_has_a_token_asks_on_loopback_too(
-    opened: Callable[[int], _native.Target], kind: Any, shown_as: str, name: str
+    opened: Callable[[int], _native.Target], start: Callable[..., Any], name: str
 ) -> None:
     """As for a server that a node of a fleet runs, or says that it runs."""
     port = free_port()
     document = _native.consent_document(f"127.0.0.1:{port}", TOKEN).encode()
-    silent = kind.start(port=port)
+    silent = start(port=port)
     try:
         with pytest.raises(PermissionError, match=f"^127.0.0.1:{port} has not agreed to be loaded"):
             opened(port)
     finally:
         silent.stop()
-    consenting = kind.start(port=port, **{shown_as: {name: document}})
+    consenting = start({name: document}, port=port)
     try:
         assert opened(port).loopback
     finally:

@@ -24,6 +24,7 @@ from serverdyno.servers.samba import Samba
 from serverdyno.store.note import ClientCache, RunNote, Session
 from support.disk_mix import begun, ended, mixed, target, whole
 from support.file_server import PATIENCE_S, needs_root, samba, skip_unless_installed
+from support.reference_servers import start_smb
 from support.synthetic_experiment import Shape
 from support.synthetic_experiment import experiment as web_experiment
 from support.synthetic_files import CLIENT_CACHE, UNSIGNED, FileShape, experiment
@@ -119,7 +120,7 @@ def test_a_session_of_several_connections_is_told_and_every_byte_comes_back() ->
 
 
 def test_a_server_of_one_connection_a_session_is_refused_in_words() -> None:
-    server = _native.ReferenceSmbServer.start(user=USER, password=PASSWORD, max_dialect="2.1")
+    server = start_smb(user=USER, password=PASSWORD, max_dialect="2.1")
     try:
         to = smb_target(
             f"smb://127.0.0.1:{server.port}/", shares=["volume1"], user=USER, password=PASSWORD, channels=2
@@ -138,7 +139,7 @@ def test_a_plan_can_not_ask_for_several_connections_over_an_old_dialect() -> Non
 
 
 def test_a_guest_is_told() -> None:
-    server = _native.ReferenceSmbServer.start()
+    server = start_smb()
     try:
         to = smb_target(f"smb://127.0.0.1:{server.port}/", shares=["volume1"])
         [session] = ended(begun(to))["sessions"]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import http_target, nfs_target
 
 from serverdyno import _native, suites
 from serverdyno.errors import ServerError, UserError
@@ -33,6 +34,7 @@ from serverdyno.servers.samba import Samba
 from serverdyno.store.powercut import Cut, PowerCuts
 from support.dyno_process import wait_until
 from support.file_server import PATIENCE_S, needs_root, samba
+from support.reference_servers import start_nfs
 from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import experiment
 
@@ -128,9 +130,9 @@ def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowled
     version: str,
 ) -> None:
     """Its clients would try again for as long as a journal may last."""
-    server = _native.ReferenceNfsServer.start()
+    server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
-    target = _native.Target.open("nfs", json.dumps({"url": url}))
+    target = nfs_target(url)
     spec = SPEC | {"most_ns": int(2 * PATIENCE_S * 1e9)}
     journal = _native.begin_journal(target, json.dumps(spec), nonce())
     wait_until(lambda: any(entry["flushed_bytes"] for entry in journal.entries()), "a flush is answered")
@@ -150,7 +152,7 @@ def test_a_guest_that_ends_by_itself_ends_the_wait_for_its_server(tmp_path: Path
     idle = ["sleep", "600"]
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-    target = _native.Target.open("http", json.dumps({"url": url}))
+    target = http_target(url)
     with silent, subprocess.Popen(idle) as disk, subprocess.Popen(idle) as machine:
         guest = Guest(disk, machine, console)
         guest.wait_until_ready()

@@ -37,6 +37,7 @@ from serverdyno.store.records import MixRecord
 from support.dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
 from support.dyno_process import experiment as created
 from support.experiments import Listener, carried_out
+from support.reference_servers import start_http
 
 SERVER = (INSTALLED or ["reference"])[0]
 REFERENCE = ServerPlan(server="reference")
@@ -161,7 +162,7 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
     assert "nothing answers HTTP" in (folder / "report" / "report.html").read_text()
 
     before = files(folder)
-    server = _native.ReferenceServer.start(port=port)
+    server = start_http(port=port)
     try:
         listener = Listener()
         assert carried_out(folder, listener)
@@ -240,7 +241,7 @@ def test_a_server_that_is_missing_is_told_before_another_is_measured(
 
 
 def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path: Path) -> None:
-    server = _native.ReferenceServer.start()
+    server = start_http()
     folder = experiment(
         tmp_path / "e", [ServerPlan(server="external", name="users", url=f"http://127.0.0.1:{server.port}/")]
     )
@@ -372,7 +373,7 @@ def tiny_load(folder: Path, url: str, **bounds: Any) -> Experiment:
 
 
 def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None:
-    server = _native.ReferenceServer.start(fault="status-500")
+    server = start_http(fault="status-500")
     try:
         with tiny_load(tmp_path / "e", f"http://127.0.0.1:{server.port}/") as created:
             head = created.head

@@ -17,6 +17,7 @@ from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.running import running
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import free_port
+from support.reference_servers import start_http
 
 NOBODY = 65534
 ELSEWHERE = "127.0.0.2"
@@ -62,7 +63,7 @@ def test_no_secret_of_a_load_is_in_a_command_line() -> None:
     secrets: dict[str, str | None] = {"consent_token": "5e" * 16, "password": "p4" * 16}
     port, token = free_port(), str(secrets["consent_token"])
     consent = _native.consent_document(f"127.0.0.1:{port}", token).encode()
-    server = _native.ReferenceServer.start(port=port, documents={f"{CONSENT_PATH}{token}": consent})
+    server = start_http(port=port, documents={f"{CONSENT_PATH}{token}": consent})
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
         with processes(2, target, secrets) as running_fleet:

@@ -10,17 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from serverdyno import _native
 from serverdyno.plan.model import ServerPlan
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from serverdyno.servers.users_process import UsersProcess
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import INSTALLED, Home, experiment
+from support.reference_servers import start_http
 
 
 def test_a_server_inside_the_process_that_makes_the_load_is_unknown() -> None:
-    server = _native.ReferenceServer.start(body_bytes=10)
+    server = start_http(body_bytes=10)
     try:
         assert UsersProcess.listening_at(f"http://127.0.0.1:{server.port}/", 80) is None
     finally:

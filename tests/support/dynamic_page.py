@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from benches.mixes import document
+from benches.mixes import document, http_target
 
 from serverdyno import _native
 from serverdyno.protocols.http import HTTP, HttpSettings
@@ -27,7 +27,7 @@ def loaded(
 ) -> dict[str, Any]:
     """One mix of the dynamic workload to its end, which must come."""
     section = HTTP.target_section(server.access(), HttpSettings())
-    target = _native.Target.open("http", json.dumps(section))
+    target = http_target(**section)
     workload = {"name": "webbench-dynamic", "dynamic_share": 0.5, **shares}
     client = {"version": "1.1", "keep_alive": keep_alive} | (speaks or {})
     text = json.dumps(document(target, workload, client, **(SHORT | {"seed": 1} | mix)))

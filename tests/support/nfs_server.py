@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from benches.mixes import files_mix
+from benches.mixes import files_mix, nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha, GaneshaSettings
@@ -66,7 +65,7 @@ def target(server: Ganesha, **section: Any) -> _native.Target:
         "shares": list(access.shares),
         "network_namespace": access.network_namespace,
     }
-    return _native.Target.open("nfs", json.dumps(place | section))
+    return nfs_target(**(place | section))
 
 
 def mixed(

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benches.mixes import files_mix
+from benches.mixes import directory_target, files_mix, nfs_target, smb_target
 
 from serverdyno import _native
 from support.file_server import PATIENCE_S
+from support.reference_servers import start_nfs, start_smb
 
 
 @contextmanager
 def nfs(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
-    server = _native.ReferenceNfsServer.start(**options)
+    server = start_nfs(**options)
     try:
         section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
-        yield _native.Target.open("nfs", json.dumps(section)), server
+        yield nfs_target(**section), server
     finally:
         server.stop()
 
 
 @contextmanager
 def smb(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
-    server = _native.ReferenceSmbServer.start(**options)
+    server = start_smb(**options)
     try:
-        section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"]}
-        yield _native.Target.open("smb", json.dumps(section)), server
+        section: dict[str, Any] = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"]}
+        yield smb_target(**section), server
     finally:
         server.stop()
 
 
 def directory(path: Path) -> _native.Target:
-    return _native.Target.open("posix", json.dumps({"url": f"file://{path}"}))
+    return directory_target(f"file://{path}")
 
 
 def mixed(

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serverdyno import _native
 from serverdyno.analysis import capacity as rules
 from serverdyno.analysis.capacity import End, Estimate
 from serverdyno.errors import PlanError
@@ -20,13 +19,14 @@ from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
 from serverdyno.plan.model import OpenLoad, Suite
 from serverdyno.plan.objective import parse_objective
-from serverdyno.plan.quick import QuickOptions, quick_plan
+from serverdyno.plan.quick import quick_plan
 from serverdyno.report.build import build_from
 from serverdyno.report.source import Source
 from serverdyno.report.subjects.capacity import holds, next_rate
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord
 from support.dyno_process import Home
+from support.reference_servers import start_http
 from support.searches import WITHIN, Server, disturbed, power, queue, searched, searches
 from support.synthetic_experiment import Shape, experiment, histogram, record
 
@@ -146,31 +146,25 @@ def test_a_suite_with_an_objective_has_trials_for_mixes() -> None:
 
 
 def quick(**given: Any) -> Suite:
-    options = {
-        "url": "http://127.0.0.1/",
-        "clients": "64",
-        "length": "5s",
-        "repetitions": 1,
-        "http_version": "1.1",
-        "keep_alive": True,
-        "max_rate_per_s": None,
-        "objective": "p99<50ms",
-    }
-    return quick_plan(QuickOptions(**{**options, **given}))[1]
+    options = {"objective": "p99<50ms"} | given
+    given = {name: value for name, value in options.items() if value is not None}
+    return quick_plan("http://127.0.0.1/", given)[1]
 
 
 def test_dyno_load_searches_between_the_rates_that_are_given_or_below_the_bound() -> None:
     assert quick().open is not None
-    found = [quick(), quick(rate="10,900", most_trials=9), quick(max_rate_per_s=1000.0)]
+    found = [quick(), quick(rate="10,900", trials="9"), quick(max_rate="1000")]
     assert [each.open and each.open.rate_per_s for each in found] == [[100, 200_000], [10, 900], [100, 500]]
     assert found[1].open is not None and found[1].open.most_trials == 9
     with pytest.raises(PlanError) as caught:
-        quick(rate="100", objective="fast", clients="1,2", max_rate_per_s=50.0)
+        quick(rate="100", clients="1,2", max_rate="50")
     said = str(caught.value)
-    assert "--rate: '100' is not the lowest and the highest rate" in said
-    assert "--clients: one number" in said and "--objective: " in said
+    assert "--rate: must be two numbers with an objective: the lowest and the highest rate" in said
+    assert "--clients: must be one number with a rate" in said
+    with pytest.raises(PlanError, match="--objective: "):
+        quick(objective="fast")
     with pytest.raises(PlanError, match="--trials: only with --objective"):
-        quick(objective=None, rate="100", most_trials=9)
+        quick(objective=None, rate="100", trials="9")
 
 
 def trial_record(change: Callable[[MixRecord], MixRecord] = lambda mix: mix) -> MixRecord:
@@ -295,7 +289,7 @@ def test_the_borders_of_the_range_are_named() -> None:
 
 @pytest.fixture
 def slow_server() -> Iterator[str]:
-    server = _native.ReferenceServer.start(body_bytes=10, fault="delay=20ms")
+    server = start_http(body_bytes=10, fault="delay=20ms")
     yield f"http://127.0.0.1:{server.port}/"
     server.stop()
 

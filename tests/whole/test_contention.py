@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import files_mix
+from benches.mixes import directory_target, files_mix, smb_target
+from benches.mixes import nfs_target as nfs_target_at
 
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
@@ -23,6 +23,7 @@ from support.experiments import Listener, carried_out_plan
 from support.file_server import PATIENCE_S, samba
 from support.nfs_server import ganesha
 from support.nfs_server import target as nfs_target
+from support.reference_servers import start_nfs, start_smb
 
 BLOCK_BYTES, BLOCKS = 4096, 4
 SHARED = {
@@ -80,7 +81,7 @@ def check_whole(result: dict[str, Any]) -> None:
 
 
 def test_no_update_is_lost_below_a_directory(tmp_path: Path) -> None:
-    to = _native.Target.open("posix", json.dumps({"url": f"file://{tmp_path}"}))
+    to = directory_target(f"file://{tmp_path}")
     workspaces = _native.Workspaces()
     written = 0
     for _ in range(2):  # the second mix goes on with the files of the first
@@ -117,10 +118,10 @@ def test_no_update_is_lost_over_nfs_4_1_with_a_client_cache_or_without(cache: st
 
 
 def test_the_reference_server_takes_leases_back_and_loses_nothing() -> None:
-    server = _native.ReferenceSmbServer.start()
+    server = start_smb()
     try:
-        section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1", "volume2"]}
-        to = _native.Target.open("smb", json.dumps(section))
+        section: dict[str, Any] = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1", "volume2"]}
+        to = smb_target(**section)
         result = mixed(to, {"files": 2, "cache": "leases"})
     finally:
         server.stop()
@@ -141,7 +142,7 @@ def test_a_version_that_is_old_or_torn_is_an_error(
     tmp_path: Path, damage: Callable[[bytes, bytes], bytes], fault: str
 ) -> None:
     """The first block is put back to what it was when the file was made, or half of it, and no client holds it open."""
-    to = _native.Target.open("posix", json.dumps({"url": f"file://{tmp_path}"}))
+    to = directory_target(f"file://{tmp_path}")
     workspaces = _native.Workspaces()
 
     def short_mix(writes_percent: int) -> None:
@@ -166,10 +167,10 @@ def test_a_version_that_is_old_or_torn_is_an_error(
 
 
 def test_over_nfsv3_where_locks_keep_nobody_out_it_is_refused() -> None:
-    server = _native.ReferenceNfsServer.start()
+    server = start_nfs()
     try:
         section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
-        to = _native.Target.open("nfs", json.dumps(section))
+        to = nfs_target_at(**section)
         with pytest.raises(ValueError, match=r"a lock keeps nobody out: NFS takes vers=4\.1"):
             mixed(to, {"cache": "none"})
     finally:

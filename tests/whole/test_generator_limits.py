@@ -16,6 +16,7 @@ from serverdyno import _native
 from serverdyno.analysis.trust import Mark, generator_marks, hidden_speed, machine_marks, waiting_share
 from support.dyno_process import PATIENCE_S
 from support.file_server import needs_root
+from support.reference_servers import start_http
 
 LENGTH_S = 1.5
 WINDOW_S = 1.0
@@ -50,7 +51,7 @@ def busy_loop(program: str = SPIN) -> Iterator[None]:
 
 def measured(threads: int = 1, added_cpu_ns: int = 0, **options: Any) -> dict[str, Any]:
     """A mix of a second against the reference server."""
-    server = _native.ReferenceServer.start(body_bytes=100, **options)
+    server = start_http(body_bytes=100, **options)
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
         load = web_mix(

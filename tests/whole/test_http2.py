@@ -24,6 +24,7 @@ from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_until
+from support.reference_servers import start_http
 
 MIX: dict[str, Any] = {
     "http_version": "2",
@@ -61,7 +62,7 @@ def reference(*, secure: bool, tmp_path: Path, **options: Any) -> Iterator[tuple
         "max_version": "1.3",
         "resumption": True,
     }
-    server = _native.ReferenceServer.start(http2=True, tls=tls if secure else None, **options)
+    server = start_http(http2=True, tls=tls if secure else None, **options)
     try:
         scheme = "https" if secure else "http"
         yield f"{scheme}://127.0.0.1:{server.port}/", server, str(tmp_path / "ca.pem")
@@ -181,7 +182,7 @@ def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> N
     }
     leaving = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.8, "threads": 1}
     for options, scheme in (({"tls": tls}, "https"), ({}, "http")):
-        server = _native.ReferenceServer.start(**options)
+        server = start_http(**options)
         try:
             trust = authorities(authority.pem) if options else None
             result = result_of(http_target(f"{scheme}://127.0.0.1:{server.port}/", trust=trust), **leaving)

@@ -12,6 +12,7 @@ from benches.mixes import http_target, web_mix
 from serverdyno import _native
 from serverdyno.servers.running import running
 from support.dyno_process import INSTALLED, PATIENCE_S
+from support.reference_servers import start_http
 
 ALL_IN_TIME: dict[str, Any] = {
     "clients": 3,
@@ -54,7 +55,7 @@ EXPECTED: dict[str, tuple[str, set[str]] | None] = {
 
 @contextmanager
 def reference(**options: Any) -> Iterator[tuple[_native.ReferenceServer, _native.Target]]:
-    server = _native.ReferenceServer.start(**options)
+    server = start_http(**options)
     try:
         yield server, http_target(f"http://127.0.0.1:{server.port}/")
     finally:
@@ -190,7 +191,7 @@ def test_clients_that_stay_have_each_of_their_errors_counted() -> None:
 
 def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() -> None:
     """Eight answers that take longer than the window: none is in its figures, and none is forgotten."""
-    server = _native.ReferenceServer.start(body_bytes=100, fault="delay=700ms")
+    server = start_http(body_bytes=100, fault="delay=700ms")
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")
         load = web_mix(target, workload="url", clients=8, threads=1, length_s=0.4).start()

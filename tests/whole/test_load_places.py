@@ -16,11 +16,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from benches.mixes import http_target
 
-from serverdyno import _native
 from serverdyno.plan.quick_http import HttpOptions
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
+from support.reference_servers import start_http
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
@@ -133,12 +134,11 @@ def test_a_url_without_a_port_is_resolved_at_that_of_its_scheme(scheme: str, por
 
 
 def test_an_address_elsewhere_is_asked_for_consent_though_the_url_names_this_machine() -> None:
-    section = json.dumps({"url": "http://127.0.0.1:9/", "connect_to": "192.0.2.1"})
     with pytest.raises(PermissionError, match="is not this machine"):
-        _native.Target.open("http", section)
+        http_target("http://127.0.0.1:9/", connect_to="192.0.2.1")
     for place in ("here", "relative/socket", ""):
         with pytest.raises(ValueError, match=r"target\.connect_to"):
-            _native.Target.open("http", json.dumps({"url": "http://h/", "connect_to": place}))
+            http_target("http://h/", connect_to=place)
 
 
 def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connections_between_them(
@@ -162,7 +162,7 @@ def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connectio
 
 
 def test_the_result_as_json_is_all_of_standard_output(home: Home) -> None:
-    server = _native.ReferenceServer.start(body_bytes=100)
+    server = start_http(body_bytes=100)
     try:
         url = f"http://127.0.0.1:{server.port}/"
         done = home.here("load", url, *SHORT, "--json", "--into", home.temporary / "e")

@@ -17,6 +17,7 @@ import pytest
 from serverdyno import _native
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home
+from support.reference_servers import start_http
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
@@ -142,7 +143,7 @@ def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Ho
         "max_version": "1.3",
         "resumption": True,
     }
-    server = _native.ReferenceServer.start(body_bytes=100, tls=settings)
+    server = start_http(body_bytes=100, tls=settings)
     url = f"https://127.0.0.1:{server.port}/"
     try:
         refused = home.here("load", url, *SHORT, "--into", home.temporary / "no")

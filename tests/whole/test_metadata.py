@@ -129,8 +129,8 @@ def test_clients_go_on_when_the_server_was_away() -> None:
     ("files", "shape", "said"),
     [
         ({"cache": "leases"}, {}, "client.cache: must be none"),
-        ({"files": 0}, {}, "workload.files: must lie"),
-        ({"file_bytes": 2**20 + 1}, {}, "workload.file_bytes: must lie"),
+        ({"files": 0}, {}, "workload.files: out of bounds"),
+        ({"file_bytes": 2**20 + 1}, {}, "workload.file_bytes: out of bounds"),
         ({}, {"threads": 2}, "threads: a client of this workload has one thread"),
     ],
 )

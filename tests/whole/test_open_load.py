@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serverdyno import _native, units
+from serverdyno import units
 from serverdyno.analysis import open_load as rules
 from serverdyno.analysis.trust import Mark
 from serverdyno.errors import PlanError, UserError
@@ -19,7 +19,7 @@ from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
 from serverdyno.plan.load import parse_plan, until_precise
 from serverdyno.plan.model import OpenLoad, Suite
-from serverdyno.plan.quick import QuickOptions, quick_plan
+from serverdyno.plan.quick import quick_plan
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.comparison import compare
 from serverdyno.report.figures import histograms
@@ -31,6 +31,7 @@ from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord, NodeRow
 from support.dyno_process import Home
+from support.reference_servers import start_http
 from support.synthetic_experiment import Shape, experiment, histogram, record
 
 RATES = (1000, 2000)
@@ -68,7 +69,7 @@ NODE = NodeRow(
 def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with(
     home: Home, tmp_path: Path, short_windows: None
 ) -> None:
-    server = _native.ReferenceServer.start(body_bytes=1024)
+    server = start_http(body_bytes=1024)
     try:
         url = f"http://127.0.0.1:{server.port}/"
         options = (
@@ -99,7 +100,7 @@ def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with
 def test_a_rate_above_what_the_server_can_do_is_called_so(
     home: Home, tmp_path: Path, short_windows: None
 ) -> None:
-    server = _native.ReferenceServer.start(body_bytes=10, fault="delay=20ms")
+    server = start_http(body_bytes=10, fault="delay=20ms")
     try:
         url = f"http://127.0.0.1:{server.port}/"
         options = ("--rate", "1000", "-c", "2", "-d", "0.6s", "--into", tmp_path / "e")
@@ -364,7 +365,7 @@ def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> No
         ({"open": {}}, "open: needs rate_per_s or percent_of_peak"),
         ({"open": {"percent_of_peak": [50, 40]}}, "open.percent_of_peak.1: 40 % after 50 %"),
         ({"workload": "diskmix"}, "open: the operations of diskmix come from clients that wait"),
-        ({"clients": [8, 16]}, "clients: one number in a suite with [open]"),
+        ({"clients": [8, 16]}, "clients: must be one number with a rate"),
         ({"think_time_s": 1}, "think_time_s: clients don't think"),
         ({"delay_s": 1, "ramp_up_s": 1}, "delay_s: operations come from the start on"),
         ({"open": {"rate_per_s": [20, 10]}}, "open.rate_per_s.1: 10/s after 20/s"),
@@ -380,20 +381,9 @@ def test_what_contradicts_open_load_is_told(changed: dict[str, Any], said: str) 
 
 def test_options_that_contradict_a_rate_are_told() -> None:
     with pytest.raises(PlanError) as caught:
-        quick_plan(
-            QuickOptions(
-                url="http://127.0.0.1/",
-                clients="1,4",
-                length="10s",
-                repetitions=1,
-                http_version="1.1",
-                keep_alive=True,
-                max_rate_per_s=50,
-                rate="100",
-                arrivals="weekly",
-            )
-        )
+        given = {"clients": "1,4", "length": "10s", "max_rate": "50", "rate": "100", "arrivals": "weekly"}
+        quick_plan("http://127.0.0.1/", given)
     said = str(caught.value)
     assert "--max-rate: 50 is below the highest rate, 100" in said
-    assert "--clients: one number with --rate" in said
+    assert "--clients: must be one number with a rate" in said
     assert "--arrivals" in said

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benches.mixes import files_mix
+from benches.mixes import directory_target, files_mix
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -19,7 +18,7 @@ from support.file_server import PATIENCE_S
 
 
 def target(directory: Path, **section: object) -> _native.Target:
-    return _native.Target.open("posix", json.dumps({"url": f"file://{directory}"} | section))
+    return directory_target(f"file://{directory}", **section)
 
 
 def mixed(
@@ -74,7 +73,7 @@ def test_a_section_that_is_wrong_is_refused(tmp_path: Path, direct: object) -> N
 def test_only_a_directory_below_the_root_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="names no directory"):
-        _native.Target.open("posix", json.dumps({"url": "file://elsewhere/a"}))
+        directory_target("file://elsewhere/a")
     with pytest.raises(OSError, match="Not a directory"):
         target(tmp_path / "file")
 

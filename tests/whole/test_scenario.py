@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from benches.mixes import directory_target
 
 from serverdyno import _native, scenarios, wording
 from serverdyno.errors import PlanError, ServerError
@@ -104,7 +105,7 @@ DIRECTORIES, FILES, FILES_OF_A = 3, 15, 9
 
 
 def posix(directory: Path) -> _native.Target:
-    return _native.Target.open("posix", json.dumps({"url": directory.as_uri()}))
+    return directory_target(directory.as_uri())
 
 
 def results(
@@ -230,8 +231,7 @@ def check_clients(found: dict[str, StepResult]) -> None:
 
 @pytest.mark.parametrize("direct", [False, True])
 def test_several_clients_on_a_directory_make_the_calls_of_their_phases(tmp_path: Path, direct: bool) -> None:
-    section = {"url": tmp_path.as_uri(), "direct": direct}
-    to = _native.Target.open("posix", json.dumps(section))
+    to = directory_target(tmp_path.as_uri(), direct=direct)
     found = results(scenarios.parse(OF_CLIENTS, "clients"), to)
     check_clients(found)
     own, shared, streams = found.values()

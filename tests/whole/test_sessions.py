@@ -16,6 +16,7 @@ from serverdyno.protocols import steps
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
 from support.places import ROOT
+from support.reference_servers import start_http
 
 pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
@@ -31,7 +32,7 @@ def home(tmp_path: Path) -> Home:
 
 @contextmanager
 def serving(fault: str | None = None, **options: Any) -> Iterator[_native.ReferenceServer]:
-    server = _native.ReferenceServer.start(fault=fault, **options)
+    server = start_http(fault=fault, **options)
     try:
         yield server
     finally:

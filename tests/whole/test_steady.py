@@ -9,6 +9,7 @@ from benches.mixes import http_target, web_mix
 
 from serverdyno import _native
 from serverdyno.analysis.steady import drifts
+from support.reference_servers import start_http
 
 FIRST_S, WINDOW_S = 1, 6
 FRESH_ANSWERS = 80
@@ -19,7 +20,7 @@ PATIENCE_S = 60.0
 @contextmanager
 def under_way(fault: str) -> Iterator[_native.Load]:
     """A mix against the reference server."""
-    server = _native.ReferenceServer.start(body_bytes=100, fault=fault)
+    server = start_http(body_bytes=100, fault=fault)
     try:
         yield web_mix(
             http_target(f"http://127.0.0.1:{server.port}/"),

@@ -30,6 +30,7 @@ from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create, settings_types
 from serverdyno.servers.running import running
 from support.dyno_process import INSTALLED, PATIENCE_S
+from support.reference_servers import start_http
 
 ALL_IN_TIME: dict[str, Any] = {
     "clients": 3,
@@ -67,9 +68,7 @@ def tls(authority: _native.Authority, key: str = "ecdsa-p256", **changed: Any) -
 @contextmanager
 def reference(authority: _native.Authority, trust: Any = None, **options: Any) -> Iterator[_native.Target]:
     settings = options.pop("tls", None) or tls(authority)
-    server = _native.ReferenceServer.start(
-        body_bytes=options.pop("body_bytes", 1024), tls=settings, **options
-    )
+    server = start_http(body_bytes=options.pop("body_bytes", 1024), tls=settings, **options)
     try:
         yield http_target(
             f"https://127.0.0.1:{server.port}/", trust=authorities(authority.pem) if trust is None else trust
@@ -155,7 +154,7 @@ def test_records_are_put_together_whatever_the_buffer(
 
 def test_the_whole_document_tree_comes_over_tls_with_the_right_content(authority: _native.Authority) -> None:
     settings = tls(authority)
-    server = _native.ReferenceServer.start(tls=settings)
+    server = start_http(tls=settings)
     try:
         target = http_target(f"https://127.0.0.1:{server.port}/", trust=authorities(authority.pem))
         result = result_of(target, workload="webbench-static", verify_share=1.0)

@@ -24,6 +24,7 @@ from serverdyno.probes.host import tls_keys_logged
 from serverdyno.servers.running import running
 from support.dyno_process import INSTALLED, PATIENCE_S, Home
 from support.file_server import skip_unless_installed
+from support.reference_servers import start_http
 
 KEY_LOG = "SSLKEYLOGFILE"
 MIX: dict[str, Any] = {
@@ -167,7 +168,7 @@ def test_keys_of_sessions_are_written_only_where_the_environment_asks_and_the_re
         "resumption": True,
     }
     keys = tmp_path / "keys"
-    server = _native.ReferenceServer.start(body_bytes=100, tls=tls)
+    server = start_http(body_bytes=100, tls=tls)
     options = ("--ca-file", tmp_path / "ca.pem", "--clients", "1", "--length", "0.5s")
     url = f"https://127.0.0.1:{server.port}/"
     try:

@@ -7,11 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 /// Of the moments at which open arrivals come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
     /// By chance, independent of each other: as many users come who know nothing of each other.
-    #[default]
     Poisson,
     Uniform,
 }
@@ -23,7 +22,6 @@ pub enum Arrival {
     /// The next operation is due when the one before it has ended and the think time is over.
     Closed {
         /// Between an answer and the next piece of work.
-        #[serde(default)]
         think_time_s: f64,
     },
     /// The next operation is due one interval after the one before it was due, whatever became of that one.
@@ -37,23 +35,10 @@ pub enum Arrival {
         /// Of all clients together.
         rate_per_s: f64,
         /// Of the moments at which they come.
-        #[serde(default)]
         law: Law,
         /// The most that may wait for a connection; what comes then is dropped, and counted.
-        #[serde(default = "queue")]
         queue: usize,
     },
-}
-
-/// Waiting operations take 8 bytes each.
-fn queue() -> usize {
-    1_000_000
-}
-
-impl Default for Arrival {
-    fn default() -> Self {
-        Self::Closed { think_time_s: 0.0 }
-    }
 }
 
 /// Open arrivals of a whole mix.

@@ -10,6 +10,9 @@ use std::fmt;
 /// No time of a document is longer than a day.
 const MAX_LENGTH_S: f64 = 86_400.0;
 
+/// What a key says that does not go with another: the control plane says why, before it makes a document.
+pub(crate) const CONTRADICTS: &str = "contradicts another key";
+
 /// Problems of one document, a line each.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Problems(Vec<String>);
@@ -22,10 +25,15 @@ impl Problems {
         }
     }
 
+    /// Notes that what `path` says is out of our bounds, unless it `holds`. The control plane says which they are; a
+    /// document of its own never fails here.
+    pub(crate) fn bounded(&mut self, holds: bool, path: &str) {
+        self.unless(holds, path, "out of bounds");
+    }
+
     /// A time in seconds must lie between 0 and a day.
     pub(crate) fn time(&mut self, seconds: f64, path: &str) {
-        let holds = (0.0..=MAX_LENGTH_S).contains(&seconds);
-        self.unless(holds, path, "must lie between 0 and 86,400 seconds");
+        self.bounded((0.0..=MAX_LENGTH_S).contains(&seconds), path);
     }
 
     /// Reads the section that stands at `path` of the document; None where it is wrong.

@@ -24,10 +24,8 @@ pub struct WindowSpec {
     /// The whole mix, both ramps included.
     pub length_s: f64,
     /// Uncounted time at the start.
-    #[serde(default)]
     pub ramp_up_s: f64,
     /// Uncounted time at the end.
-    #[serde(default)]
     pub ramp_down_s: f64,
 }
 
@@ -39,10 +37,8 @@ pub struct PartSpec {
     /// Number of the first.
     pub client_offset: usize,
     /// From one run to the next.
-    #[serde(default = "one")]
     pub client_step: usize,
     /// How many stand next to each other.
-    #[serde(default = "one")]
     pub client_run: usize,
     /// How many in all.
     pub clients: usize,
@@ -52,20 +48,9 @@ pub struct PartSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    #[serde(default = "one")]
     pub threads: usize,
     /// The CPUs that they are pinned to, in turn; none: not pinned.
-    #[serde(default)]
     pub cpus: Vec<usize>,
-}
-
-impl Default for EngineSpec {
-    fn default() -> Self {
-        Self {
-            threads: 1,
-            cpus: Vec::new(),
-        }
-    }
 }
 
 /// What sets the moment at which a mix starts.
@@ -91,47 +76,35 @@ pub struct MixSpec {
     /// What clients do, by `name`, with its own parameters.
     pub workload: Value,
     /// How a client uses the protocol.
-    #[serde(default = "empty")]
     pub client: Value,
     /// Simulated client machines of the whole mix.
     pub clients: usize,
     /// Request streams in each.
-    #[serde(default = "one")]
     pub threads: usize,
     /// The part of it that this process carries; None: all.
-    #[serde(default)]
     pub part: Option<PartSpec>,
     /// How clients arrive with their operations.
-    #[serde(default)]
     pub arrival: Arrival,
     /// Operations per second of the whole mix, at most: a safety bound, shared out by client. Not a pace.
-    #[serde(default)]
     pub max_rate_per_s: Option<f64>,
     /// Its length, and what of it counts.
     pub window: WindowSpec,
     /// Each client starts at a random moment up to this late.
-    #[serde(default)]
     pub delay_s: f64,
     /// How long an operation may take.
-    #[serde(default = "thirty")]
     pub timeout_s: f64,
     /// Errors after which a client leaves; None: never.
-    #[serde(default)]
     pub leave_after_errors: Option<u32>,
     /// The share of what is read of which the content is checked.
-    #[serde(default = "all")]
     pub verify_share: f64,
     /// Of every random stream.
-    #[serde(default)]
     pub seed: u64,
     /// Another for each mix that is made: tells its clients and what they write from those of any other.
-    #[serde(default)]
     pub nonce: u64,
     /// What sets its start.
     #[serde(default)]
     pub start: StartRule,
     /// The threads that make the load.
-    #[serde(default)]
     pub engine: EngineSpec,
     /// CPU time that the generator wastes on each operation, for tests of what a slower generator would show.
     #[serde(default)]
@@ -139,22 +112,6 @@ pub struct MixSpec {
     /// So many of a client thread's first operations go into the digest of what the client did; 0: no digest.
     #[serde(default)]
     pub digest_operations: u32,
-}
-
-fn one() -> usize {
-    1
-}
-
-fn thirty() -> f64 {
-    30.0
-}
-
-fn all() -> f64 {
-    1.0
-}
-
-fn empty() -> Value {
-    Value::Object(serde_json::Map::new())
 }
 
 pub(crate) fn nanoseconds(seconds: f64) -> u64 {
@@ -207,16 +164,12 @@ impl MixSpec {
         );
         problems.time(self.delay_s, "delay_s");
         problems.time(self.timeout_s, "timeout_s");
-        problems.unless(self.timeout_s > 0.0, "timeout_s", "must be more than 0");
+        problems.bounded(self.timeout_s > 0.0, "timeout_s");
         match self.arrival {
             Arrival::Closed { think_time_s } => problems.time(think_time_s, "arrival.think_time_s"),
             Arrival::Paced { interval_s } => {
                 problems.time(interval_s, "arrival.interval_s");
-                problems.unless(
-                    nanoseconds(interval_s) > 0,
-                    "arrival.interval_s",
-                    "must be more than 0",
-                );
+                problems.bounded(nanoseconds(interval_s) > 0, "arrival.interval_s");
             }
             Arrival::Open {
                 rate_per_s, queue, ..
@@ -225,28 +178,22 @@ impl MixSpec {
     }
 
     fn check_open(&self, rate_per_s: f64, queue: usize, problems: &mut Problems) {
-        problems.unless(
+        problems.bounded(
             rate_per_s > 0.0 && rate_per_s <= MAX_RATE_PER_S,
             "arrival.rate_per_s",
-            "must be more than 0 and at most 100,000,000",
         );
         problems.unless(
             self.max_rate_per_s.is_none_or(|most| rate_per_s <= most),
             "arrival.rate_per_s",
             "is above max_rate_per_s",
         );
-        problems.unless(
-            queue <= MAX_WAITING,
-            "arrival.queue",
-            "must be at most 100,000,000",
-        );
+        problems.bounded(queue <= MAX_WAITING, "arrival.queue");
     }
 
     fn check_clients(&self, problems: &mut Problems) {
-        problems.unless(
+        problems.bounded(
             (1..=MAX_STREAMS).contains(&self.clients.saturating_mul(self.threads)),
             "clients",
-            "clients x threads must lie between 1 and 1,000,000",
         );
         if let Some(part) = self.part {
             let place = part.clients.saturating_sub(1);
@@ -255,44 +202,26 @@ impl MixSpec {
                 .saturating_mul(place.checked_div(part.client_run).unwrap_or_default())
                 .saturating_add(place.checked_rem(part.client_run).unwrap_or_default())
                 .saturating_add(part.client_offset);
-            problems.unless(part.clients > 0, "part.clients", "must be at least 1");
-            problems.unless(part.client_step > 0, "part.client_step", "must be at least 1");
-            problems.unless(
+            problems.bounded(part.clients > 0, "part.clients");
+            problems.bounded(part.client_step > 0, "part.client_step");
+            problems.bounded(
                 (1..=part.client_step).contains(&part.client_run),
                 "part.client_run",
-                "must be at least 1 and at most client_step",
             );
             problems.unless(last < self.clients, "part", "has clients that the mix has not");
         }
-        problems.unless(
-            (0.0..=1.0).contains(&self.verify_share),
-            "verify_share",
-            "must lie between 0 and 1",
-        );
-        problems.unless(
-            self.leave_after_errors != Some(0),
-            "leave_after_errors",
-            "must be at least 1",
-        );
-        problems.unless(
+        problems.bounded((0.0..=1.0).contains(&self.verify_share), "verify_share");
+        problems.bounded(self.leave_after_errors != Some(0), "leave_after_errors");
+        problems.bounded(
             self.max_rate_per_s
                 .is_none_or(|rate| rate.is_finite() && rate > 0.0),
             "max_rate_per_s",
-            "must be more than 0",
         );
     }
 
     fn check_engine(&self, problems: &mut Problems) {
         let EngineSpec { threads, cpus } = &self.engine;
-        problems.unless(
-            (1..=MAX_ENGINE_THREADS).contains(threads),
-            "engine.threads",
-            "must lie between 1 and 256",
-        );
-        problems.unless(
-            cpus.iter().all(|cpu| *cpu < MAX_CPUS),
-            "engine.cpus",
-            "a CPU's number must be less than 1024",
-        );
+        problems.bounded((1..=MAX_ENGINE_THREADS).contains(threads), "engine.threads");
+        problems.bounded(cpus.iter().all(|cpu| *cpu < MAX_CPUS), "engine.cpus");
     }
 }

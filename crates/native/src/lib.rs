@@ -51,10 +51,11 @@ mod _native {
     #[pymodule_export]
     use crate::target::{consent_document, SessionError, Target};
     #[pymodule_export]
-    use crate::tls::Authority;
+    use crate::tls::{tls_problem, Authority};
     #[pymodule_export]
     use crate::workload::{
-        diskmix_acceptance, session_problems, tree_check, tree_facts, tree_write, workload_paths,
+        diskmix_acceptance, header_problems, session_problems, tree_check, tree_facts, tree_write,
+        workload_paths,
     };
 
     use pyo3::prelude::*;

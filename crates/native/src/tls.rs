@@ -1,6 +1,6 @@
 //! The authority of a run, and what it certifies.
 
-use dyno_tls::{KeyKind, Validity};
+use dyno_tls::{KeyKind, Validity, Version, Versions};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -47,4 +47,21 @@ impl Authority {
         py.detach(|| self.inner.certify(key, &names, validity))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
+}
+
+/// What keeps clients from offering these cipher suites with versions from `least` to `most`; None: nothing.
+#[pyfunction]
+pub fn tls_problem(least: &str, most: &str, ciphers: Vec<String>) -> Option<String> {
+    let version = |name: &str| {
+        if name == "1.2" {
+            Version::Tls12
+        } else {
+            Version::Tls13
+        }
+    };
+    let versions = Versions {
+        least: version(least),
+        most: version(most),
+    };
+    dyno_tls::offer_problem(versions, &ciphers)
 }

@@ -1,5 +1,6 @@
 //! The WebBench tree and its requests, for those who write documents or look at a workload.
 
+use dyno_http::Shape;
 use dyno_workload::{Catalogue, DiskMixOptions, Outcome, Script, Tree, WebbenchStatic, Workload};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -56,6 +57,16 @@ pub fn workload_paths(seed: u64, client: u32, thread: u32, count: usize) -> Vec<
 #[pyfunction]
 pub fn session_problems(steps: &str) -> Vec<String> {
     dyno_engine::session_problems(steps)
+}
+
+/// What is wrong with headers of a request, a sentence each.
+#[pyfunction]
+pub fn header_problems(headers: Vec<(String, String)>) -> Vec<String> {
+    let shape = Shape {
+        fields: headers,
+        ..Shape::default()
+    };
+    shape.problems()
 }
 
 #[pyfunction]

@@ -46,6 +46,13 @@ macro_rules! faults {
                 named.ok_or_else(|| UnknownFault(text.to_owned()))
             }
         }
+
+        impl<'de> serde::Deserialize<'de> for Fault {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = String::deserialize(deserializer)?;
+                name.parse().map_err(serde::de::Error::custom)
+            }
+        }
     };
 }
 pub(crate) use faults;

@@ -12,7 +12,8 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, KeyLogFile, SupportedProtocolVersion};
+use rustls::{ClientConfig, ConfigBuilder, KeyLogFile, SupportedProtocolVersion, WantsVerifier};
+use serde::Deserialize;
 use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,11 +24,13 @@ use std::sync::Arc;
 const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
 
 /// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Version {
     /// RFC 5246.
+    #[serde(rename = "1.2")]
     Tls12,
     /// RFC 8446.
+    #[serde(rename = "1.3")]
     Tls13,
 }
 
@@ -116,9 +119,7 @@ impl TlsClient {
             .map_err(|error: TrustError| error.to_string())?;
         let name = ServerName::try_from(options.server_name.clone())
             .map_err(|_| format!("{:?} is no name that a certificate can have", options.server_name))?;
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&options.versions.supported())
-            .map_err(|error| format!("no cipher suite of these belongs to these versions of TLS ({error})"))?
+        let mut config = offering(provider, options.versions)?
             .dangerous()
             .with_custom_certificate_verifier(verifier.clone())
             .with_no_client_auth();
@@ -144,6 +145,22 @@ impl TlsClient {
             again: Arc::new(again),
         }
     }
+}
+
+/// What keeps clients from offering these, in words; None: nothing.
+#[must_use]
+pub fn offer_problem(versions: Versions, ciphers: &[String]) -> Option<String> {
+    let offered = provider_of(ciphers).and_then(|provider| offering(Arc::new(provider), versions));
+    offered.err()
+}
+
+fn offering(
+    provider: Arc<CryptoProvider>,
+    versions: Versions,
+) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
+    ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions.supported())
+        .map_err(|error| format!("no cipher suite of these belongs to these versions of TLS ({error})"))
 }
 
 fn provider_of(ciphers: &[String]) -> Result<CryptoProvider, String> {

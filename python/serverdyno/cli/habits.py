@@ -1,6 +1,6 @@
 """Options of wrk, ab, h2load and oha that mean nothing here, each answered with the right one.
 
-Not for those that mean the same: they are spellings of our own options (`load_options.py`).
+Not for those that mean the same: they are spellings of our own options (`plan/quick.py`).
 """
 
 from __future__ import annotations

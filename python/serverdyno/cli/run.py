@@ -8,10 +8,18 @@ from typing import Annotated
 
 import typer
 
-from serverdyno.cli import load_options as options
 from serverdyno.cli import tasks
 from serverdyno.cli.live import Live
 
+Fleet = Annotated[
+    Path | None, typer.Option(help="Folder of a fleet whose nodes make the load; see dyno fleet.")
+]
+OtherClients = Annotated[
+    str | None,
+    typer.Option(
+        "--clients", "-c", help="Use these numbers of clients instead of the suite's: 1,2,4. Reports show it."
+    ),
+]
 EXAMPLE = "Example: dyno run plans/quick-static.toml --scale 0.5"
 
 
@@ -28,8 +36,8 @@ def run(
     suite: Annotated[
         Path | None, typer.Option(help="Use this suite file instead of the plan's suite.")
     ] = None,
-    clients: options.OtherClients = None,
-    fleet: options.Fleet = None,
+    clients: OtherClients = None,
+    fleet: Fleet = None,
     testbed: Annotated[
         str | None,
         typer.Option(

@@ -96,14 +96,14 @@ def _open_problems(suite: Suite) -> list[Problem]:
         if after <= before
     ]
     if suite.open.objective is not None and len(suite.open.rate_per_s) != 2:
-        message = "two numbers with an objective: the lowest and the highest rate that may be tried"
+        message = "must be two numbers with an objective: the lowest and the highest rate to try"
         problems.append(Problem(("open", "rate_per_s"), message))
     for holds, key, message in (
         (suite.axis == "rate", "axis", "clients: the load of a suite with [open] grows by its rate"),
         (
             len(suite.clients) == 1,
             "clients",
-            "one number in a suite with [open]: its connections, of every mix",
+            "must be one number with a rate: the connections of every level",
         ),
         (
             suite.think_time_s == 0,

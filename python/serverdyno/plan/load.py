@@ -11,10 +11,10 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model, described, parse_toml, read_text, sentence
 from serverdyno.plan.model import Plan, Suite
-from serverdyno.plan.quick import NO_COUNTS, counts
 from serverdyno.plan.spoken import SettingsTypes
 from serverdyno.plan.testbed import Testbed
 from serverdyno.plan.validate import check_plan, precision_problem
+from serverdyno.protocols.options import read
 
 _SCALE_OPTION = "--scale"
 _OTHER_CLIENTS = "-other-clients"
@@ -75,9 +75,9 @@ def with_clients(suite: Suite, option: str) -> Suite:
     Steps of `threads_from` above the last of them are left out. Raises UserError if the option is not such a list, and
     PlanError if the suite can't have these clients.
     """
-    clients = counts(option)
-    if not clients:
-        raise UserError(f"--clients: {option!r} {NO_COUNTS}")
+    clients, wrong = read(option, "clients", Suite.model_fields["clients"])
+    if wrong is not None:
+        raise UserError(f"--clients: {wrong}")
     before = suite.certainty.get("clients", "not said how it is known")
     own = ", ".join(map(str, suite.clients))
     changed = {

@@ -30,6 +30,7 @@ from serverdyno.plan.objective import Objective, parse_objective
 from serverdyno.plan.sections import as_initial, completed, gathered
 from serverdyno.plan.testbed import Testbed
 from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
+from serverdyno.protocols.options import Option
 from serverdyno.protocols.work import Terms, Work
 
 Name = Annotated[
@@ -77,19 +78,21 @@ class OpenLoad(Model):
     The suite's `clients` is then one number: the connections that serve them, with the suite's threads each.
     """
 
-    rate_per_s: list[Annotated[int, Field(ge=1, le=MAX_RATE_PER_S)]] = Field(
+    rate_per_s: Annotated[
+        list[Annotated[int, Field(ge=1, le=MAX_RATE_PER_S)]], Option(("--rate",), listed=True)
+    ] = Field(
         default=[],
-        description="The load levels: operations that come in a second, growing; with `objective` two numbers, the "
-        "lowest and the highest rate that may be tried.",
+        description="Operations per second, sent on schedule even if answers are late; one load level for each number, "
+        "growing. With an objective: the lowest and the highest rate to try.",
     )
     percent_of_peak: list[Annotated[int, Field(ge=1, le=200)]] = Field(
         default=[],
         description="In place of `rate_per_s`, growing: per cent of the lowest peak of all configurations, each "
         "measured by a closed load of `length_s` before the runs.",
     )
-    objective: str | None = Field(
+    objective: Annotated[str | None, Option()] = Field(
         default=None,
-        description="The highest rate that holds this is looked for: p99<50ms, or p99<50ms,failed<0.1%.",
+        description="Search for the highest rate that meets this objective: p99<50ms, or p99<50ms,failed<0.1%.",
     )
     precision_percent: float = Field(
         default=10.0,
@@ -97,15 +100,15 @@ class OpenLoad(Model):
         le=100,
         description="The search ends once half of the 95 % interval of the capacity is no wider.",
     )
-    most_trials: int = Field(
+    most_trials: Annotated[int, Option(("--trials",))] = Field(
         default=30,
         ge=5,
         le=500,
-        description="Trials of one search at most, of `length_s` each.",
+        description="The most trials of one search; each lasts for the length of a load level.",
     )
-    law: Law = Field(
+    law: Annotated[Law, Option(("--arrivals",))] = Field(
         default="poisson",
-        description="poisson: by chance, independent of each other, as users come; uniform: at even intervals.",
+        description="Spacing of operations with a rate. poisson: random, as users come. uniform: at even intervals.",
     )
     queue: int = Field(
         default=1_000_000,
@@ -145,14 +148,19 @@ class Suite(Model):
     axis: AxisName = Field(
         default="clients", description="What grows from level to level; of a suite with `[open]` the rate."
     )
-    clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(
-        min_length=1, description="The load levels: how many clients, growing."
+    clients: Annotated[
+        list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]], Option(("--clients", "-c"), listed=True)
+    ] = Field(
+        min_length=1,
+        description="Numbers of clients, one load level each, growing. With a rate: one number, the connections.",
     )
     threads: int = Field(
         default=1, ge=1, le=1000, description="Requests that each client has under way at once."
     )
     threads_from: list[ThreadStep] = Field(default=[], description="Steps with more threads.")
-    length_s: float = Field(gt=0, le=MAX_LENGTH_S, description="Length of a load level, including its ramps.")
+    length_s: Annotated[float, Option(("--length", "-d"), is_time=True)] = Field(
+        gt=0, le=MAX_LENGTH_S, description="Length of a load level, including its ramps."
+    )
     ramp_up_s: float = Field(
         default=0, ge=0, description="Time at the beginning of a level that is not measured."
     )
@@ -314,13 +322,15 @@ class GeneratorPlan(Model):
         description="Folder of a fleet, from the plan's folder: its nodes make the load (see dyno fleet).",
     )
     processes: int = Field(default=1, ge=1, le=64, description="Processes that make the load.")
-    threads: int = Field(default=1, ge=1, le=256, description="Threads of each process, with one CPU each.")
+    threads: Annotated[int, Option(("--threads", "-t"))] = Field(
+        default=1, ge=1, le=256, description="Threads of each process that makes the load, with one CPU each."
+    )
     weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={},
         description="Weights of nodes, by name, to divide the clients. Default: a node's CPUs. Give all or none.",
     )
-    cpus: list[int] = Field(
-        default=[], description="CPUs of these threads. Empty: the first CPUs that no server names."
+    cpus: Annotated[list[int], Option(("--cpus",), listed=True)] = Field(
+        default=[], description="CPUs for these threads. Default: the first CPUs that no server names."
     )
     verify_share: float = Field(
         default=1.0, ge=0, le=1, description="Share of the answers whose whole content is checked."
@@ -342,7 +352,10 @@ class Bounds(Model):
     """
 
     max_clients: int = Field(ge=1, description="The most clients of a load level.")
-    max_rate_per_s: float = Field(gt=0, description="The most requests per second of all clients together.")
+    max_rate_per_s: Annotated[float, Option(("--max-rate",))] = Field(
+        gt=0,
+        description="The most requests per second of all clients together. Load outside loopback needs this bound.",
+    )
     max_length_s: float = Field(gt=0, description="The greatest length of a load level.")
 
 
@@ -410,8 +423,8 @@ class Plan(Model):
         le=1,
         description="Shortens each load level to this share of its length. Every figure shows the scale.",
     )
-    repetitions: int = Field(
-        default=3, ge=1, le=1000, description="How often each configuration is measured."
+    repetitions: Annotated[int, Option()] = Field(
+        default=3, ge=1, le=1000, description="Number of times that each configuration is measured."
     )
     order: Order = Field(
         default="interleaved",

@@ -1,241 +1,223 @@
-"""The plan behind `dyno load`: one URL that the user runs, and a suite made from a few options."""
+"""The plan behind `dyno load`: one URL that the user runs, and a suite made from a few options.
+
+An option is a field of a suite or a plan, with `Option` in its annotation. Its name, type, bounds and
+sentence are the field's.
+"""
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from annotated_types import Ge
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from serverdyno.errors import PlanError
 from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.locate import KeyPath
-from serverdyno.plan.model import Plan, Suite
-from serverdyno.plan.quick_http import HttpOptions
+from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, Suite
+from serverdyno.plan.quick_http import SECRET, HttpOptions
 from serverdyno.plan.validate import cpu_problems, goes_to_loopback, url_problem
 from serverdyno.protocols.documents import DOCUMENTS, SESSION
-from serverdyno.protocols.http import HTTP, STREAMS
+from serverdyno.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
+from serverdyno.protocols.http_request import RequestSettings
+from serverdyno.protocols.options import Option, main_name, read_all, words_of
+from serverdyno.protocols.tls import TlsSettings
 
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
 WINDOW_SHARE = 1 - 2 * RAMP_SHARE
-STAND_IN_RATES = [1]
 SEARCHED_RATES = [100, 200_000]
 """Where --objective looks without --rate, in requests/s."""
-STAND_IN_CLIENTS, STAND_IN_LENGTH_S = [1], MIN_WINDOW_S / WINDOW_SHARE
+STAND_INS = {"clients": [1], "length": MIN_WINDOW_S / WINDOW_SHARE, "rate": [1]}
+"""In place of what can't be read, so that everything else is checked as well."""
 SESSION_OPTION = "--session"
-NO_COUNTS = "is not a list of numbers like 1,4,8,16"
-_COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
-_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
+USUAL = {"clients": "1,4,16,64", "length": "1.5s", "repetitions": "1"}
+"""The defaults: a first figure in about ten seconds."""
+OPEN, TRIAL = {"clients": "64", "length": "10s"}, {"clients": "64", "length": "5s"}
+"""The same with --rate, and with --objective."""
+SHOWN = {
+    "clients": f"{USUAL['clients']}; with --rate or --objective {OPEN['clients']}",
+    "length": f"{USUAL['length']}; with --rate {OPEN['length']}; with --objective {TRIAL['length']}",
+    "repetitions": USUAL["repetitions"],
+}
+_PLACES: tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...] = (
+    (Suite, Suite, ()),
+    (Suite, OpenLoad, ("open",)),
+    (Plan, Plan, ()),
+    (Suite, HttpSettings, (HTTP.section,)),
+    (Plan, Bounds, ("servers", 0, "bounds")),
+    (Plan, GeneratorPlan, ("generator",)),
+    (Suite, RequestSettings, (HTTP.section, "request")),
+    (Suite, TlsSettings, (HTTP.section, "tls")),
+)
+"""Models whose fields may be options; each with the document and the place that it has there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field that an option sets: of which document, and where."""
+
+    document: type[BaseModel]
+    path: KeyPath
+    field: FieldInfo
+
+
+SETTINGS: dict[str, Setting] = {
+    main_name(key, field).lstrip("-").replace("-", "_"): Setting(document, (*place, key), field)
+    for document, model, place in _PLACES
+    for key, field in model.model_fields.items()
+    if any(isinstance(rule, Option) for rule in field.metadata)
+}
 _OPTIONS: dict[KeyPath, str] = {
-    ("clients",): "--clients",
-    ("open", "rate_per_s"): "--rate",
-    ("open", "law"): "--arrivals",
-    ("open", "objective"): "--objective",
-    ("open", "most_trials"): "--trials",
-    ("length_s",): "--length",
-    (HTTP.section, "version"): "--http",
     (HTTP.section,): "--http, --streams, --pipeline or --keep-alive",
-    (HTTP.section, "streams"): "--streams",
-    (HTTP.section, "pipeline"): "--pipeline",
     ("threads",): "--streams or --pipeline",
     (HTTP.section, "request"): "--header, --data or --expect-status",
-    (HTTP.section, "request", "method"): "--method",
-    (HTTP.section, "request", "authorization"): "--auth",
-    (HTTP.section, "request", "authorization_variable"): "--auth-variable",
-    (HTTP.section, "request", "body_bytes"): "--expect-bytes",
     (HTTP.section, "tls"): "--tls-min, --tls-max or --ciphers",
-    (HTTP.section, "tls", "resumption"): "--resumption",
     (DOCUMENTS.section,): "--urls",
     (DOCUMENTS.section, "steps"): SESSION_OPTION,
-    ("repetitions",): "--repetitions",
     ("servers", 0, "url"): "URL",
     ("servers", 0, "bounds"): "--max-rate",
     ("servers", 0, "settings", "connect_to"): "--resolve or --unix-socket",
-    ("generator", "threads"): "--threads",
-    ("generator", "cpus"): "--cpus",
-}
+} | {setting.path: f"--{name.replace('_', '-')}" for name, setting in SETTINGS.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuickOptions:
-    """The options of `dyno load`, as given."""
-
-    url: str
-    clients: str
-    length: str
-    repetitions: int
-    http_version: str
-    keep_alive: bool
-    streams: int | None = None
-    pipeline: int | None = None
-    max_rate_per_s: float | None
-    threads: int = 1
-    cpus: str | None = None
-    rate: str | None = None
-    objective: str | None = None
-    most_trials: int | None = None
-    arrivals: str = "poisson"
-    requests: HttpOptions = field(default_factory=HttpOptions)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests come at a rate of their own."""
-        return self.rate is not None or self.objective is not None
-
-    def command(self) -> str:
-        """The command line that has these options."""
-        words = ["dyno", "load", self.url, "--clients", self.clients, "--length", self.length]
-        if self.is_open:
-            words += ["--rate", ",".join(map(str, _rates(self))), "--arrivals", self.arrivals]
-        if self.objective is not None:
-            words += ["--objective", self.objective]
-        if self.most_trials is not None:
-            words += ["--trials", str(self.most_trials)]
-        words += ["--repetitions", str(self.repetitions), "--http", self.http_version]
-        words += ["--keep-alive" if self.keep_alive else "--no-keep-alive"]
-        if self.streams is not None:
-            words += ["--streams", str(self.streams)]
-        if self.pipeline is not None:
-            words += ["--pipeline", str(self.pipeline)]
-        if self.max_rate_per_s is not None:
-            words += ["--max-rate", f"{self.max_rate_per_s:g}"]
-        if self.threads != 1:
-            words += ["--threads", str(self.threads)]
-        if self.cpus is not None:
-            words += ["--cpus", self.cpus]
-        return shlex.join([*words, *self.requests.command()])
+def fields() -> dict[str, FieldInfo]:
+    """Return the fields behind all options, by the options' names, with the defaults of `dyno load`."""
+    found = {name: copy(setting.field) for name, setting in SETTINGS.items()}
+    for name, shown in SHOWN.items():
+        found[name].default = shown
+    found["length"].metadata = [*SETTINGS["length"].field.metadata, Ge(MIN_WINDOW_S / WINDOW_SHARE)]
+    return found | HttpOptions.model_fields
 
 
-def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
-    """The plan, its suite, and the command as the plan's text. Raises PlanError with every mistaken option."""
-    clients, length_s = counts(options.clients), _seconds(options.length)
-    problems = [
-        *_url_problems(options),
-        *options.requests.problems(options.url),
-        *_unreadable(options, clients, length_s),
+def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
+    """Return the plan, its suite, and the command as the plan's text. `given`: texts of options, by name.
+
+    Raises PlanError with every mistaken option.
+    """
+    usual = USUAL | (TRIAL if "objective" in given else OPEN if "rate" in given else {})
+    texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
+    values, problems = read_all(texts, fields())
+    if "objective" in texts and "rate" not in texts:
+        values["rate"] = _searched(values.get("max_rate"))
+    options = HttpOptions(
+        **{name: value for name, value in values.items() if name in HttpOptions.model_fields}
+    )
+    if not {"rate", "objective"} & set(texts):  # said below
+        values = {name: value for name, value in values.items() if name not in ("arrivals", "trials")}
+    problems += [
+        *_url_problems(url, options, texts),
+        *options.problems(url, texts),
+        *_contradictions(texts, values),
     ]
-    # What can't be read is stood in for, so that everything else is checked as well.
-    clients, length_s = clients or STAND_IN_CLIENTS, length_s or STAND_IN_LENGTH_S
-    suite, unsound = check_model(Suite, _suite(options, clients, length_s))
-    plan, unsound_too = check_model(Plan, _plan(options, clients, length_s))
+    values = {name: stand_in for name, stand_in in STAND_INS.items() if name in texts} | values
+    suite, unsound = check_model(Suite, _suite(values, options))
+    plan, unsound_too = check_model(Plan, _plan(url, values, options))
     problems += [*_by_option(unsound), *_by_option(unsound_too)]
-    if suite is not None and not problems:
+    if suite is not None:
         problems += _by_option(suite_problems(suite))
+        wrong = contradiction(suite.settings(HTTP), suite.settings(DOCUMENTS))
+        problems += _by_option([] if wrong is None else [Problem((HTTP.section,), wrong)])
     if plan is not None:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is None or plan is None or problems:
         raise PlanError("dyno load", problems)
-    return plan, suite, f"# Made by: {options.command()}\n"
+    return plan, suite, f"# Made by: {_command(url, texts)}\n"
 
 
-def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
-    return {
-        "name": NAME,
-        "title": _title(options),
-        "source": "the options of `dyno load`",
-        "workload": "url" if options.requests.session is None else SESSION,
-        "clients": clients,
-        "threads": (options.streams or STREAMS) if options.http_version == "2" else options.pipeline or 1,
-        "length_s": length_s,
-        "ramp_up_s": length_s * RAMP_SHARE,
-        "ramp_down_s": length_s * RAMP_SHARE,
-        "leave_after_errors": None,
-        **_open(options),
-        HTTP.section: {
-            "version": options.http_version,
-            "keep_alive": options.keep_alive,
-            **({} if options.streams is None else {"streams": options.streams}),
-            **({} if options.pipeline is None else {"pipeline": options.pipeline}),
-            **options.requests.section(),
-        },
-        **({DOCUMENTS.section: documents} if (documents := options.requests.documents()) else {}),
-    }
-
-
-def _title(options: QuickOptions) -> str:
-    what = "One URL" if options.requests.session is None else "One session"
-    if options.objective is not None:
-        return f"{what}, the highest rate that holds {options.objective}"
-    return f"{what}, {'requests that come at a rate of their own' if options.is_open else 'more and more clients'}"
-
-
-def _open(options: QuickOptions) -> dict[str, Any]:
-    if not options.is_open:
-        return {}
-    rates = _rates(options) or (STAND_IN_RATES if options.objective is None else SEARCHED_RATES)
-    found = {"rate_per_s": rates, "law": options.arrivals, "objective": options.objective}
-    return {"open": found if options.most_trials is None else {**found, "most_trials": options.most_trials}}
-
-
-def _rates(options: QuickOptions) -> list[int]:
-    """Those that are given; of a search without any, as far as half of the bound, which delays what comes closer."""
-    if options.rate is not None or options.max_rate_per_s is None:
-        return SEARCHED_RATES if options.rate is None else counts(options.rate)
-    highest = max(2, min(SEARCHED_RATES[1], int(options.max_rate_per_s / 2)))
+def _searched(bound: float | None) -> list[int]:
+    """Return where to look for a rate: as far as half of the bound, which delays what comes closer."""
+    if bound is None:
+        return SEARCHED_RATES
+    highest = max(2, min(SEARCHED_RATES[1], int(bound / 2)))
     return [min(SEARCHED_RATES[0], highest - 1), highest]
 
 
-def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
-    server: dict[str, Any] = {"server": "external", "name": "target", "url": options.url}
-    if trust := options.requests.server_settings():
-        server["settings"] = trust
-    if options.max_rate_per_s is not None:
-        server["bounds"] = {
-            "max_clients": max(1, *clients),
-            "max_rate_per_s": options.max_rate_per_s,
-            "max_length_s": length_s,
-        }
-    return {
+def _command(url: str, texts: Mapping[str, Any]) -> str:
+    words = (word for name, field in fields().items() for word in words_of(name, field, texts.get(name)))
+    return shlex.join(["dyno", "load", url, *words])
+
+
+def _suite(values: Mapping[str, Any], options: HttpOptions) -> dict[str, Any]:
+    length_s = values["length"]
+    is_http2, is_session = values.get("http") == "2", options.session is not None
+    document = {
         "name": NAME,
-        "title": f"Load on {options.url}",
-        "suite": NAME,
-        "repetitions": options.repetitions,
-        "generator": {"threads": options.threads, "cpus": counts(options.cpus or "")},
-        "servers": [server],
+        "title": _title(values, is_session=is_session),
+        "source": "the options of `dyno load`",
+        "workload": SESSION if is_session else "url",
+        "threads": values.get("streams", STREAMS) if is_http2 else values.get("pipeline", 1),
+        "ramp_up_s": length_s * RAMP_SHARE,
+        "ramp_down_s": length_s * RAMP_SHARE,
+        "leave_after_errors": None,
+        **({DOCUMENTS.section: documents} if (documents := options.documents()) else {}),
     }
+    own: dict[str, Any] = {"http": "1.1"}
+    if {"data", "data_file"} & set(values):
+        own["method"] = "POST"
+    made = own | dict(values)
+    if options.content_type is not None:
+        made["header"] = [*values.get("header", []), f"Content-Type: {options.content_type}"]
+    if "data_file" in values:
+        made["data_file"] = str(Path(values["data_file"]).absolute())
+    return _filled(document, Suite, made)
 
 
-def _url_problems(options: QuickOptions) -> Iterator[str]:
-    if problem := url_problem(options.url, HTTP.schemes):
+def _title(values: Mapping[str, Any], *, is_session: bool) -> str:
+    what = "One session" if is_session else "One URL"
+    if "objective" in values:
+        return f"{what}, the highest rate that holds {values['objective']}"
+    return f"{what}, {'requests that come at a rate of their own' if 'rate' in values else 'more and more clients'}"
+
+
+def _plan(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str, Any]:
+    server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
+    if trust := options.server_settings():
+        server["settings"] = trust
+    if "max_rate" in values:
+        server["bounds"] = {"max_clients": max(1, *values["clients"]), "max_length_s": values["length"]}
+    document = {"name": NAME, "title": f"Load on {url}", "suite": NAME, "servers": [server]}
+    return _filled(document, Plan, values)
+
+
+def _filled(document: dict[str, Any], kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with the values of its options in their places."""
+    for name, setting in SETTINGS.items():
+        if setting.document is kind and name in values:
+            *place, key = setting.path
+            table: Any = document
+            for part in place:
+                table = table[part] if isinstance(part, int) else table.setdefault(part, {})
+            table[key] = values[name]
+    return document
+
+
+def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> Iterator[str]:
+    if problem := url_problem(url, HTTP.schemes):
         yield f"URL: {problem}"
-    elif not goes_to_loopback(options.url, options.requests.connect_to()) and options.max_rate_per_s is None:
+    elif not goes_to_loopback(url, options.connect_to()) and "max_rate" not in texts:
         yield "--max-rate: needed, because the target is not on this machine"
 
 
-def _unreadable(options: QuickOptions, clients: list[int], length_s: float | None) -> Iterator[str]:
-    if not clients:
-        yield f"--clients: {options.clients!r} {NO_COUNTS}"
-    elif any(after <= before for before, after in pairwise(clients)):
-        yield f"--clients: {options.clients!r} does not grow from number to number, as a curve must"
-    if options.is_open:
-        yield from _unreadable_rate(options, clients)
-    if options.most_trials is not None and options.objective is None:
+def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    if "trials" in texts and "objective" not in texts:
         yield "--trials: only with --objective"
-    if options.cpus is not None and not counts(options.cpus):
-        yield f"--cpus: {options.cpus!r} is not a list of CPU numbers like 0,2"
-    if length_s is None:
-        yield f"--length: {options.length!r} is not a length like 10s or 2m"
-    elif length_s * WINDOW_SHARE < MIN_WINDOW_S:
-        yield (
-            f"--length: {options.length!r} leaves {length_s * WINDOW_SHARE:g} s between the ramps, less than "
-            f"{MIN_WINDOW_S:g} s; use at least {MIN_WINDOW_S / WINDOW_SHARE:g}s"
-        )
-
-
-def _unreadable_rate(options: QuickOptions, clients: list[int]) -> Iterator[str]:
-    rates = _rates(options)
-    if options.objective is not None and len(rates) != 2:
-        yield f"--rate: {options.rate!r} is not the lowest and the highest rate to try, as in 100,20000"
-    elif not rates:
-        yield f"--rate: {options.rate!r} is not a list of whole requests a second like 1000,2000"
-    elif options.max_rate_per_s is not None and options.max_rate_per_s < max(rates):
-        yield f"--max-rate: {options.max_rate_per_s:g} is below the highest rate, {max(rates)}"
-    if len(clients) > 1:
-        yield "--clients: one number with --rate or --objective: the connections that serve what comes"
+    if "arrivals" in texts and not {"rate", "objective"} & set(texts):
+        yield "--arrivals: only with --rate or --objective"
+    rates, bound = values.get("rate", []), values.get("max_rate")
+    if bound is not None and rates and bound < max(rates):
+        yield f"--max-rate: {bound:g} is below the highest rate, {max(rates)}"
+    if any(header.partition(":")[0].strip().lower() in SECRET for header in values.get("header", [])):
+        yield "--header: a credential would stand in every record; use --auth, which takes it from the environment"
+    if texts.get("method", "").isdecimal():
+        yield "--method: is a name; streams on a connection, h2load's -m, are --streams"
 
 
 def _by_option(problems: Iterable[Problem]) -> Iterator[str]:
@@ -255,15 +237,3 @@ def _within(path: KeyPath) -> str:
     place, *keys = path
     step = f"step {place + 1}" if isinstance(place, int) else f"{place}"
     return f"{', '.join([step, '.'.join(map(str, keys))] if keys else [step])}: "
-
-
-def counts(text: str) -> list[int]:
-    """Return the numbers in `1,4,8`, or none of anything else."""
-    parts = text.split(",")
-    return [int(part) for part in parts] if all(map(_COUNT.fullmatch, parts)) else []
-
-
-def _seconds(text: str) -> float | None:
-    """`10s`, `2m` or `10`; None of anything else."""
-    match = _LENGTH.fullmatch(text.strip())
-    return None if match is None else float(match[1]) * (60 if match[2] == "m" else 1)

@@ -1,19 +1,24 @@
-"""The options of `dyno load` that say how requests are made and whom to trust, as parts of a suite and a plan."""
+"""The options of `dyno load` that set no field of a suite or a plan by themselves: files, whom to trust, and where to
+connect.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
+
+from pydantic import Field
 
 from serverdyno.errors import UserError
 from serverdyno.plan.document import parse_toml, read_text
 from serverdyno.protocols.access import ANYBODY
+from serverdyno.protocols.model import Model
+from serverdyno.protocols.options import Option
 
 MOST_URLS_BYTES = 1 << 20
 HTTP_PORT, HTTPS_PORT = 80, 443
@@ -22,76 +27,35 @@ _RESOLVE = re.compile(
     r"(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5}):(?P<address>\[[^\]]+\]|.+)", re.ASCII
 )
 SECRET = ("authorization", "proxy-authorization", "cookie")
+NOT_OF_SESSIONS = ("method", "data", "data_file", "content_type", "urls", "expect_status", "expect_bytes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpOptions:
-    """As given on the command line; what was left out says nothing."""
+class HttpOptions(Model):
+    """As given on the command line; None: left out."""
 
-    method: str | None = None
-    header: tuple[str, ...] = ()
-    data: str | None = None
-    data_file: Path | None = None
-    content_type: str | None = None
-    urls: Path | None = None
-    session: Path | None = None
-    auth: str | None = None
-    auth_variable: str | None = None
-    expect_status: str | None = None
-    expect_bytes: int | None = None
-    ca_file: Path | None = None
-    insecure: bool = False
-    tls_min: str | None = None
-    tls_max: str | None = None
-    ciphers: str | None = None
-    resumption: float | None = None
-    resolve: str | None = None
-    unix_socket: Path | None = None
-
-    def command(self) -> Iterator[str]:
-        """The words of a command line with these options."""
-        for field in fields(self):
-            value, name = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
-            if isinstance(value, tuple):
-                for each in value:
-                    yield from (name, each)
-            elif value is True:
-                yield name
-            elif value is not None and value is not False:
-                yield from (name, str(value))
-
-    def section(self) -> dict[str, Any]:
-        """What of a suite's section `http` follows from them."""
-        return {**self._request(), **self._tls()}
-
-    def _request(self) -> dict[str, Any]:
-        has_body = self.data is not None or self.data_file is not None
-        found = {
-            "method": self.method or ("POST" if has_body else None),
-            "headers": self._headers() or None,
-            "body": self.data,
-            "body_file": None if self.data_file is None else str(self.data_file.absolute()),
-            "authorization": self.auth,
-            "authorization_variable": self.auth_variable,
-            "status": None if self.expect_status is None else _statuses(self.expect_status),
-            "body_bytes": self.expect_bytes,
-        }
-        given = {key: value for key, value in found.items() if value is not None}
-        return {"request": given} if given else {}
-
-    def _headers(self) -> list[str]:
-        given = [] if self.content_type is None else [f"Content-Type: {self.content_type}"]
-        return [*self.header, *given]
-
-    def _tls(self) -> dict[str, Any]:
-        found = {
-            "min_version": self.tls_min,
-            "max_version": self.tls_max,
-            "ciphers": None if self.ciphers is None else self.ciphers.split(","),
-            "resumption": self.resumption,
-        }
-        given = {key: value for key, value in found.items() if value is not None}
-        return {"tls": given} if given else {}
+    content_type: Annotated[str | None, Option(("--content-type", "-T"))] = Field(
+        default=None, description="The header Content-Type, as ab's -T."
+    )
+    urls: Path | None = Field(
+        default=None, description="A file of paths to request by weight, one per line: /path, or /path 3."
+    )
+    session: Path | None = Field(
+        default=None, description="A file of steps (TOML) that each client makes in order: docs/sessions.md."
+    )
+    ca_file: Path | None = Field(
+        default=None, description="Trust these authorities, not those of the system (PEM)."
+    )
+    insecure: Annotated[bool, Option(("--insecure", "-k"))] = Field(
+        default=False, description="Accept any certificate; the report says so."
+    )
+    resolve: str | None = Field(
+        default=None,
+        description="Connect to this address instead of the URL's host: HOST:PORT:ADDRESS. Requests still "
+        "name the host.",
+    )
+    unix_socket: Path | None = Field(
+        default=None, description="Connect to this socket of this machine instead of the URL's host."
+    )
 
     def _place_problems(self, url: str) -> Iterator[str]:
         if self.unix_socket is not None and len(os.fsencode(self.unix_socket.absolute())) > MOST_SOCKET_BYTES:
@@ -148,8 +112,8 @@ class HttpOptions:
         address = None if found is None else found["address"].strip("[]")
         return address if address is not None and _is_address(address) else None
 
-    def problems(self, url: str) -> Iterator[str]:
-        """What excludes each other, or says nothing of this URL."""
+    def problems(self, url: str, given: Collection[str] = ()) -> Iterator[str]:
+        """Yield what excludes each other, or says nothing of this URL. `given`: names of all options."""
         if self.insecure and self.ca_file is not None:
             yield "--insecure: accepts any certificate, so that --ca-file says nothing"
         if self._trust() and not url.startswith("https:"):
@@ -157,27 +121,12 @@ class HttpOptions:
                 "--insecure and --ca-file: only for a URL that begins with https:// (connections are kept without an "
                 "option here, where ab needs -k)"
             )
-        if self.method is not None and self.method.isdecimal():
-            yield "--method: is a name; streams on a connection, h2load's -m, are --streams"
         yield from self._place_problems(url)
-        given = (
-            self.method,
-            self.data,
-            self.data_file,
-            self.content_type,
-            self.urls,
-            self.expect_status,
-            self.expect_bytes,
-        )
-        if self.session is not None and any(value is not None for value in given):
+        if self.session is not None and any(name in given for name in NOT_OF_SESSIONS):
             yield (
                 "--session: its steps say what is asked for and what is right; leave out --method, --data, "
                 "--data-file, --content-type, --urls, --expect-status and --expect-bytes"
             )
-        if self.expect_status is not None and -1 in _statuses(self.expect_status):
-            yield f"--expect-status: {self.expect_status!r} is not a list of statuses like 200,304"
-        if any(header.partition(":")[0].strip().lower() in SECRET for header in self.header):
-            yield "--header: a credential would stand in every record; use --auth, which takes it from the environment"
 
 
 def _is_address(text: str) -> bool:
@@ -197,9 +146,3 @@ def _steps(file: Path) -> list[Any]:
             f"{file} is no session: it has nothing but tables [[steps]]", hint="See docs/sessions.md."
         )
     return steps
-
-
-def _statuses(text: str) -> list[int]:
-    """The numbers in `200,304`; -1 for what is none."""
-    parts = [part.strip() for part in text.split(",")]
-    return [int(part) if part.isascii() and part.isdigit() else -1 for part in parts]

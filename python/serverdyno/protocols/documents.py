@@ -168,7 +168,7 @@ class Documents(Work[DocumentsSettings]):
             return {"name": workload, **{name: getattr(settings, name) or 0.0 for name in shares}}
         if workload == SESSION:
             return {"name": workload, "steps": sections(settings.steps)}
-        return {"name": workload, **({"paths": weighted(settings.paths)} if settings.paths else {})}
+        return {"name": workload, **({"paths": weighted(settings.paths)} if workload == "url" else {})}
 
     def server_problem(
         self, settings: DocumentsSettings, workload: str, server_settings: Mapping[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,7 @@ from serverdyno.protocols.documents import DOCUMENTS, DocumentsSettings
 from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import SectionModel
+from serverdyno.protocols.options import Option
 from serverdyno.protocols.tls import TlsSettings, over_tls
 
 STREAMS = 10
@@ -28,24 +29,27 @@ class HttpSettings(SectionModel):
     `request`: None: plain GETs.
     """
 
-    version: Literal["1.0", "1.1", "2"] = Field(
+    version: Annotated[Literal["1.0", "1.1", "2"], Option(("--http",))] = Field(
         default="1.1",
         description="Version of HTTP. 2: by ALPN over TLS, otherwise with prior knowledge. Every server must speak it.",
     )
-    streams: int | None = Field(
+    streams: Annotated[int | None, Option()] = Field(
         default=None,
         ge=1,
         le=10_000,
-        description=f"For version 2: how many threads of a client share a connection. Default: {STREAMS}.",
+        description="For HTTP/2: number of streams that each client has open on a connection, one for each of its "
+        f"threads. Default: {STREAMS}.",
     )
-    pipeline: int | None = Field(
+    pipeline: Annotated[int | None, Option()] = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="Of version 1.1: how many threads of a client share a connection, on which their requests are sent "
-        "ahead (pipelining); left out: each has its own.",
+        description="For HTTP/1.1: number of threads of a client that share a connection and send requests ahead on it "
+        "(pipelining). Default: each thread has its own connection.",
     )
-    keep_alive: bool = Field(default=True, description="Whether a connection is used again.")
+    keep_alive: Annotated[bool, Option()] = Field(
+        default=True, description="Keep connections open, or open one for each request."
+    )
     close: Literal["ordinary", "reset"] = Field(
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
     )
@@ -121,19 +125,23 @@ class Http(Protocol[HttpSettings]):
     settings_type = HttpSettings
 
     def target_section(self, access: Access, settings: HttpSettings) -> dict[str, Any]:
-        """Return the URL, and whose certificates count where it is one of TLS."""
+        """Return the URLs, whose certificates count over TLS, and where to connect."""
         del settings
-        if access.secure_url is not None:
-            return {"url": access.url, "secure_url": access.secure_url, "trust": access.trust}
-        place = {} if access.connect_to is None else {"connect_to": access.connect_to}
-        if not access.url.startswith("https:"):
-            return {"url": access.url, **place}
-        return {"url": access.url, "trust": access.trust, **place}
+        return {
+            "url": access.url,
+            "secure_url": access.secure_url,
+            "trust": access.trust,
+            "connect_to": None if access.secure_url else access.connect_to,
+        }
 
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
         """Return all settings, with what requests need from files and the environment. Raises UserError."""
-        section = settings.parameters()
-        return section if settings.request is None else {**section, "request": settings.request.section()}
+        return {
+            **settings.model_dump(),
+            "streams": settings.streams or STREAMS,
+            "tls": (settings.tls or TlsSettings()).model_dump(),
+            "request": None if settings.request is None else settings.request.section(),
+        }
 
     def server_problem(
         self,
@@ -142,7 +150,17 @@ class Http(Protocol[HttpSettings]):
         url: str | None,
         server_settings: Mapping[str, Any],
     ) -> str | None:
-        """Say that a suite over TLS, or HTTP/2, needs a server that speaks it."""
+        """Say what contradicts itself, and that a suite over TLS, or HTTP/2, needs a server that speaks it."""
+        wrong = contradiction(settings, work_settings)
+        return wrong or self._server_lacks(settings, work_settings, url, server_settings)
+
+    def _server_lacks(
+        self,
+        settings: HttpSettings,
+        work_settings: DocumentsSettings,
+        url: str | None,
+        server_settings: Mapping[str, Any],
+    ) -> str | None:
         if settings.version == "2" and url is None and not server_settings.get("http2"):
             return "the suite speaks HTTP/2: give the server settings = { http2 = true }"
         if work_settings.secure_share:
@@ -183,6 +201,15 @@ class Http(Protocol[HttpSettings]):
         """Return one GET of the URL."""
         del url
         return WebLook()
+
+
+def contradiction(settings: HttpSettings, work_settings: DocumentsSettings) -> str | None:
+    """Say why clients that speak like this can't do the work."""
+    if settings.pipeline is not None and (work_settings.steps or work_settings.secure_share):
+        return "pipeline: neither sessions nor work that is partly over TLS can send requests ahead"
+    if work_settings.steps and settings.request is not None and not settings.request.has_fields_alone:
+        return "request: a session takes headers and authorization alone; its steps say the rest"
+    return None
 
 
 HTTP = Http()

@@ -8,26 +8,40 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.protocols.model import Model
+from serverdyno.protocols.options import Option
 
 MOST_BODY_BYTES = 16 << 20
 
 
-def problems_of(headers: list[str], statuses: list[int]) -> list[str]:
-    """Return what is wrong with headers, each to be `Name: value`, and with expected statuses."""
-    return [f"headers: {header!r} is not Name: value" for header in headers if ":" not in header] + [
-        f"status: {status} is none" for status in statuses if not 200 <= status <= 599
-    ]
-
-
-def header_pairs(headers: list[str]) -> list[list[str]]:
+def header_pairs(headers: list[str]) -> list[tuple[str, str]]:
     """Return name and value of each header, for a mix's document."""
-    return [[name.strip(), value.strip()] for name, _, value in (each.partition(":") for each in headers)]
+    return [(name.strip(), value.strip()) for name, _, value in (each.partition(":") for each in headers)]
+
+
+def _are_headers(headers: list[str]) -> list[str]:
+    """Refuse what is no header, and what the data plane would refuse, before anything is sent."""
+    problems = [f"{header!r} is not Name: value" for header in headers if ":" not in header]
+    problems += _native.header_problems(header_pairs([header for header in headers if ":" in header]))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return headers
+
+
+def _are_statuses(statuses: list[int]) -> list[int]:
+    if wrong := [status for status in statuses if not 200 <= status <= 599]:
+        raise ValueError(f"{wrong[0]} is not a status from 200 to 599")
+    return statuses
+
+
+Headers = Annotated[list[str], Field(max_length=64), AfterValidator(_are_headers)]
+Statuses = Annotated[list[int], Field(max_length=64), AfterValidator(_are_statuses)]
 
 
 class RequestSettings(Model):
@@ -36,40 +50,51 @@ class RequestSettings(Model):
     `body_bytes`: of its body. `authorization`: whether the variable holds `user:password` or a bearer token.
     """
 
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
-        default="GET", description="The method."
+    method: Annotated[
+        Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Option(("--method", "-m"))
+    ] = Field(default="GET", description="The method of every request.")
+    headers: Annotated[Headers, Option(("--header", "-H"))] = Field(
+        default=[], description="Further headers, each `Name: value`."
     )
-    headers: list[str] = Field(default=[], max_length=64, description="Further headers, each `Name: value`.")
-    body: str | None = Field(default=None, description="The body, as text.")
-    body_file: str | None = Field(default=None, description="A file with the body.")
-    authorization: Literal["basic", "bearer"] | None = Field(
+    body: Annotated[str | None, Option(("--data",))] = Field(
+        default=None,
+        description="The body of every request, as text. `dyno load` sends it by POST by default.",
+    )
+    body_file: Annotated[str | None, Option(("--data-file", "-p"))] = Field(
+        default=None, description="A file with the body of every request."
+    )
+    authorization: Annotated[Literal["basic", "bearer"] | None, Option(("--auth",))] = Field(
         default=None, description="The authentication scheme. The environment has the credentials."
     )
-    authorization_variable: str = Field(
+    authorization_variable: Annotated[str, Option(("--auth-variable",))] = Field(
         default="DYNO_AUTHORIZATION",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="The variable with `user:password`, or with the bearer token.",
+        description="The environment variable with `user:password`, or with the bearer token.",
     )
-    status: list[int] = Field(
-        default=[], max_length=64, description="Expected statuses. Default: 200 to 299."
+    status: Annotated[Statuses, Option(("--expect-status",), listed=True)] = Field(
+        default=[], description="Expected statuses of answers. Default: 200 to 299."
     )
-    body_bytes: int | None = Field(default=None, ge=0, description="Expected size of the answer's body.")
+    body_bytes: Annotated[int | None, Option(("--expect-bytes",))] = Field(
+        default=None, ge=0, description="Expected size of the body of each answer, in bytes."
+    )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse what contradicts itself, all at once."""
-        problems = problems_of(self.headers, self.status)
+        """Refuse two bodies."""
         if self.body is not None and self.body_file is not None:
-            problems.append("body and body_file exclude each other")
-        if problems:
-            raise ValueError("; ".join(problems))
+            raise ValueError("body and body_file exclude each other")
         return self
+
+    @property
+    def has_fields_alone(self) -> bool:
+        """Whether it says nothing but headers and authorization."""
+        return not self.model_fields_set - {"headers", "authorization", "authorization_variable"}
 
     def section(self) -> dict[str, Any]:
         """Return the section of a mix's document, secrets included. Raises UserError."""
         headers = header_pairs(self.headers)
         if self.authorization is not None:
-            headers.append(["Authorization", self._credentials(self.authorization)])
+            headers.append(("Authorization", self._credentials(self.authorization)))
         body = self._body()
         return {
             "method": self.method,

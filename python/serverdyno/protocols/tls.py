@@ -5,11 +5,13 @@ Not for: the certificates of servers that we start (`servers/tls.py`), nor whom 
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from serverdyno import _native
 from serverdyno.protocols.model import Model
+from serverdyno.protocols.options import Option
 
 TlsVersion = Literal["1.2", "1.3"]
 
@@ -17,22 +19,28 @@ TlsVersion = Literal["1.2", "1.3"]
 class TlsSettings(Model):
     """What a client offers. `resumption`: the share of connections that offer an earlier session of the client."""
 
-    min_version: TlsVersion = Field(default="1.2", description="The oldest version that is offered.")
-    max_version: TlsVersion = Field(default="1.3", description="The newest.")
-    ciphers: list[str] = Field(
+    min_version: Annotated[TlsVersion, Option(("--tls-min",))] = Field(
+        default="1.2", description="The oldest version of TLS that a client offers."
+    )
+    max_version: Annotated[TlsVersion, Option(("--tls-max",))] = Field(
+        default="1.3", description="The newest version of TLS that a client offers."
+    )
+    ciphers: Annotated[list[str], Option(listed=True)] = Field(
         default=[],
         max_length=32,
-        description="Cipher suites by IANA's names, the preferred first; none: all.",
+        description="Cipher suites by IANA's names, the preferred first. Default: all.",
     )
-    resumption: float = Field(
-        default=0.0, ge=0.0, le=1.0, description="The share of connections that offer an earlier session."
+    resumption: Annotated[float, Option()] = Field(
+        default=0.0, ge=0.0, le=1.0, description="Share of connections that offer an earlier session."
     )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse versions in the wrong order."""
+        """Refuse versions in the wrong order, and cipher suites that these versions do not have."""
         if self.min_version > self.max_version:
             raise ValueError("min_version is above max_version")
+        if self.ciphers and (wrong := _native.tls_problem(self.min_version, self.max_version, self.ciphers)):
+            raise ValueError(wrong)
         return self
 
     def described(self) -> str:

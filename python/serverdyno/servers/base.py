@@ -23,6 +23,9 @@ __all__ = [
     "Settings",
 ]
 
+MAX_VOLUMES = 16
+"""Of one file server."""
+
 
 class Settings(SettingsModel):
     """The named settings of a driver. Each field has a description: `dyno servers` prints it.

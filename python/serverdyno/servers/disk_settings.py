@@ -12,9 +12,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from serverdyno.servers.base import MAX_VOLUMES
 from serverdyno.servers.file_server import FileServerSettings
 
-MAX_VOLUMES = 16
 XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
 # They are given to mount(8) as they are.
 MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")

@@ -15,11 +15,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from serverdyno import _native
+from serverdyno.protocols.access import SYSTEM, Access
+from serverdyno.protocols.http import HTTP, HttpSettings
 
 LOOPBACK = "127.0.0.1"
 # Addresses whose listeners take connections to every IPv4 one. "::" may be IPv6 only; it is counted all the same.
@@ -111,9 +112,9 @@ def get(
 
     `trust`: whose certificates count, over TLS; None: in the clear. `consent_token`: that of `host`, outside loopback.
     """
-    section: dict[str, Any] = {"url": f"http://{host}:{port}/"}
-    if trust is not None:
-        section = {"url": f"https://{host}:{port}/", "trust": trust}
+    scheme = "http" if trust is None else "https"
+    access = Access(f"{scheme}://{host}:{port}/", trust=trust or SYSTEM)
+    section = HTTP.target_section(access, HttpSettings())
     target = _native.Target.open("http", json.dumps(section), consent_token=consent_token)
     return _native.http_get(target, path, timeout_s=REQUEST_TIMEOUT_S, most_bytes=BODY_LIMIT_BYTES)
 

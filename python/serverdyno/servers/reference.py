@@ -16,9 +16,12 @@ from pydantic import Field
 
 import serverdyno
 from serverdyno import _native
+from serverdyno.protocols.options import words
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.consent import CONSENT_VARIABLE
 from serverdyno.servers.dynamic import BEHIND
+from serverdyno.servers.reference_model import HttpProcess, HttpServing, Threads
+from serverdyno.servers.spoken import TlsSpoken
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import Http2Settings, WebServer
 
@@ -38,7 +41,7 @@ def package_version(program: Path) -> str:
     return done.stdout.strip() or "unknown"
 
 
-class ReferenceSettings(Http2Settings):
+class ReferenceSettings(HttpServing, Http2Settings):
     """What can be varied."""
 
     needs_documents: ClassVar[bool] = False  # they are in memory
@@ -46,17 +49,9 @@ class ReferenceSettings(Http2Settings):
     dynamic: Literal["native"] = Field(
         default="native", description="How the server makes the dynamic page: by itself."
     )
-    threads: int | None = Field(
+    threads: Threads | None = Field(
         default=None,
-        ge=1,
-        le=256,
-        description="Threads that serve; left out: one for each of `processors`, or a single one.",
-    )
-    body_bytes: int | None = Field(
-        default=None,
-        ge=0,
-        le=2**30,
-        description="Serve this many bytes for every path, not the document tree.",
+        description="Threads that serve. Default: one for each of `processors`, or a single one.",
     )
 
 
@@ -88,22 +83,19 @@ class Reference(WebServer[ReferenceSettings]):
 
     def command(self) -> list[str]:
         """The same command that a user may run."""
-        arguments = ["--port", str(self.port), "--threads", str(self.threads)]
-        arguments += ["--bind", self.host] if self.is_elsewhere else []
-        if self.settings.body_bytes is not None:
-            arguments += ["--body-bytes", str(self.settings.body_bytes)]
-        arguments += ["--http2"] if self.settings.http2 else []
-        if self.settings.over_tls:
-            arguments += ["--tls-certificate", str(self.directory / CERTIFICATE)]
-            arguments += ["--tls-key", str(self.directory / KEY)]
-            arguments += ["--tls-min-version", self.settings.tls_min_version]
-            arguments += ["--tls-max-version", self.settings.tls_max_version]
-            arguments += [] if self.settings.tls_resumption else ["--no-tls-resumption"]
-        for back in self.backs:
-            arguments += ["--behind", str(back.port)]
-        if self.secure_port:
-            arguments += ["--tls-port", str(self.secure_port)]
-        return [str(self.program), "-m", "serverdyno", "reference", "http", *arguments]
+        over_tls = self.settings.over_tls
+        given = {
+            **self.settings.model_dump(include={*HttpServing.model_fields, *TlsSpoken.model_fields, "http2"}),
+            "port": self.port,
+            "bind": self.host,
+            "threads": self.threads,
+            "tls_certificate": self.directory / CERTIFICATE if over_tls else None,
+            "tls_key": self.directory / KEY if over_tls else None,
+            "tls_port": self.secure_port or None,
+            "behind": [back.port for back in self.backs],
+        }
+        process = HttpProcess.model_validate(given)
+        return [str(self.program), "-m", "serverdyno", "reference", "http", *words(process)]
 
     def environment(self) -> dict[str, str]:
         """So that the child runs this very package, also from a source checkout."""

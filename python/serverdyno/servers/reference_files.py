@@ -13,57 +13,25 @@ import sys
 import time
 from abc import abstractmethod
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
-
-import psutil
-from pydantic import Field
+from typing import Any, ClassVar, Generic, TypeVar
 
 import serverdyno
 from serverdyno.errors import ServerError
+from serverdyno.protocols.options import words
 from serverdyno.servers.base import Installed
 from serverdyno.servers.consent import CONSENT_VARIABLE
-from serverdyno.servers.disk_settings import MAX_VOLUMES
 from serverdyno.servers.file_server import FileServer, FileServerSettings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.reference import package_environment, package_version
+from serverdyno.servers.reference_model import MIB, FilesProcess, FilesServing
 from serverdyno.servers.samba import SOCKET_PATH_BYTES
 
 COUNTS = "counts"
 COUNTS_TIMEOUT_S = 5.0
-MEMORY_SHARE = 0.75  # of what is free when it is prepared
-MIB = 2**20
-USUAL_CAPACITY_MIB = 1024
 
 
-class ReferenceFilesSettings(FileServerSettings):
+class ReferenceFilesSettings(FilesServing, FileServerSettings):
     """What can be varied, whatever the protocol."""
-
-    threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
-    volumes: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_VOLUMES,
-        description="Shares volume1, volume2 ..., each with a tree of its own.",
-    )
-    capacity_mib: int | None = Field(
-        default=None,
-        ge=1,
-        le=2**24,
-        description="Memory for files, MiB; beyond it the disk is full. Left out: three quarters of what is free.",
-    )
-    outage_s: float = Field(
-        default=1.0,
-        ge=0,
-        le=3600,
-        description="How long it is away where a suite kills and starts the server. Its files are in memory, so that "
-        "the service starts anew and not the process, whatever the suite says.",
-    )
-
-    def free_bytes(self) -> int:
-        """Return the memory for files: what is set, or a share of what is free now."""
-        if self.capacity_mib is not None:
-            return self.capacity_mib * MIB
-        return max(MIB, int(psutil.virtual_memory().available * MEMORY_SHARE))
 
 
 ReferenceFilesSettingsT = TypeVar("ReferenceFilesSettingsT", bound=ReferenceFilesSettings)
@@ -125,8 +93,8 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
 
     @property
     def volumes(self) -> tuple[str, ...]:
-        """The names of its volumes, which are those of other file servers' volumes."""
-        return tuple(f"volume{number}" for number in range(1, self.settings.volumes + 1))
+        """The names of its volumes."""
+        return self.settings.volume_names
 
     def network_namespace(self) -> str | None:
         """The one that it is in. After `start`."""
@@ -147,22 +115,15 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         self.capacity_mib = self.settings.free_bytes() // MIB
 
     @abstractmethod
-    def options(self) -> list[str]:
-        """Those of its protocol's command alone."""
+    def process_options(self, here: dict[str, Any]) -> FilesProcess:
+        """Return the options of its process: those of the settings and of `here`, and those of its protocol alone."""
 
     def command(self) -> list[str]:
         """The same command that a user may run."""
-        options = {
-            "--port": self.port,
-            "--bind": self.host,
-            "--threads": self.settings.threads,
-            "--volumes": self.settings.volumes,
-            "--capacity-mib": self.capacity_mib or USUAL_CAPACITY_MIB,
-            "--outage-s": self.settings.outage_s,
-        }
-        arguments = [str(part) for option in options.items() for part in option]
+        here = {"port": self.port, "bind": self.host, "counts": self.directory / COUNTS}
+        options = self.process_options(here | {"capacity_mib": self.capacity_mib or None})
         head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
-        return [*head, *arguments, "--counts", str(self.directory / COUNTS), *self.options()]
+        return [*head, *words(options)]
 
     def configuration(self) -> dict[str, str]:
         """None: everything is in the command."""

@@ -5,7 +5,7 @@ Its files are in memory. NFS and MOUNT are on one port, so that no portmapper is
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,11 +13,12 @@ from serverdyno.errors import refuse_contradictions
 from serverdyno.protocols.nfs import NFS, Transport, every_export_answers, query_of, wrong_transport
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings
+from serverdyno.servers.reference_model import NfsProcess, NfsServing
 
 NFS_PORT = 2049
 
 
-class ReferenceNfsSettings(ReferenceFilesSettings):
+class ReferenceNfsSettings(NfsServing, ReferenceFilesSettings):
     """What can be varied."""
 
     protocol: ClassVar[str | None] = NFS.name
@@ -29,17 +30,6 @@ class ReferenceNfsSettings(ReferenceFilesSettings):
         default="tcp",
         description="What carries requests, MOUNT too: proto= of a mount. udp only with NFSv3, in "
         "transfers of 32 KiB at most.",
-    )
-    max_transfer_bytes: int = Field(
-        default=1048576,
-        ge=4096,
-        le=1048576,
-        description="Bytes of one READ or WRITE, at most; the server prefers as many.",
-    )
-    flush: Literal["honour", "ignore"] = Field(
-        default="honour",
-        description="What COMMIT and stable writes do. honour: the file outlives a restart of the service. ignore: "
-        "they are answered as if it did, as by a server that exports with async.",
     )
 
     @model_validator(mode="after")
@@ -71,11 +61,9 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
         token = self.consent_token if self.shows_consent else None
         return Access(self.url, None, None, exports, self.network_namespace(), consent_token=token)
 
-    def options(self) -> list[str]:
-        """What COMMIT does, how much is moved at once, and by what."""
-        settings = self.settings
-        udp = ["--udp"] if settings.proto == "udp" else []
-        return ["--flush", settings.flush, "--max-transfer-bytes", str(settings.max_transfer_bytes), *udp]
+    def process_options(self, here: dict[str, Any]) -> NfsProcess:
+        settings = self.settings.model_dump(include=set(NfsServing.model_fields))
+        return NfsProcess.model_validate(settings | here | {"udp": self.settings.proto == "udp"})
 
     def notes(self) -> list[str]:
         """What COMMIT does, and what is counted."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from serverdyno import _native
 from serverdyno.protocols.access import authorities
-from serverdyno.protocols.tls import TlsVersion
 from serverdyno.servers.base import LocalSettings
 from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.spoken import TlsSpoken
 
 CERTIFICATE, KEY = "server.crt", "server.key"
 NAMES = [LOOPBACK, "localhost"]
@@ -24,7 +24,7 @@ SESSION_CACHE_BYTES = 16 << 20
 SESSION_LIFETIME_S = 300  # the default of nginx and Apache
 
 
-class TlsServerSettings(LocalSettings):
+class TlsServerSettings(TlsSpoken, LocalSettings):
     """What of TLS can be varied, the same for every server."""
 
     tls: Literal["off", "ecdsa-p256", "rsa-2048"] = Field(
@@ -36,17 +36,10 @@ class TlsServerSettings(LocalSettings):
         default=False,
         description="With `tls`: speak plain HTTP, and TLS on a second port. Suites of e-commerce need both.",
     )
-    tls_min_version: TlsVersion = Field(default="1.2", description="The oldest version of TLS.")
-    tls_max_version: TlsVersion = Field(default="1.3", description="The newest version of TLS.")
-    tls_resumption: bool = Field(
-        default=True, description="Let clients resume earlier sessions, with session tickets and a cache."
-    )
 
     @model_validator(mode="after")
-    def tls_versions_in_order(self) -> TlsServerSettings:
-        """Refuse versions in the wrong order."""
-        if self.tls_min_version > self.tls_max_version:
-            raise ValueError("tls_min_version is above tls_max_version")
+    def two_ports_need_tls(self) -> Self:
+        """Refuse a second port without TLS."""
         if self.also_clear and self.tls == "off":
             raise ValueError('also_clear needs tls = "ecdsa-p256" or "rsa-2048"')
         return self

@@ -12,8 +12,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
-from pydantic import Field
-
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.protocols.access import SYSTEM
@@ -31,6 +29,7 @@ from serverdyno.servers.local import (
 )
 from serverdyno.servers.process import ServerProcess
 from serverdyno.servers.proof import free_port, get
+from serverdyno.servers.spoken import Http2Spoken
 from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
 LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
@@ -56,12 +55,8 @@ class WebSettings(TlsServerSettings):
     listens_elsewhere: ClassVar[bool] = True
 
 
-class Http2Settings(WebSettings):
+class Http2Settings(Http2Spoken, WebSettings):
     """The settings of a server that can speak HTTP/2 besides HTTP/1."""
-
-    http2: bool = Field(
-        default=False, description="Also speak HTTP/2: by ALPN over TLS, with prior knowledge without TLS."
-    )
 
 
 def on_off(value: bool) -> str:

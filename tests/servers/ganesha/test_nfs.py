@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benches import load_files
-from benches.mixes import files_mix
+from benches.mixes import files_mix, nfs_target
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -284,7 +283,7 @@ def test_a_server_of_the_other_version_alone_is_told_with_the_option_to_use() ->
 
 def test_without_a_portmapper_an_error_says_how_to_name_the_ports() -> None:
     with pytest.raises((_native.SessionError, OSError)) as caught:
-        _native.Target.open("nfs", json.dumps({"url": "nfs://127.0.0.1/nowhere"}))
+        nfs_target("nfs://127.0.0.1/nowhere")
     assert "nfsport" in str(caught.value) or "export" in str(caught.value)
 
 

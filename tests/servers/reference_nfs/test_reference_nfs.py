@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import nfs_target
 
 from serverdyno import _native
 from serverdyno.servers.reference_nfs import ReferenceNfs
@@ -23,6 +24,7 @@ from serverdyno.servers.running import running
 from support.disk_mix import begun, ended, passed, silent_seconds, whole
 from support.dyno_process import Home
 from support.file_server import PATIENCE_S, skip_unless_installed
+from support.reference_servers import start_nfs
 
 EXPORT = "/volume1"
 MANY = 3_000
@@ -37,7 +39,7 @@ RESENT = "(sent again after a lost connection)"
 @contextmanager
 def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
     """On threads of this process."""
-    server = _native.ReferenceNfsServer.start(**options)
+    server = start_nfs(**options)
     try:
         yield server
     finally:
@@ -47,7 +49,7 @@ def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
 def target(server: _native.ReferenceNfsServer, version: str = "3", **section: Any) -> _native.Target:
     query = f"mountport={server.port}&vers={version}"
     place = {"url": f"nfs://127.0.0.1:{server.port}/?{query}", "shares": [EXPORT]}
-    return _native.Target.open("nfs", json.dumps(place | section))
+    return nfs_target(**(place | section))
 
 
 def url(port: int, path: str) -> str:
@@ -281,13 +283,13 @@ def test_a_fault_ends_in_counted_errors_or_is_survived_and_the_mix_ends(fault: s
 def test_what_can_not_be_is_refused() -> None:
     for options, message in [
         ({"fault": "sulk"}, "other-verifier"),
-        ({"flush": "never"}, "honour or ignore"),
+        ({"flush": "never"}, "'honour' or 'ignore'"),
         ({"bind": "here"}, "IP address"),
     ]:
         with pytest.raises(ValueError, match=message):
-            _native.ReferenceNfsServer.start(**options)  # type: ignore[arg-type]
+            start_nfs(**options)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="such as /volume1"):
-        _native.ReferenceNfsServer.start(exports=["volume1"])
+        start_nfs(exports=["volume1"])
 
 
 @pytest.mark.parametrize("network", ["auto", "loopback"])
@@ -296,13 +298,13 @@ def test_under_its_driver_it_is_a_server_like_others(network: str) -> None:
     with running("reference-nfs", settings) as server:
         assert isinstance(server, ReferenceNfs)
         access = server.access()
-        section = {
+        section: dict[str, Any] = {
             "url": access.url,
             "shares": list(access.shares),
             "network_namespace": access.network_namespace,
         }
         before = server.requests_served()
-        result = ended(begun(_native.Target.open("nfs", json.dumps(section)), files={"cache": "leases"}))
+        result = ended(begun(nfs_target(**section), files={"cache": "leases"}))
         after = server.requests_served()
         described = server.describe()
         assert before is not None and after is not None
@@ -373,10 +375,10 @@ def test_the_command_grants_delegations_or_none_and_serves_udp(delegates: bool) 
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
-        place = {"shares": [EXPORT], "url": f"nfs://127.0.0.1:{port}/?vers=4.1"}
-        result = ended(begun(_native.Target.open("nfs", json.dumps(place)), files={"cache": "leases"}))
+        place: dict[str, Any] = {"shares": [EXPORT], "url": f"nfs://127.0.0.1:{port}/?vers=4.1"}
+        result = ended(begun(nfs_target(**place), files={"cache": "leases"}))
         place["url"] = f"nfs://127.0.0.1:{port}/?mountport={port}&proto=udp"
-        [look] = _native.Target.open("nfs", json.dumps(place)).look(0)
+        [look] = nfs_target(**place).look(0)
         server.send_signal(signal.SIGINT)
         server.wait(timeout=PATIENCE_S)
     assert whole(result)

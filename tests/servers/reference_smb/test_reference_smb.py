@@ -20,13 +20,15 @@ from benches.mixes import smb_target
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.protocols.smb import DIALECTS
-from serverdyno.servers.reference_smb import PASSWORD_VARIABLE, ReferenceSmb, ReferenceSmbSettings
+from serverdyno.servers.reference_model import PASSWORD_VARIABLE
+from serverdyno.servers.reference_smb import ReferenceSmb, ReferenceSmbSettings
 from serverdyno.servers.registry import create
 from serverdyno.servers.running import running
 from serverdyno.servers.samba_settings import SambaSettings
 from support.disk_mix import begun, ended, passed, whole
 from support.dyno_process import Home
 from support.file_server import PATIENCE_S, skip_unless_installed
+from support.reference_servers import start_smb
 
 USER, PASSWORD = "bench", "correct horse"
 CACHES = ("none", "oplocks", "leases")
@@ -36,7 +38,7 @@ LOAD_FILE = Path("/usr/share/dbench/client.txt")
 @contextmanager
 def reference(**options: Any) -> Iterator[_native.ReferenceSmbServer]:
     """On threads of this process."""
-    server = _native.ReferenceSmbServer.start(**{"user": USER, "password": PASSWORD} | options)
+    server = start_smb(**{"user": USER, "password": PASSWORD} | options)
     try:
         yield server
     finally:
@@ -132,14 +134,14 @@ def test_every_fault_ends_in_counted_errors_and_the_mix_ends() -> None:
 def test_what_can_not_be_is_refused() -> None:
     for options, message in [
         ({"fault": "sulk"}, "no-breaks"),
-        ({"signing": "never"}, "auto or required"),
-        ({"max_dialect": "1.0"}, "dialect"),
+        ({"signing": "never"}, "'auto' or 'required'"),
+        ({"max_dialect": "1.0"}, "3.1.1"),
         ({"bind": "here"}, "IP address"),
     ]:
         with pytest.raises(ValueError, match=message):
-            _native.ReferenceSmbServer.start(**options)  # type: ignore[arg-type]
-    with pytest.raises(OSError, match="guests have no keys"):
-        _native.ReferenceSmbServer.start(signing="required")
+            start_smb(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="guests have no keys"):
+        start_smb(signing="required")
 
 
 def access_target(server: ReferenceSmb, **smb: Any) -> _native.Target:

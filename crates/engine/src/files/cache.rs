@@ -30,7 +30,7 @@ enum RedirectorName {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 struct ClientSection {
     cache: CacheName,
     redirector: RedirectorName,
@@ -38,19 +38,6 @@ struct ClientSection {
     dormant_s: f64,
     directory_leases: bool,
     keep_workspace: bool,
-}
-
-impl Default for ClientSection {
-    fn default() -> Self {
-        Self {
-            cache: CacheName::Leases,
-            redirector: RedirectorName::Plain,
-            dormant_files: 45,
-            dormant_s: 10.0,
-            directory_leases: false,
-            keep_workspace: true,
-        }
-    }
 }
 
 /// How clients use files.
@@ -68,16 +55,8 @@ impl FilesOptions {
     /// Reads the section `client` of a document.
     pub(crate) fn read(section: &Value, problems: &mut Problems) -> Option<Self> {
         let section: ClientSection = problems.section("client", section)?;
-        problems.unless(
-            section.dormant_files <= MAX_DORMANT_FILES,
-            "client.dormant_files",
-            "must lie between 0 and 100,000",
-        );
-        problems.unless(
-            (0.0..=3600.0).contains(&section.dormant_s),
-            "client.dormant_s",
-            "must lie between 0 and 3,600 seconds",
-        );
+        problems.bounded(section.dormant_files <= MAX_DORMANT_FILES, "client.dormant_files");
+        problems.bounded((0.0..=3600.0).contains(&section.dormant_s), "client.dormant_s");
         Some(Self {
             cache: section.cache_options(),
             as_sent: false,
@@ -88,7 +67,7 @@ impl FilesOptions {
     /// What a client of today has, outside of mixes.
     pub(crate) fn usual() -> Self {
         Self {
-            cache: ClientSection::default().cache_options(),
+            cache: Some(CacheOptions::modern()),
             as_sent: false,
             keep_workspace: false,
         }

@@ -25,28 +25,21 @@ const MAX_SHARED_BLOCKS: u32 = 1 << 16;
 #[serde(tag = "name", rename_all = "lowercase", deny_unknown_fields)]
 enum WorkloadSection {
     DiskMix {
-        #[serde(default = "usual_workspace_bytes")]
         workspace_bytes: u64,
-        #[serde(default)]
         legacy_seed_reads: bool,
-        #[serde(default)]
         true_offsets: bool,
     },
     LoadFile {},
     Streams {
         file_bytes: u64,
         block_bytes: u32,
-        #[serde(default)]
         random: bool,
-        #[serde(default)]
         writers_percent: u32,
     },
     Metadata {
         files: u32,
         file_bytes: u32,
-        #[serde(default)]
         shared: bool,
-        #[serde(default)]
         looks: u32,
     },
     Contention(ContentionSection),
@@ -70,10 +63,6 @@ struct ContentionSection {
     blocks: u32,
     block_bytes: u32,
     writes_percent: u32,
-}
-
-fn usual_workspace_bytes() -> u64 {
-    20 << 20
 }
 
 /// What the workloads of all clients are made from.
@@ -167,11 +156,7 @@ impl FilesWorkload {
 
     fn diskmix(options: DiskMixOptions, problems: &mut Problems) -> Option<Self> {
         let holds = (LEAST_WORKSPACE_BYTES..=MAX_WORKSPACE_BYTES).contains(&options.workspace_bytes);
-        problems.unless(
-            holds,
-            "workload.workspace_bytes",
-            "must lie between 15 MiB and 1 TiB",
-        );
+        problems.bounded(holds, "workload.workspace_bytes");
         holds.then(|| Self::DiskMix(Script::load(&options)))
     }
 
@@ -187,35 +172,29 @@ impl FilesWorkload {
             (
                 (1..=MOST_BYTES_AT_ONCE as u32).contains(&block_bytes),
                 "workload.block_bytes",
-                "must lie between 1 and 1,048,576",
             ),
             (
                 (2..=MAX_BLOCKS).contains(&blocks)
                     && file_bytes <= MAX_WORKSPACE_BYTES
                     && file_bytes == blocks * u64::from(block_bytes),
                 "workload.file_bytes",
-                "must be 2 to 16,777,216 whole blocks, and 1 TiB at most",
             ),
-            (
-                writers_percent <= 100,
-                "workload.writers_percent",
-                "must lie between 0 and 100",
-            ),
+            (writers_percent <= 100, "workload.writers_percent"),
         ];
-        for (holds, path, problem) in rules {
-            problems.unless(holds, path, problem);
+        for (holds, path) in rules {
+            problems.bounded(holds, path);
         }
-        let sound = rules.iter().all(|(holds, ..)| *holds);
+        let sound = rules.iter().all(|(holds, _)| *holds);
         sound.then_some(Self::Streams(options))
     }
 
     fn metadata(options: MetadataOptions, problems: &mut Problems) -> Option<Self> {
         let few = (1..=MAX_FILES).contains(&options.files);
-        problems.unless(few, "workload.files", "must lie between 1 and 100,000");
+        problems.bounded(few, "workload.files");
         let small = options.bytes <= MOST_BYTES_AT_ONCE as u32;
-        problems.unless(small, "workload.file_bytes", "must lie between 0 and 1,048,576");
+        problems.bounded(small, "workload.file_bytes");
         let seldom = options.looks <= MAX_LOOKS;
-        problems.unless(seldom, "workload.looks", "must lie between 0 and 1,000");
+        problems.bounded(seldom, "workload.looks");
         (few && small && seldom).then_some(Self::Metadata(options))
     }
 
@@ -227,31 +206,21 @@ impl FilesWorkload {
             writes_percent: section.writes_percent,
         };
         let rules = [
-            (
-                (1..=MAX_SHARED_FILES).contains(&options.files),
-                "workload.files",
-                "must lie between 1 and 1,024",
-            ),
+            ((1..=MAX_SHARED_FILES).contains(&options.files), "workload.files"),
             (
                 (1..=MAX_SHARED_BLOCKS).contains(&options.blocks),
                 "workload.blocks",
-                "must lie between 1 and 65,536",
             ),
             (
                 (LEAST_BLOCK_BYTES..=MOST_BYTES_AT_ONCE as u32).contains(&options.block_bytes),
                 "workload.block_bytes",
-                "must lie between 64 and 1,048,576",
             ),
-            (
-                options.writes_percent <= 100,
-                "workload.writes_percent",
-                "must lie between 0 and 100",
-            ),
+            (options.writes_percent <= 100, "workload.writes_percent"),
         ];
-        for (holds, path, problem) in rules {
-            problems.unless(holds, path, problem);
+        for (holds, path) in rules {
+            problems.bounded(holds, path);
         }
-        let sound = rules.iter().all(|(holds, ..)| *holds);
+        let sound = rules.iter().all(|(holds, _)| *holds);
         sound.then_some(Self::Contention(options))
     }
 
@@ -266,28 +235,21 @@ impl FilesWorkload {
             (
                 (1..=MAX_SHARED_BLOCKS).contains(&options.blocks),
                 "workload.blocks",
-                "must lie between 1 and 65,536",
             ),
             (
                 (LEAST_BLOCK_BYTES..=MOST_BYTES_AT_ONCE as u32).contains(&options.block_bytes),
                 "workload.block_bytes",
-                "must lie between 64 and 1,048,576",
             ),
-            (
-                options.writes_per_flush > 0,
-                "workload.writes_per_flush",
-                "must be 1 or more",
-            ),
+            (options.writes_per_flush > 0, "workload.writes_per_flush"),
             (
                 cut_percent.is_none_or(|percent| percent <= 100),
                 "workload.cut_connections_percent",
-                "must lie between 0 and 100",
             ),
         ];
-        for (holds, path, problem) in rules {
-            problems.unless(holds, path, problem);
+        for (holds, path) in rules {
+            problems.bounded(holds, path);
         }
-        let sound = rules.iter().all(|(holds, ..)| *holds);
+        let sound = rules.iter().all(|(holds, _)| *holds);
         sound.then_some(Self::Failover(options, cut_percent))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
-use crate::problems::Problems;
+use crate::problems::{Problems, CONTRADICTS};
 use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
 use dyno_http::h2::BY_ALPN;
 use dyno_http::{ConnectTo, Opening, Shape, Trusting, Version};
@@ -21,12 +21,9 @@ pub(crate) struct Http;
 struct TargetSection {
     url: String,
     /// Where the same server speaks TLS, of a target in the clear.
-    #[serde(default)]
     secure_url: Option<String>,
-    #[serde(default)]
     trust: TrustSection,
     /// Where connections go in place of the URL's host: an IP address, or the path of a Unix socket.
-    #[serde(default)]
     connect_to: Option<String>,
 }
 
@@ -52,10 +49,9 @@ impl TargetSection {
 }
 
 /// Whose certificates count, of a URL that begins with `https`.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TrustSection {
-    #[default]
     System,
     Anybody,
     /// Those that the authorities in this text have signed: PEM.
@@ -69,14 +65,11 @@ enum WorkloadSection {
     /// Shares of all requests, but the last, which is of those over TLS.
     WebbenchDynamic {
         dynamic_share: f64,
-        #[serde(default)]
         secure_share: f64,
-        #[serde(default)]
         dynamic_share_of_secure: f64,
     },
     Url {
         /// Paths with their weights; none: that of the target's URL.
-        #[serde(default)]
         paths: Vec<(String, u32)>,
     },
     /// One request after the other, as a user makes them.
@@ -85,41 +78,13 @@ enum WorkloadSection {
     },
 }
 
-#[derive(Clone, Copy, Deserialize)]
-enum TlsVersionName {
-    #[serde(rename = "1.2")]
-    Tls12,
-    #[serde(rename = "1.3")]
-    Tls13,
-}
-
-impl From<TlsVersionName> for TlsVersion {
-    fn from(name: TlsVersionName) -> Self {
-        match name {
-            TlsVersionName::Tls12 => Self::Tls12,
-            TlsVersionName::Tls13 => Self::Tls13,
-        }
-    }
-}
-
 #[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 struct TlsSection {
-    min_version: TlsVersionName,
-    max_version: TlsVersionName,
+    min_version: TlsVersion,
+    max_version: TlsVersion,
     ciphers: Vec<String>,
     resumption: f64,
-}
-
-impl Default for TlsSection {
-    fn default() -> Self {
-        Self {
-            min_version: TlsVersionName::Tls12,
-            max_version: TlsVersionName::Tls13,
-            ciphers: Vec::new(),
-            resumption: 0.0,
-        }
-    }
 }
 
 /// The shape of every request, and what is right of every answer.
@@ -158,7 +123,7 @@ enum Close {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 struct ClientSection {
     version: VersionName,
     /// Of version 2: threads of a client on one connection.
@@ -168,25 +133,11 @@ struct ClientSection {
     keep_alive: bool,
     close: Close,
     receive_buffer_bytes: usize,
+    /// Of benches: no socket is used for a second connection.
+    #[serde(default)]
     fresh_sockets: bool,
     tls: TlsSection,
     request: Option<RequestSection>,
-}
-
-impl Default for ClientSection {
-    fn default() -> Self {
-        Self {
-            version: VersionName::Http11,
-            streams: 10,
-            pipeline: None,
-            keep_alive: true,
-            close: Close::Ordinary,
-            receive_buffer_bytes: 65_536,
-            fresh_sockets: false,
-            tls: TlsSection::default(),
-            request: None,
-        }
-    }
 }
 
 impl ClientSection {
@@ -212,18 +163,14 @@ impl ClientSection {
                 && self.keep_alive
                 && matches!(self.close, Close::Ordinary),
             "client.pipeline",
-            "is of version 1.1, which keeps its connections then and ends them in order",
+            CONTRADICTS,
         );
         problems.unless(
             !matches!(workload, WebWorkload::Session(_)) && !workload.is_split(),
             "client.pipeline",
-            "has no sessions, and no requests that go partly over TLS",
+            CONTRADICTS,
         );
-        problems.unless(
-            (1..=MOST_STREAMS).contains(&requests),
-            "client.pipeline",
-            "must lie between 1 and 10,000",
-        );
+        problems.bounded((1..=MOST_STREAMS).contains(&requests), "client.pipeline");
     }
 
     /// How many threads share a connection; None of HTTP/1.
@@ -234,13 +181,9 @@ impl ClientSection {
         problems.unless(
             self.keep_alive && matches!(self.close, Close::Ordinary),
             "client.version",
-            "2 keeps its connections, and ends them in order",
+            CONTRADICTS,
         );
-        problems.unless(
-            (1..=MOST_STREAMS).contains(&self.streams),
-            "client.streams",
-            "must lie between 1 and 10,000",
-        );
+        problems.bounded((1..=MOST_STREAMS).contains(&self.streams), "client.streams");
         Some(self.streams.max(1))
     }
 }
@@ -255,11 +198,7 @@ impl WorkloadSection {
                 dynamic_share_of_secure,
             } => {
                 let shares = Shares::new(dynamic_share, secure_share, dynamic_share_of_secure);
-                problems.unless(
-                    shares.is_some(),
-                    "workload",
-                    "has shares that lie not between 0 and 1, or are more than 1 together",
-                );
+                problems.bounded(shares.is_some(), "workload");
                 WebWorkload::WebbenchDynamic(shares?)
             }
             Self::Url { paths } if paths.is_empty() => WebWorkload::Url,
@@ -272,11 +211,7 @@ impl WorkloadSection {
                     .request
                     .as_ref()
                     .is_none_or(RequestSection::has_fields_alone);
-                problems.unless(
-                    of_steps,
-                    "client.request",
-                    "has nothing but headers and authorization in a session: steps say the others",
-                );
+                problems.unless(of_steps, "client.request", CONTRADICTS);
                 WebWorkload::Session(steps.into())
             }
         })
@@ -339,19 +274,15 @@ impl HttpTarget {
         protocol: Option<&[u8]>,
         problems: &mut Problems,
     ) -> Option<Tls> {
-        problems.unless(
-            (0.0..=1.0).contains(&section.resumption),
-            "client.tls.resumption",
-            "must lie between 0 and 1",
-        );
+        problems.bounded((0.0..=1.0).contains(&section.resumption), "client.tls.resumption");
         let versions = Versions {
-            least: section.min_version.into(),
-            most: section.max_version.into(),
+            least: section.min_version,
+            most: section.max_version,
         };
         problems.unless(
             versions.least <= versions.most,
             "client.tls.min_version",
-            "is above max_version",
+            CONTRADICTS,
         );
         let trust = target.trust()?.clone();
         if let Some(why) = key_log_problem() {
@@ -407,10 +338,9 @@ impl Target for HttpTarget {
         let workload: Option<WorkloadSection> = problems.section("workload", sections.workload);
         let client: Option<ClientSection> = problems.section("client", sections.client);
         let (workload, client) = (workload?, client?);
-        problems.unless(
+        problems.bounded(
             (256..=16 * 1024 * 1024).contains(&client.receive_buffer_bytes),
             "client.receive_buffer_bytes",
-            "must lie between 256 and 16 MiB",
         );
         let workload = workload.checked(&client, problems)?;
         let streams = client.streams_of_http2(problems);
@@ -454,19 +384,12 @@ const MOST_PATHS: usize = 250;
 
 fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {
     let all: u64 = paths.iter().map(|(_, weight)| u64::from(*weight)).sum();
-    problems.unless(
-        paths.len() <= MOST_PATHS && (1..=u64::from(u32::MAX)).contains(&all),
-        "workload.paths",
-        "are 250 at most, with weights that are not all zero and fit into 32 bits together",
-    );
-    for (path, _) in paths {
-        let plain = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-        problems.unless(
-            plain,
-            "workload.paths",
-            &format!("{path:?} is no path: it begins with / and is plain ASCII without blanks or #"),
-        );
-    }
+    let few = paths.len() <= MOST_PATHS;
+    problems.bounded(few && (1..=u64::from(u32::MAX)).contains(&all), "workload.paths");
+    let plain = |path: &String| {
+        path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+    };
+    problems.bounded(paths.iter().all(|(path, _)| plain(path)), "workload.paths");
 }
 
 /// Every request's shape, and what is right of its answer where that is stated.

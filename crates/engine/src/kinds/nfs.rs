@@ -24,23 +24,14 @@ pub(crate) struct Nfs;
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
-    #[serde(default)]
     shares: Vec<String>,
-    #[serde(default)]
     network_namespace: Option<PathBuf>,
-    #[serde(default)]
+    /// From here on for tests; None: as the server prefers, and both switches on.
     max_read_bytes: Option<u32>,
-    #[serde(default)]
     max_write_bytes: Option<u32>,
-    #[serde(default = "usually")]
-    readdirplus: bool,
+    readdirplus: Option<bool>,
     /// Of NFSv4.1; where clients have a cache that asks for leases.
-    #[serde(default = "usually")]
-    delegations: bool,
-}
-
-fn usually() -> bool {
-    true
+    delegations: Option<bool>,
 }
 
 impl TargetSection {
@@ -49,8 +40,8 @@ impl TargetSection {
         Options {
             max_read_bytes: self.max_read_bytes.unwrap_or(usual.max_read_bytes),
             max_write_bytes: self.max_write_bytes.unwrap_or(usual.max_write_bytes),
-            attributes_in_listings: self.readdirplus,
-            delegations: self.delegations,
+            attributes_in_listings: self.readdirplus.unwrap_or(true),
+            delegations: self.delegations.unwrap_or(true),
             ..usual
         }
     }
@@ -70,11 +61,7 @@ impl Kind for Nfs {
                 (section.max_write_bytes, "target.max_write_bytes"),
             ]
         }) {
-            problems.unless(
-                bytes.is_none_or(|bytes| SIZES.contains(&bytes)),
-                place,
-                "must lie between 1,024 and 1,048,576",
-            );
+            problems.bounded(bytes.is_none_or(|bytes| SIZES.contains(&bytes)), place);
         }
         let section = problems.none_or(section).map_err(OpenError::Section)?;
         let options = section.options();

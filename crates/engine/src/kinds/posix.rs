@@ -15,10 +15,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Its line in the table of kinds.
 pub(crate) struct Posix;
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FlushName {
-    #[default]
     Fsync,
     Fdatasync,
     None,
@@ -28,9 +27,7 @@ enum FlushName {
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
-    #[serde(default)]
     direct: bool,
-    #[serde(default)]
     flush: FlushName,
 }
 

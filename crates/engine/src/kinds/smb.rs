@@ -3,7 +3,7 @@
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
-use crate::problems::Problems;
+use crate::problems::{Problems, CONTRADICTS};
 use dyno_measure::Failure;
 use dyno_smb::auth::{ServiceTicket, TicketError};
 use dyno_smb::{
@@ -55,44 +55,17 @@ enum EncryptionName {
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
-    #[serde(default)]
     shares: Vec<String>,
-    #[serde(default)]
     user: Option<String>,
-    #[serde(default)]
     network_namespace: Option<PathBuf>,
-    #[serde(default = "oldest", deserialize_with = "dialect")]
+    #[serde(deserialize_with = "dialect")]
     min_dialect: Dialect,
-    #[serde(default = "newest", deserialize_with = "dialect")]
+    #[serde(deserialize_with = "dialect")]
     max_dialect: Dialect,
-    #[serde(default = "as_required")]
     signing: SigningName,
-    #[serde(default = "encrypted_as_required")]
     encryption: EncryptionName,
-    #[serde(default)]
     durable_handles: bool,
-    #[serde(default = "one")]
     channels: u16,
-}
-
-fn one() -> u16 {
-    1
-}
-
-fn oldest() -> Dialect {
-    Dialect::Smb202
-}
-
-fn newest() -> Dialect {
-    Dialect::Smb311
-}
-
-fn as_required() -> SigningName {
-    SigningName::Auto
-}
-
-fn encrypted_as_required() -> EncryptionName {
-    EncryptionName::Auto
 }
 
 impl TargetSection {
@@ -157,13 +130,9 @@ impl Kind for Smb {
             problems.unless(
                 section.min_dialect <= section.max_dialect,
                 "target.min_dialect",
-                "is newer than max_dialect",
+                CONTRADICTS,
             );
-            problems.unless(
-                (1..=MOST_CHANNELS).contains(&section.channels),
-                "target.channels",
-                "is not from 1 to 32",
-            );
+            problems.bounded((1..=MOST_CHANNELS).contains(&section.channels), "target.channels");
         }
         let section = problems.none_or(section).map_err(OpenError::Section)?;
         let ticket = secrets.ticket.as_deref().map(ticket).transpose();

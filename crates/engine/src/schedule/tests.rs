@@ -2,27 +2,22 @@
 
 use super::*;
 use crate::spec::MixSpec;
-use serde_json::json;
+use serde_json::{json, Value};
 
 const MS: u64 = 1_000_000;
 /// Any start: moments are those of a clock that has run for long.
 const START_NS: u64 = 777 * NS_PER_S;
 
 fn mix(clients: usize, length_s: f64, rate_per_s: f64, law: &str, queue: usize) -> Mix {
-    let spec = MixSpec::parse(
-        &json!({
-            "version": 1,
-            "protocol": "null",
-            "target": {"url": "null:"},
-            "workload": {"name": "null"},
-            "clients": clients,
-            "window": {"length_s": length_s},
-            "arrival": {"kind": "open", "rate_per_s": rate_per_s, "law": law, "queue": queue},
-            "seed": 5,
-        })
-        .to_string(),
-    )
-    .expect("a document");
+    let usual: Value =
+        serde_json::from_str(include_str!("../../tests/complete.json")).expect("it is as made");
+    let mut document = usual["mix"].clone();
+    document["clients"] = json!(clients);
+    document["window"]["length_s"] = json!(length_s);
+    document["window"]["ramp_up_s"] = json!(0.0);
+    document["arrival"] = json!({"kind": "open", "rate_per_s": rate_per_s, "law": law, "queue": queue});
+    document["seed"] = json!(5);
+    let spec = MixSpec::parse(&document.to_string()).expect("a document");
     Mix::of(&spec)
 }
 

@@ -48,17 +48,11 @@ pub(crate) struct StepSection {
     pub name: String,
     pub method: String,
     pub path: String,
-    #[serde(default)]
     headers: Vec<(String, String)>,
-    #[serde(default)]
     body: Option<String>,
-    #[serde(default)]
     think_s: f64,
-    #[serde(default)]
     status: Vec<u16>,
-    #[serde(default)]
     bytes: Option<u64>,
-    #[serde(default)]
     take: BTreeMap<String, Source>,
 }
 
@@ -456,6 +450,7 @@ pub fn session_problems(steps: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{json, Value};
 
     #[test]
     fn of_a_body_without_end_no_more_is_kept_than_is_searched_and_of_others_nothing() {
@@ -463,8 +458,13 @@ mod tests {
             (r#"{"v": {"regex": "y"}}"#, MOST_SEARCHED_BYTES),
             (r#"{"v": {"header": "x"}}"#, 0),
         ] {
-            let sections = format!(r#"[{{"name": "a", "method": "GET", "path": "/", "take": {take}}}]"#);
-            let sections: Vec<StepSection> = serde_json::from_str(&sections).expect("a list");
+            let usual: Value =
+                serde_json::from_str(include_str!("../../tests/complete.json")).expect("as made");
+            let mut step = usual["step"].clone();
+            step["name"] = json!("a");
+            step["path"] = json!("/");
+            step["take"] = serde_json::from_str(take).expect("a place");
+            let sections: Vec<StepSection> = serde_json::from_value(json!([step])).expect("a list");
             let script = Script::new(&sections, "h", &[]).expect("a script");
             let mut taking = Taking::default();
             taking.begin(&script.steps[0]);

@@ -1,17 +1,18 @@
 //! What is said of a document that is wrong: everything at once, each problem with its key's path.
 
+use crate::complete::{complete, complete_smb};
 use dyno_engine::{Material, MixSpec, OpenError, OpenTarget, PreparedMix, Secrets};
 use serde_json::{json, Value};
 
 fn document() -> Value {
-    json!({
+    complete(json!({
         "version": 1,
         "protocol": "http",
         "target": {"url": "http://127.0.0.1:1/"},
         "workload": {"name": "url"},
         "clients": 2,
         "window": {"length_s": 0.2},
-    })
+    }))
 }
 
 /// The lines that are said of the document after `change`.
@@ -21,7 +22,7 @@ fn problems(change: impl FnOnce(&mut Value)) -> Vec<String> {
     let said = match MixSpec::parse(&document.to_string()) {
         Err(problems) => problems.to_string(),
         Ok(spec) => {
-            let target = json!({"url": "http://127.0.0.1:1/"});
+            let target = self::document()["target"].take();
             let target = OpenTarget::open("http", target, &Secrets::default()).expect("loopback");
             match PreparedMix::new(&spec, &target, &Material::default()) {
                 Err(problems) => problems.to_string(),
@@ -43,9 +44,9 @@ fn every_problem_is_told_at_once_with_its_path() {
         document["window"]["ramp_up_s"] = json!(1.0);
         document["leave_after_errors"] = json!(0);
         document["workload"]["name"] = json!("nonsense");
-        document["client"] = json!({"version": "3"});
+        document["client"]["version"] = json!("3");
         document["engine"] = json!({"threads": 3, "cpus": [0, 1]});
-        document["part"] = json!({"client_offset": 1, "clients": 2});
+        document["part"] = json!({"client_offset": 1, "client_step": 1, "client_run": 1, "clients": 2});
         document["arrival"] = json!({"kind": "paced", "interval_s": 0.0});
     });
     let paths: Vec<&str> = said.iter().filter_map(|line| line.split(':').next()).collect();
@@ -99,15 +100,16 @@ fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words(
         "protocol: \"gopher\" is none of http, smb, nfs, posix, null"
     );
     let section = json!({"url": "smb://127.0.0.1/a", "min_dialect": "3.0", "max_dialect": "2.1"});
+    let section = complete_smb(section);
     let opened = OpenTarget::open("smb", section, &Secrets::default());
     let Err(OpenError::Section(problems)) = opened else {
         panic!("{opened:?}")
     };
     assert_eq!(
         problems.to_string(),
-        "target.min_dialect: is newer than max_dialect"
+        "target.min_dialect: contradicts another key"
     );
-    let section = json!({"url": "smb://127.0.0.1/a", "min_dialect": "1.0"});
+    let section = complete_smb(json!({"url": "smb://127.0.0.1/a", "min_dialect": "1.0"}));
     let opened = OpenTarget::open("smb", section, &Secrets::default());
     let Err(OpenError::Section(problems)) = opened else {
         panic!("{opened:?}")
@@ -122,7 +124,7 @@ fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words(
 fn open_arrivals_are_bounded_and_not_of_files() {
     let open = |change: Value| {
         let said = problems(|document| {
-            document["arrival"] = json!({"kind": "open", "rate_per_s": 100.0});
+            document["arrival"] = json!({"kind": "open", "rate_per_s": 100.0, "law": "poisson", "queue": 9});
             document["max_rate_per_s"] = json!(1000.0);
             for (key, value) in change.as_object().into_iter().flatten() {
                 document["arrival"][key] = value.clone();
@@ -131,8 +133,8 @@ fn open_arrivals_are_bounded_and_not_of_files() {
         said.join("\n")
     };
     assert_eq!(open(json!({})), "");
-    assert!(open(json!({"rate_per_s": 0.0})).contains("arrival.rate_per_s: must be more than 0"));
-    assert!(open(json!({"rate_per_s": 1e9})).contains("at most 100,000,000"));
+    assert!(open(json!({"rate_per_s": 0.0})).contains("arrival.rate_per_s: out of bounds"));
+    assert!(open(json!({"rate_per_s": 1e9})).contains("arrival.rate_per_s: out of bounds"));
     assert!(open(json!({"rate_per_s": 1001.0})).contains("is above max_rate_per_s"));
     assert!(open(json!({"queue": 1_000_000_000})).contains("arrival.queue"));
     assert!(open(json!({"law": "pareto"})).contains("pareto"));

@@ -16,6 +16,7 @@ mod fault;
 mod http2;
 mod misbehaviour;
 mod opening;
+mod options;
 mod request;
 mod responder;
 mod server;
@@ -24,4 +25,5 @@ mod worker;
 
 pub use documents::{Documents, REQUEST_COUNT_PATH};
 pub use fault::{faults, Fault, UnknownFault};
-pub use server::{Options, Server};
+pub use options::Options;
+pub use server::Server;

@@ -2,65 +2,20 @@
 
 use super::application::Application;
 use super::connection::serve;
-use super::documents::{Documents, Door, Site};
-use super::fault::Fault;
+use super::documents::{Door, Site};
+use super::options::Options;
 use super::worker::{keep_time, Shared, Worker};
 use crate::threads::Threads;
 use dyno_measure::monotonic_ns;
 use dyno_reactor::{Executor, Listener};
-use dyno_tls::TlsServer;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// Where accepting fails (out of file descriptors or memory) it is tried again after this.
 const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-
-/// What a server is to be.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where it listens; port 0 for any that is free.
-    pub bind: SocketAddr,
-    pub threads: usize,
-    /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
-    pub cpus: Vec<usize>,
-    /// What load asks for.
-    pub documents: Documents,
-    /// Further documents by path, which win over the others and which no fault touches: proofs of ownership and consent.
-    pub extra_documents: Vec<(String, Vec<u8>)>,
-    /// What it does wrong.
-    pub fault: Option<Fault>,
-    /// Whether it speaks HTTP/2, too; one with a fault does not.
-    pub http2: bool,
-    /// How it speaks TLS; None: in the clear.
-    pub tls: Option<TlsServer>,
-    /// Speak in the clear on the first address and TLS on this one; None: TLS alone, where there is `tls`.
-    pub secure_bind: Option<SocketAddr>,
-    /// Servers on loopback, which are asked in turn for what is below `/cgi-bin/`; none: this one makes its own page.
-    /// One that has any speaks no HTTP/2.
-    pub behind: Vec<SocketAddr>,
-}
-
-impl Options {
-    /// One thread on a free port of 127.0.0.1, without extra documents or faults.
-    #[must_use]
-    pub fn on_loopback(documents: Documents) -> Self {
-        Self {
-            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            threads: 1,
-            cpus: Vec::new(),
-            documents,
-            extra_documents: Vec::new(),
-            fault: None,
-            http2: false,
-            tls: None,
-            secure_bind: None,
-            behind: Vec::new(),
-        }
-    }
-}
 
 /// A running server; it stops when it is dropped.
 #[derive(Debug)]

@@ -1,28 +1,30 @@
 //! What an NFS server is to be.
 
 use super::fault::Fault;
+use crate::common::usual;
 use dyno_measure::NS_PER_S;
-use std::net::{Ipv4Addr, SocketAddr};
+use serde::{Deserialize, Deserializer};
+use std::net::SocketAddr;
 
 /// READ and WRITE of 1 MiB: what Linux's client takes at most (nfs(5), `rsize`).
-const USUAL_TRANSFER_BYTES: u32 = 1 << 20;
-const TRANSFER_BYTES: std::ops::RangeInclusive<u32> = 4096..=USUAL_TRANSFER_BYTES;
+const TRANSFER_BYTES: std::ops::RangeInclusive<u32> = 4096..=1 << 20;
 
 /// Linux's server has 90; a third makes tests of clients that vanish shorter.
 pub(super) const LEASE_S: u32 = 30;
 
 /// What COMMIT does, and a WRITE that asks for stable storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Flush {
     /// It makes the file stable: a restart does not lose it.
-    #[default]
     Honour,
     /// It is answered as if it did, as by a server that exports with `async`.
     Ignore,
 }
 
-/// What a server is to be.
-#[derive(Debug, Clone)]
+/// What a server is to be, as the control plane states it: `python/serverdyno/servers/reference_model.py`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// Where it listens, for NFS and MOUNT alike; port 0 for any that is free.
     pub bind: SocketAddr,
@@ -31,8 +33,6 @@ pub struct Options {
     /// NFSv3, MOUNT and the portmapper are answered over UDP as well, at the same ports.
     pub udp: bool,
     pub threads: usize,
-    /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
-    pub cpus: Vec<usize>,
     /// Paths of the exports; each has a tree of its own, in memory, empty at first.
     pub exports: Vec<String>,
     pub flush: Flush,
@@ -41,34 +41,30 @@ pub struct Options {
     /// The memory that all files may have together; what does not fit is refused as by a full disk.
     pub capacity_bytes: u64,
     /// Files that are there from the beginning, in the root of every export.
+    #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
     /// Files are delegated to clients of NFSv4.1 that read them, and a delegation that is not given back so many
     /// nanoseconds after its recall is revoked; None: no file is delegated.
+    #[serde(deserialize_with = "recall_ns")]
     pub delegations: Option<u64>,
     /// What it does wrong.
     pub fault: Option<Fault>,
+}
+
+fn recall_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(bool::deserialize(deserializer)?.then_some(Options::RECALL_NS))
 }
 
 impl Options {
     /// What a client has for giving a delegation back, by default: its lease, which is the least (RFC 8881, 10.4.6).
     pub const RECALL_NS: u64 = LEASE_S as u64 * NS_PER_S;
 
-    /// One thread on a free port of 127.0.0.1 and one export.
+    /// The usual options, with one export.
     #[must_use]
     pub fn on_loopback(export: &str) -> Self {
         Self {
-            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            portmapper: None,
-            udp: false,
-            threads: 1,
-            cpus: Vec::new(),
             exports: vec![export.to_owned()],
-            flush: Flush::default(),
-            max_transfer_bytes: USUAL_TRANSFER_BYTES,
-            capacity_bytes: 1 << 30,
-            files: Vec::new(),
-            delegations: Some(Self::RECALL_NS),
-            fault: None,
+            ..usual(include_str!("../../usual/nfs.json"))
         }
     }
 

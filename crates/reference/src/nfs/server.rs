@@ -35,7 +35,7 @@ impl Server {
     /// Starts the threads. Once this returns, connections are accepted.
     ///
     /// # Errors
-    /// Where the options contradict themselves, an address can't be had, or a CPU does not exist or is not ours.
+    /// Where the options contradict themselves or an address can't be had.
     pub fn start(options: &Options) -> io::Result<Self> {
         if let Some(problem) = options.problem() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
@@ -46,7 +46,7 @@ impl Server {
             threads: Threads::default(),
         };
         for number in 0..options.threads {
-            server.start_thread(number, &options.cpus)?;
+            server.start_thread(number)?;
         }
         if let Some(fault) = options.fault.filter(|fault| fault.kind == Kind::Restart) {
             let (host, length) = (server.host.clone(), Duration::from_millis(fault.value.into()));
@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// From the first on, all listen on the port that it got.
-    fn start_thread(&mut self, number: usize, cpus: &[usize]) -> io::Result<()> {
+    fn start_thread(&mut self, number: usize) -> io::Result<()> {
         let (host, address) = (self.host.clone(), self.address);
         let set_up = move || {
             let thread = Thread::listen(host, number, address)?;
@@ -72,7 +72,7 @@ impl Server {
             Ok((thread, address))
         };
         let name = ("reference-nfs", number);
-        self.address = self.threads.start(name, cpus, set_up, Thread::run)?;
+        self.address = self.threads.start(name, &[], set_up, Thread::run)?;
         self.host.port.store(self.address.port(), Ordering::Relaxed);
         Ok(())
     }

@@ -1,45 +1,53 @@
 //! What a server of files is to be.
 
 use super::fault::Fault;
+use crate::common::usual;
+use dyno_measure::NS_PER_S;
 use dyno_smb::wire::Dialect;
-use std::net::{Ipv4Addr, SocketAddr};
+use serde::{de, Deserialize, Deserializer};
+use std::net::SocketAddr;
+
+/// What the holder of an oplock or a lease has for giving it back. MS-SMB2 3.3.2.1: implementation-specific; Windows
+/// takes 35 s.
+const BREAK_TIMEOUT_NS: u64 = 35 * NS_PER_S;
 
 /// When messages are signed. SMB 2 and 3 know no server that can't.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Signing {
     /// Where the client wishes it.
-    #[default]
     Auto,
     /// Always; guests are not let in.
     Required,
 }
 
 /// When messages are encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Encryption {
     Off,
     /// Where the client wishes it.
-    #[default]
     Auto,
     /// Always; who can't is not let in.
     Required,
 }
 
-/// What a server is to be.
-#[derive(Clone)]
+/// What a server is to be, as the control plane states it: `python/serverdyno/servers/reference_model.py`.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// Where it listens; port 0 for any that is free.
     pub bind: SocketAddr,
     pub threads: usize,
-    /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
-    pub cpus: Vec<usize>,
     /// Names of the shares; each has a tree of its own, empty at first.
     pub shares: Vec<String>,
     /// The one user; without one, everybody is let in as a guest.
     pub user: Option<String>,
     pub password: String,
     /// The oldest version that is spoken.
+    #[serde(deserialize_with = "dialect")]
     pub min_dialect: Dialect,
+    #[serde(deserialize_with = "dialect")]
     pub max_dialect: Dialect,
     /// When messages are signed.
     pub signing: Signing,
@@ -58,38 +66,31 @@ pub struct Options {
     /// The memory that all files may have together; what does not fit is refused as by a full disk.
     pub capacity_bytes: u64,
     /// How long whoever is asked to give up caching may take to answer.
+    #[serde(skip, default = "break_timeout_ns")]
     pub break_timeout_ns: u64,
     /// Files that are there from the beginning, in the root of every share.
+    #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
     /// What it does wrong.
     pub fault: Option<Fault>,
 }
 
+fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dialect, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Dialect::of_name(&name).ok_or_else(|| de::Error::custom(format!("there is no dialect {name:?}")))
+}
+
+fn break_timeout_ns() -> u64 {
+    BREAK_TIMEOUT_NS
+}
+
 impl Options {
-    /// One thread on a free port of 127.0.0.1 and one share, for guests.
+    /// The usual options, with one share.
     #[must_use]
     pub fn on_loopback(share: &str) -> Self {
         Self {
-            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            threads: 1,
-            cpus: Vec::new(),
             shares: vec![share.to_owned()],
-            user: None,
-            password: String::new(),
-            min_dialect: Dialect::Smb202,
-            max_dialect: Dialect::Smb311,
-            signing: Signing::default(),
-            encryption: Encryption::default(),
-            oplocks: true,
-            leases: true,
-            directory_leases: true,
-            durable_handles: true,
-            continuously_available: false,
-            capacity_bytes: 1 << 30,
-            // MS-SMB2 3.3.2.1: implementation-specific; Windows takes 35 s.
-            break_timeout_ns: 35_000_000_000,
-            files: Vec::new(),
-            fault: None,
+            ..usual(include_str!("../../usual/smb.json"))
         }
     }
 
@@ -100,12 +101,6 @@ impl Options {
             Some("a server needs at least one thread")
         } else if self.shares.is_empty() || !self.shares.iter().all(plain) {
             Some("a server needs at least one share, and each a name without / and \\")
-        } else if self.min_dialect > self.max_dialect {
-            Some("the oldest dialect is newer than the newest")
-        } else if self.encryption == Encryption::Required && self.max_dialect < Dialect::Smb300 {
-            Some("there is no encryption before SMB 3.0")
-        } else if self.continuously_available && !self.durable_handles {
-            Some("handles can't outlive a restart of the server where they don't outlive a connection")
         } else if self.user.is_none() && self.protects() {
             Some("guests have no keys: signing and encryption need a user")
         } else {

@@ -23,7 +23,6 @@ pub struct Server {
     address: SocketAddr,
     host: Arc<Host>,
     threads: Threads,
-    cpus: Vec<usize>,
 }
 
 impl std::fmt::Debug for Server {
@@ -36,7 +35,7 @@ impl Server {
     /// Starts the threads. Once this returns, connections are accepted.
     ///
     /// # Errors
-    /// Where the options contradict themselves, the address can't be had, or a CPU does not exist or is not ours.
+    /// Where the options contradict themselves or the address can't be had.
     pub fn start(options: &Options) -> io::Result<Self> {
         if let Some(problem) = options.problem() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
@@ -46,7 +45,6 @@ impl Server {
             address,
             host: Host::new(options)?,
             threads: Threads::default(),
-            cpus: options.cpus.clone(),
         };
         server.start_threads(listener)?;
         Ok(server)
@@ -58,7 +56,7 @@ impl Server {
             let (host, listener) = (self.host.clone(), listener.take());
             let set_up = move || Ok((Worker::new(host, number, listener)?, ()));
             self.threads
-                .start(("reference-smb", number), &self.cpus, set_up, Worker::run)?;
+                .start(("reference-smb", number), &[], set_up, Worker::run)?;
         }
         Ok(())
     }

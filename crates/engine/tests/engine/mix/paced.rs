@@ -46,7 +46,7 @@ fn a_paced_client_that_cannot_keep_its_pace_says_how_much_it_left_undone() {
 
 #[test]
 fn the_delay_of_a_bound_is_no_response_time() {
-    let mut mix = stalled(Arrival::default());
+    let mut mix = stalled(Arrival::Closed { think_time_s: 0.0 });
     mix.workload = json!({"name": "null"});
     mix.max_rate_per_s = Some(100.0);
     mix.window.length_s = 1.0;

@@ -100,5 +100,5 @@ fn a_part_over_tls_needs_a_place_for_it() {
     let problem = super::running::problems(&mix);
     assert!(problem.contains("target.secure_url"), "{problem}");
     mix.workload = json!({"name": "webbench-dynamic", "dynamic_share": 0.9, "secure_share": 0.5});
-    assert!(super::running::problems(&mix).contains("shares"));
+    assert!(super::running::problems(&mix).contains("workload: out of bounds"));
 }

@@ -1,5 +1,6 @@
 //! A mix with the parameters of a test, and running it to its end.
 
+use crate::complete::complete;
 use dyno_engine::{Load, Material, MixSpec, MixTally, OpenTarget, PreparedMix, Secrets};
 use dyno_measure::Fault;
 use serde_json::{json, Value};
@@ -27,7 +28,12 @@ pub fn mix_at(url: &str) -> MixSpec {
 }
 
 pub fn spec(document: Value) -> MixSpec {
-    MixSpec::parse(&document.to_string()).expect("a document")
+    MixSpec::parse(&complete(document).to_string()).expect("a document")
+}
+
+/// `mix` with every section complete.
+fn completed(mix: &MixSpec) -> MixSpec {
+    spec(serde_json::to_value(mix).expect("a document"))
 }
 
 /// `mix` with an option of its clients changed.
@@ -52,6 +58,7 @@ pub fn prepared(mix: &MixSpec, token: Option<&str>) -> PreparedMix {
         consent_token: token.map(str::to_owned),
         ..Secrets::default()
     };
+    let mix = &completed(mix);
     let target = OpenTarget::open(&mix.protocol, mix.target.clone(), &secrets).expect("load is welcome");
     PreparedMix::new(mix, &target, &Material::default()).expect("a mix that makes sense")
 }
@@ -126,6 +133,7 @@ pub fn left(tally: &MixTally) -> usize {
 
 /// What is wrong with a mix for a target that can be opened.
 pub fn problems(mix: &MixSpec) -> String {
+    let mix = &completed(mix);
     let target = OpenTarget::open(&mix.protocol, mix.target.clone(), &Secrets::default());
     let target = target.expect("load is welcome");
     let prepared = PreparedMix::new(mix, &target, &Material::default());

@@ -420,5 +420,5 @@ fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
     );
     let mut ahead = session(Spoken::Http1, &server, json!([step("a", "/")]));
     ahead.client = json!({"pipeline": 4});
-    assert!(problems(&ahead).contains("sessions"));
+    assert!(problems(&ahead).contains("client.pipeline"));
 }

@@ -1,0 +1,43 @@
+//! Documents of mixes that say what matters to a test: the rest is as the control plane's models have it.
+
+use serde_json::{json, Value};
+
+/// `document` with every key that it leaves out, from the file that `tools/complete_documents.py` makes.
+pub fn complete(mut document: Value) -> Value {
+    let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
+    let mut mix = usual["mix"].clone();
+    if document["protocol"] == "http" {
+        let workload = &mut document["workload"];
+        let name = workload["name"].as_str().unwrap_or_default();
+        mix["workload"] = usual["workloads"].get(name).cloned().unwrap_or(json!({}));
+        let steps = workload.get_mut("steps").and_then(Value::as_array_mut);
+        for step in steps.into_iter().flatten() {
+            *step = over(usual["step"].clone(), step.take());
+        }
+    } else {
+        for section in ["target", "workload", "client"] {
+            mix[section] = json!({});
+        }
+    }
+    over(mix, document)
+}
+
+/// The section `target` of SMB with every key that it leaves out.
+pub fn complete_smb(section: Value) -> Value {
+    let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
+    over(usual["smb"].clone(), section)
+}
+
+/// What `changed` says, and the rest from `usual`.
+fn over(mut usual: Value, changed: Value) -> Value {
+    match (&mut usual, changed) {
+        (Value::Object(usual), Value::Object(changed)) if !changed.contains_key("kind") => {
+            for (key, value) in changed {
+                let place = usual.entry(key).or_insert(Value::Null);
+                *place = over(place.take(), value);
+            }
+        }
+        (place, changed) => *place = changed,
+    }
+    usual
+}

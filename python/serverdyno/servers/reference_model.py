@@ -1,0 +1,305 @@
+"""What can be set on the reference servers: one model for each, and the only statement of its options.
+
+`...Serving`: what a plan can vary, too; the settings of the drivers have it (`reference.py`, `reference_smb.py`,
+`reference_nfs.py`). `...Process`: the options of `dyno reference`; it adds where the process listens, and
+what tests ask of it: faults, counts, servers behind it. `document` is what the data plane reads.
+Not for: starting one as a server under test.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from serverdyno import _native
+from serverdyno.errors import refuse_contradictions
+from serverdyno.protocols.model import SettingsModel
+from serverdyno.protocols.options import Option
+from serverdyno.protocols.smb import Dialect, wrong_dialects
+from serverdyno.servers.base import MAX_VOLUMES
+from serverdyno.servers.spoken import Http2Spoken, TlsSpoken
+
+LOOPBACK = "127.0.0.1"
+MIB = 2**20
+MEMORY_SHARE = 0.75  # of what is free when it is prepared
+PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
+Port = Annotated[int, Field(ge=0, le=65535)]
+Threads = Annotated[int, Field(ge=1, le=256)]
+
+
+class Process(SettingsModel):
+    """Where a server listens, and what it does wrong."""
+
+    port: Port = Field(default=0, description="Port; 0: any free one.")
+    bind: str = Field(
+        default=LOOPBACK,
+        description="Address of this machine to listen on. Outside loopback, consent is given for the token in "
+        "DYNO_CONSENT_TOKEN alone; needs --port.",
+    )
+    fault: str | None = Field(default=None, description="Simulate this fault; see --list-faults.")
+
+    @field_validator("bind")
+    @classmethod
+    def _is_address(cls, address: str) -> str:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise ValueError(f"{address!r} is not an IP address") from None
+        return address
+
+    def _place(self, port: int) -> str:
+        return f"[{self.bind}]:{port}" if ":" in self.bind else f"{self.bind}:{port}"
+
+
+class HttpServing(SettingsModel):
+    """What the HTTP server serves."""
+
+    body_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**30,
+        description="Serve this many bytes for every path, not the WebBench tree.",
+    )
+
+
+class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
+    """The options of `dyno reference http`."""
+
+    threads: Threads = Field(default=1, description="Threads that serve.")
+    tls_certificate: Path | None = Field(
+        default=None, description="Speak TLS with this certificate (PEM); needs --tls-key."
+    )
+    tls_key: Path | None = Field(default=None, description="The key of the certificate (PEM).")
+    tls_port: Port | None = Field(
+        default=None, description="Speak TLS on this port, and plain HTTP on --port; 0: any free port."
+    )
+    behind: list[Annotated[int, Field(ge=1, le=65535)]] = Field(
+        default=[],
+        description="Forward requests below /cgi-bin/ to a server on this port of this machine.",
+    )
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """Refuse a part of what TLS needs."""
+        refuse_contradictions(
+            {
+                "tls_certificate and tls_key go together: give both, or none": (
+                    (self.tls_certificate is None) != (self.tls_key is None)
+                ),
+                "tls_port needs tls_certificate and tls_key": (
+                    self.tls_port is not None and self.tls_certificate is None and self.tls_key is None
+                ),
+            }
+        )
+        return self
+
+    def document(self) -> dict[str, Any]:
+        """Return the options as the data plane reads them. Raises OSError for a file that can't be read."""
+        return {
+            "bind": self._place(self.port),
+            "secure_port": self.tls_port,
+            "tls": self._tls(),
+            **self.model_dump(include={"threads", "body_bytes", "fault", "http2", "behind"}),
+        }
+
+    def _tls(self) -> dict[str, Any] | None:
+        if self.tls_certificate is None or self.tls_key is None:
+            return None
+        return {
+            "certificate": self.tls_certificate.read_text(encoding="utf-8"),
+            "key": self.tls_key.read_text(encoding="utf-8"),
+            "min_version": self.tls_min_version,
+            "max_version": self.tls_max_version,
+            "resumption": self.tls_resumption,
+        }
+
+    def start(self, documents: dict[str, bytes], **other: Any) -> _native.ReferenceServer:
+        """Start a server of this process. `documents`: further ones by path. `other`: parts of its document.
+
+        Raises ValueError or OSError.
+        """
+        return _native.ReferenceServer.start(json.dumps(self.document() | other), documents)
+
+
+class FilesServing(SettingsModel):
+    """What a file server serves, whatever the protocol."""
+
+    threads: Threads = Field(default=1, description="Threads that serve.")
+    volumes: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_VOLUMES,
+        description="Number of shares or exports: volume1, volume2 ..., each with a tree of its own.",
+    )
+    capacity_mib: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**24,
+        description="Memory for files, in MiB; when it is used up, the disk is full. Default: three quarters of "
+        "the free memory.",
+    )
+    outage_s: float = Field(
+        default=1.0,
+        ge=0,
+        le=3600,
+        description="Length of an outage: a suite kills and starts the server, or SIGHUP restarts the service. Files "
+        "are in memory, so the process goes on.",
+    )
+
+    def free_bytes(self) -> int:
+        """Return the memory for files: what is set, or a share of what is free now."""
+        import psutil  # noqa: PLC0415  (a help needs none of it)
+
+        if self.capacity_mib is not None:
+            return self.capacity_mib * MIB
+        return max(MIB, int(psutil.virtual_memory().available * MEMORY_SHARE))
+
+    @property
+    def volume_names(self) -> tuple[str, ...]:
+        """The names of its volumes, which are those of other file servers' volumes."""
+        return tuple(f"volume{number}" for number in range(1, self.volumes + 1))
+
+
+class FilesProcess(Process):
+    """What a file server's process has besides."""
+
+    counts: Path | None = Field(
+        default=None,
+        description="Make this Unix socket: whoever connects gets the requests so far by their names (JSON).",
+    )
+
+
+class SmbServing(FilesServing):
+    """What the SMB server offers. The names are those of Samba's settings, as far as it has them."""
+
+    min_dialect: Dialect = Field(default="2.0.2", description="The oldest dialect that the server speaks.")
+    max_dialect: Dialect = Field(default="3.1.1", description="The newest dialect that the server speaks.")
+    oplocks: bool = Field(default=True, description="Grant oplocks. Without oplocks there are no leases.")
+    smb2_leases: Annotated[bool | None, Option(("--leases",))] = Field(
+        default=None, description="Grant leases; needs oplocks. Default: if oplocks are granted."
+    )
+    directory_leases: bool | None = Field(
+        default=None,
+        description="Grant leases of directories, from SMB 3.0 on; needs leases. Default: if leases are granted.",
+    )
+    durable_handles: bool = Field(
+        default=True, description="Grant handles that outlive their connection to clients that ask for them."
+    )
+    continuously_available: bool = Field(
+        default=False,
+        description="Grant persistent handles, which outlive a restart of the server. Needs durable_handles.",
+    )
+    signing: Literal["auto", "required"] = Field(
+        default="auto", description="When messages are signed. auto: if the client asks for it."
+    )
+    encryption: Literal["off", "auto", "required"] = Field(
+        default="auto", description="When messages are encrypted. auto: if the client asks for it."
+    )
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """Refuse what contradicts itself, all at once."""
+        wrong = {
+            "smb2_leases needs oplocks": bool(self.smb2_leases) and not self.oplocks,
+            "directory_leases needs smb2_leases": bool(self.directory_leases) and not self.grants_leases,
+            "continuously_available needs durable_handles": self.continuously_available
+            and not self.durable_handles,
+            **wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required"),
+        }
+        refuse_contradictions(wrong)
+        return self
+
+    @property
+    def grants_leases(self) -> bool:
+        """Whether leases are granted."""
+        return self.oplocks if self.smb2_leases is None else self.smb2_leases
+
+    @property
+    def grants_directory_leases(self) -> bool:
+        """Whether leases of directories are granted."""
+        return self.grants_leases if self.directory_leases is None else self.directory_leases
+
+
+class SmbProcess(SmbServing, FilesProcess):
+    """The options of `dyno reference smb`."""
+
+    user: str | None = Field(
+        default=None, description=f"The only user; the password is in {PASSWORD_VARIABLE}. Default: guests."
+    )
+
+    @model_validator(mode="after")
+    def guests_have_no_keys(self) -> Self:
+        """Refuse protection that guests can't have."""
+        protects = "required" in (self.signing, self.encryption)
+        refuse_contradictions(
+            {"signing and encryption need a user: guests have no keys": protects and not self.user}
+        )
+        return self
+
+    def document(self, password: str = "") -> dict[str, Any]:
+        """Return the options as the data plane reads them."""
+        here = {"port", "volumes", "capacity_mib", "outage_s", "counts", "smb2_leases"}
+        return {
+            **self.model_dump(exclude=here),
+            "bind": self._place(self.port),
+            "shares": self.volume_names,
+            "password": password,
+            "leases": self.grants_leases,
+            "directory_leases": self.grants_directory_leases,
+            "capacity_bytes": self.free_bytes(),
+        }
+
+    def start(self, files: dict[str, bytes], password: str = "", **other: Any) -> _native.ReferenceSmbServer:
+        """Start a server of this process. `files`: in the root of each share. `other`: parts of its document.
+
+        Raises ValueError or OSError.
+        """
+        return _native.ReferenceSmbServer.start(json.dumps(self.document(password) | other), files)
+
+
+class NfsServing(FilesServing):
+    """What the NFS server offers."""
+
+    max_transfer_bytes: int = Field(
+        default=2**20,
+        ge=4096,
+        le=2**20,
+        description="The most bytes of one READ or WRITE; the server prefers as many.",
+    )
+    flush: Literal["honour", "ignore"] = Field(
+        default="honour",
+        description="What COMMIT and stable writes do. honour: the file outlives a restart of the service. ignore: "
+        "they are answered as if it did, as by a server that exports with async.",
+    )
+
+
+class NfsProcess(NfsServing, FilesProcess):
+    """The options of `dyno reference nfs`. NFS and MOUNT are on one port."""
+
+    portmapper_port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
+        default=None, description="Also be a portmapper on this port; the usual one is 111."
+    )
+    udp: bool = Field(default=False, description="Also answer NFSv3, MOUNT and the portmapper over UDP.")
+    delegations: bool = Field(default=True, description="Delegate files for reading to clients of NFSv4.1.")
+
+    def document(self) -> dict[str, Any]:
+        """Return the options as the data plane reads them."""
+        here = {"port", "volumes", "capacity_mib", "outage_s", "counts", "portmapper_port"}
+        return {
+            **self.model_dump(exclude=here),
+            "bind": self._place(self.port),
+            "portmapper": None if self.portmapper_port is None else self._place(self.portmapper_port),
+            "exports": [f"/{name}" for name in self.volume_names],
+            "capacity_bytes": self.free_bytes(),
+        }
+
+    def start(self, files: dict[str, bytes], **other: Any) -> _native.ReferenceNfsServer:
+        """Start a server of this process. `files`: in the root of each export. `other`: parts of its document.
+
+        Raises ValueError or OSError.
+        """
+        return _native.ReferenceNfsServer.start(json.dumps(self.document() | other), files)

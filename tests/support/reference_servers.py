@@ -1,0 +1,33 @@
+"""Reference servers of this process, as the models of their options start them.
+
+`options`: fields of the model, and other keys of the document that the data plane reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from serverdyno import _native
+from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProcess
+
+
+def start_http(documents: dict[str, bytes] | None = None, **options: Any) -> _native.ReferenceServer:
+    fields, other = _parted(HttpProcess, options)
+    return HttpProcess(**fields).start(documents or {}, **other)
+
+
+def start_smb(files: dict[str, bytes] | None = None, **options: Any) -> _native.ReferenceSmbServer:
+    fields, other = _parted(SmbProcess, options)
+    return SmbProcess(**fields).start(files or {}, **other)
+
+
+def start_nfs(files: dict[str, bytes] | None = None, **options: Any) -> _native.ReferenceNfsServer:
+    fields, other = _parted(NfsProcess, options)
+    return NfsProcess(**fields).start(files or {}, **other)
+
+
+def _parted(model: type[BaseModel], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields = {name: value for name, value in options.items() if name in model.model_fields}
+    return fields, {name: value for name, value in options.items() if name not in fields}

@@ -1,0 +1,66 @@
+"""Writes the complete documents that Rust's tests, fuzz targets and examples read, from the models of the settings.
+
+`python tools/complete_documents.py`. A test holds the files to what this makes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from serverdyno.fleet.document import mix_document
+from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.plan.expand import mixes
+from serverdyno.plan.model import GeneratorPlan, Suite
+from serverdyno.protocols.access import Access
+from serverdyno.protocols.documents import DOCUMENTS, DYNAMIC, DocumentsSettings
+from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.protocols.smb import SMB, SmbSettings
+from serverdyno.protocols.steps import Step
+from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProcess
+
+CRATES = Path(__file__).resolve().parent.parent / "crates"
+CAPACITY_MIB = 1024
+WEBBENCH = "webbench-static"
+
+
+def main() -> None:
+    """Write the files; with `--check`, only exit with 1 if one is not what would be written."""
+    made = {name: json.dumps(document, indent=1) + "\n" for name, document in documents().items()}
+    if "--check" in sys.argv:
+        stale = [name for name, text in made.items() if (CRATES / name).read_text(encoding="utf-8") != text]
+        sys.exit(f"not as made: {', '.join(stale)}" if stale else 0)
+    for name, text in made.items():
+        (CRATES / name).write_text(text, encoding="utf-8")
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """Return each document by the name of its file."""
+    return {
+        "reference/usual/http.json": HttpProcess().document(),
+        "reference/usual/smb.json": SmbProcess(capacity_mib=CAPACITY_MIB).document(),
+        "reference/usual/nfs.json": NfsProcess(capacity_mib=CAPACITY_MIB).document(),
+        "engine/tests/complete.json": _mixes(),
+    }
+
+
+def _mixes() -> dict[str, Any]:
+    """Return the document of a mix over HTTP, and the sections that other kinds of work have in its place."""
+    suite = Suite(name="x", source="", workload="url", clients=[2], length_s=0.2, leave_after_errors=None)
+    place = SimpleNamespace(protocol=HTTP.name, section=HTTP.target_section(Access(""), HttpSettings()))
+    setup = LoadSetup(suite, cast(Any, place), GeneratorPlan(), cpus=(), bounds=None)
+    documents, step = DocumentsSettings(dynamic_share=0), Step(name="", path="")
+    work = (WEBBENCH, "url", DYNAMIC)
+    return {
+        "mix": mix_document(mixes(suite)[0], setup, seed=0) | {"nonce": 0},
+        "workloads": {name: DOCUMENTS.workload_section(name, documents) for name in work},
+        "step": step.section(),
+        "smb": SMB.target_section(Access(""), SmbSettings()),
+    }
+
+
+if __name__ == "__main__":
+    main()
