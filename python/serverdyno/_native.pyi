@@ -1,7 +1,7 @@
 """The data plane as Python sees it. Everything that happens while a mix runs is in Rust, without the GIL."""
 
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict, final
+from typing import Any, TypedDict, final
 
 class ClassFacts(TypedDict):
     name: str  # "223.gif"

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 from benches.mixes import smb_target
 
-from serverdyno import _native
 from serverdyno.counted import Counted
 from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.report.build import build_from

@@ -22,6 +22,7 @@ from support.dyno_process import Home
 from support.file_server import PATIENCE_S, needs_root, samba
 from support.nfs_server import ganesha, libnfs
 from support.nfs_server import target as nfs_target
+from support.reference_servers import start_smb
 
 MIB = 1 << 20
 PHASES = ["putc", "rewrite", "write", "getc", "read", "seeks"]
@@ -204,7 +205,7 @@ def test_over_smb_the_phases_are_reads_and_writes() -> None:
 
 @pytest.mark.parametrize("fault", ["wrong-content", "lost-writes"])
 def test_a_server_with_wrong_data_gets_an_error_and_no_phases(fault: str) -> None:
-    server = _native.ReferenceSmbServer.start(user="dyno", password="secret", fault=fault)
+    server = start_smb(user="dyno", password="secret", fault=fault)
     try:
         url = f"smb://127.0.0.1:{server.port}/"
         to = bench_smb_target(url, shares=["volume1"], user="dyno", password="secret")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, web_mix
 
-from serverdyno import _native
 from serverdyno.analysis.trust import Mark, generator_marks, hidden_speed, machine_marks, waiting_share
 from support.dyno_process import PATIENCE_S
 from support.file_server import needs_root
