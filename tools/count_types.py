@@ -86,20 +86,21 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @cache
-def own_types() -> frozenset[str]:
-    """Return the names of all types that are defined in the product."""
-    names = {match for path in CRATES.glob("*/src/**/*.rs") for match in RUST_TYPE.findall(path.read_text())}
-    for path in PYTHON.rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    return frozenset(names)
+def own_types(suffix: str) -> frozenset[str]:
+    """Return the names of all types that are defined in the product's Rust or Python."""
+    if suffix == ".rs":
+        files = CRATES.glob("*/src/**/*.rs")
+        return frozenset(name for path in files for name in RUST_TYPE.findall(path.read_text()))
+    trees = [ast.parse(path.read_text()) for path in PYTHON.rglob("*.py")]
+    return frozenset(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
 
 
 def types_of(hop: str) -> list[str]:
     """Return our own types in the signature of a function, `FILE:NAME`, in order. Raises LookupError."""
     file, name = hop.split(":", 1)
-    words = _of_python(PYTHON / file, name) if file.endswith(".py") else _of_rust(CRATES / file, name)
-    return list(dict.fromkeys(word for word in words if word in own_types()))
+    suffix = Path(file).suffix
+    words = _of_python(PYTHON / file, name) if suffix == ".py" else _of_rust(CRATES / file, name)
+    return list(dict.fromkeys(word for word in words if word in own_types(suffix)))
 
 
 def _of_python(path: Path, name: str) -> list[str]:
