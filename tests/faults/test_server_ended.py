@@ -244,6 +244,7 @@ def spec(most_s: float, **more: object) -> str:
         "seeks": 1,
         "seekers": 1,
         "seed": 1,
+        "check": True,
         "most_ns": int(most_s * 1e9),
     }
     return json.dumps(bonnie | more)
