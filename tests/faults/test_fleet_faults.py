@@ -25,10 +25,11 @@ from serverdyno.fleet.up import scheduler_process, start_scheduler
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.probes.abandoned import AGE_S, OWNER
 from serverdyno.runner.create import create_experiment
+from serverdyno.servers.proof import free_port
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import DYNO, PATIENCE_S, Home, wait_for_line, wait_until
 from support.experiments import Breaker, Listener, carried_out
-from support.fleet_nodes import RunningFleet, free_port, look_often, running_fleet
+from support.fleet_nodes import RunningFleet, look_often, running_fleet
 
 
 @pytest.fixture(autouse=True)

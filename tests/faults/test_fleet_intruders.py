@@ -27,13 +27,14 @@ from serverdyno.fleet.serving import NodeServer
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.base import Access, Description
+from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running
 from support import fleet_intruder
 from support.dyno_process import PATIENCE_S, Home, wait_for_line
 from support.experiments import Listener, carried_out
 from support.file_server import needs_root
 from support.fleet_mix import carried, mix
-from support.fleet_nodes import RunningFleet, ended, free_port, running_fleet
+from support.fleet_nodes import RunningFleet, ended, running_fleet
 from support.reference_servers import start_http
 
 TOKEN = "0123456789abcdef"

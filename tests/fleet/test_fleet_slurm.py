@@ -23,9 +23,10 @@ from serverdyno.fleet.folder import create
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.up import start_scheduler
 from serverdyno.plan.model import GeneratorPlan
+from serverdyno.servers.proof import free_port
 from support.dyno_process import DYNO, PATIENCE_S
 from support.fleet_mix import carried, mix
-from support.fleet_nodes import end_scheduler, ended, free_port
+from support.fleet_nodes import end_scheduler, ended
 from support.reference_servers import start_http
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from serverdyno.servers.proof import free_port
 from support.dyno_process import DYNO, PATIENCE_S, Home
-from support.fleet_nodes import free_port
 from support.places import ROOT
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/bin")

@@ -12,8 +12,8 @@ from benches.mixes import http_target, nfs_target, smb_target, web_mix
 
 from serverdyno import _native
 from serverdyno.servers.consent import CONSENT_PATH
+from serverdyno.servers.proof import free_port
 from support.consenting import TOKEN, said
-from support.fleet_nodes import free_port
 from support.reference_servers import start_http, start_nfs, start_smb
 
 

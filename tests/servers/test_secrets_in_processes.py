@@ -13,10 +13,10 @@ from serverdyno import _native
 from serverdyno.fleet.processes import processes
 from serverdyno.servers.consent import CONSENT_PATH
 from serverdyno.servers.local import LocalServer
+from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.running import running
 from support.fleet_mix import carried, mix
-from support.fleet_nodes import free_port
 from support.reference_servers import start_http
 
 NOBODY = 65534

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ import pytest
 
 from serverdyno.fleet.folder import FleetFolder, create
 from serverdyno.fleet.up import scheduler_process, start_scheduler
+from serverdyno.servers.proof import free_port
 from support.dyno_process import DYNO, PATIENCE_S, wait_for_line
 
 NAMES = ("a", "b", "c")
@@ -65,12 +65,6 @@ def ended(process: subprocess.Popen[str]) -> None:
     process.kill()
     with process:
         process.wait(PATIENCE_S)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

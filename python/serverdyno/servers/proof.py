@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import re
 import socket
 import sys
@@ -29,6 +30,8 @@ REQUEST_TIMEOUT_S = 5.0
 OWNER_ATTEMPTS = 3
 LISTEN = "0A"  # TCP_LISTEN of the kernel's include/net/tcp_states.h, as /proc/net/tcp writes it
 BODY_LIMIT_BYTES = 65536
+LOWEST_PORT, PORTS_TRIED = 10_000, 20
+_CONNECTIONS_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,17 @@ def _ip(hexadecimal: str) -> str:
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """A TCP port of an address that nobody has at this moment. It is not reserved: the proof comes later."""
+    """Return a TCP port of an address that nobody has at this moment. It is not reserved: the proof comes later.
+    Raises OSError.
+
+    If possible, it is one that the kernel gives to no connection, such as those of the load.
+    """
+    of_connections = int(_CONNECTIONS_PORTS.read_text().split()[0])
+    below = range(LOWEST_PORT, of_connections)
+    for wanted in random.sample(below, min(len(below), PORTS_TRIED)):
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind((host, wanted))
+            return wanted
     with socket.socket() as candidate:
         candidate.bind((host, 0))
         port: int = candidate.getsockname()[1]
