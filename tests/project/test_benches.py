@@ -34,7 +34,7 @@ from serverdyno.servers.running import running
 from support.dyno_process import two_cpus
 from support.places import ROOT
 
-TINY = Effort(rounds=2, seconds=0.2, patience_s=0, attempts=1)
+TINY = Effort(rounds=2, seconds=0.5, patience_s=0, attempts=1)
 WRK = """\
 Running 3s test @ http://127.0.0.1:8080/
   1 threads and 64 connections
