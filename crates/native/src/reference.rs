@@ -68,5 +68,5 @@ impl ReferenceServer {
 /// Names and meanings of the faults that the reference server can commit.
 #[pyfunction]
 pub fn reference_faults() -> Vec<(&'static str, &'static str)> {
-    dyno_reference::http::faults().to_vec()
+    dyno_reference::http::faults()
 }

@@ -75,5 +75,5 @@ impl ReferenceNfsServer {
 /// Names and meanings of the faults that the reference NFS server can commit.
 #[pyfunction]
 pub fn reference_nfs_faults() -> Vec<(&'static str, &'static str)> {
-    faults().to_vec()
+    faults()
 }

@@ -74,5 +74,5 @@ impl ReferenceSmbServer {
 /// Names and meanings of the faults that the reference SMB server can commit.
 #[pyfunction]
 pub fn reference_smb_faults() -> Vec<(&'static str, &'static str)> {
-    faults().to_vec()
+    faults()
 }

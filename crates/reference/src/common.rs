@@ -4,6 +4,8 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::de::DeserializeOwned;
 
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
+
 /// The same bytes for the same length, on every machine.
 pub(crate) fn incompressible(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];

@@ -24,6 +24,6 @@ mod wire;
 mod worker;
 
 pub use documents::{Documents, REQUEST_COUNT_PATH};
-pub use fault::{faults, Fault, UnknownFault};
+pub use fault::{faults, Fault, Kind as FaultKind};
 pub use options::Options;
 pub use server::Server;

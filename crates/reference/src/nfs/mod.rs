@@ -30,6 +30,6 @@ mod v4;
 mod volume;
 
 pub use dialogue::{After, Dialogue};
-pub use fault::{faults, Fault, UnknownFault};
+pub use fault::{faults, Fault, Kind as FaultKind};
 pub use options::{Flush, Options};
 pub use server::Server;

@@ -35,6 +35,6 @@ mod volume;
 mod worker;
 
 pub use dyno_smb::wire::Dialect;
-pub use fault::{faults, Fault, UnknownFault};
+pub use fault::{faults, Fault, Kind as FaultKind};
 pub use options::{Encryption, Options, Signing};
 pub use server::Server;

@@ -6,6 +6,7 @@
 use super::connection::{Connection, Ended, Wants};
 use super::host::{Host, Letter};
 use super::volume::{ConnectionId, Mail, Moment};
+use dyno_measure::NS_PER_S;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::OwnedFd;
@@ -20,7 +21,6 @@ use std::sync::Arc;
 const EVENTS_AT_ONCE: usize = 256;
 const BELL: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
-const NS_PER_S: u64 = 1_000_000_000;
 /// Where accepting fails (out of file descriptors or memory) it is tried again after this.
 const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
