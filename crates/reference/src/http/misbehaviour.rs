@@ -7,10 +7,9 @@ use super::fault::{Fault, Kind};
 use super::opening::{Persistence, Status};
 use super::request::Ask;
 use super::responder::Responder;
-use crate::common::{incompressible, NS_PER_MS};
+use crate::common::{incompressible, random, NS_PER_MS};
 use crate::fault::garbage;
 use dyno_measure::{monotonic_ns, Failure, Fault as Outcome};
-use rustix::rand::{getrandom, GetRandomFlags};
 
 const ENDLESS_BYTES: usize = 64 << 20;
 const HUGE_HEAD_BYTES: usize = 1 << 20;
@@ -86,14 +85,10 @@ async fn answer_late(
     responder.counted(responder.send(document, ask)).await
 }
 
-/// A time drawn from the exponential distribution of that mean; the mean itself where the kernel has no random numbers.
+/// A time drawn from the exponential distribution of that mean.
 fn exponential_ns(mean_ns: u64) -> u64 {
-    let mut bytes = [0; 8];
-    if getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {
-        return mean_ns;
-    }
     // More than 0 and at most 1, in steps of 2^-53.
-    let drawn = ((u64::from_ne_bytes(bytes) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+    let drawn = ((u64::from_ne_bytes(random()) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-drawn.ln() * mean_ns as f64) as u64
 }
 
