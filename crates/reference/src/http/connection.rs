@@ -27,7 +27,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         return;
     }
     worker.renew_patience();
-    let wire = match &options.tls {
+    let wire = match &worker.shared.tls {
         Some(tls) if door.secure => match tls.accept(socket, &worker.buffer).await {
             Ok(channel) => Wire::secure(channel),
             // Nothing was asked: the generator counts it on its own side.

@@ -22,7 +22,7 @@ impl Server {
     /// The port where it speaks TLS besides.
     #[must_use]
     pub fn secure_port(&self) -> Option<u16> {
-        self.service().secure_address.get().map(SocketAddr::port)
+        self.service().secure_port.get().copied()
     }
 
     /// Answers so far, of every status, but those to the tool's own questions (extra documents, this count), so that
@@ -38,22 +38,19 @@ impl Service for Shared {
     type Options = Options;
 
     fn outline(options: &Options) -> (SocketAddr, usize, Option<&'static str>) {
-        let problem = if options.behind.iter().any(|address| !address.ip().is_loopback()) {
-            Some("requests are handed on to servers on loopback alone")
-        } else if options.http2 && !options.behind.is_empty() {
-            Some("requests of HTTP/2 are not handed on: leave out one of the two")
-        } else {
-            None
-        };
-        (options.bind, options.threads, problem)
+        let is_problem = options.http2 && !options.behind.is_empty();
+        let problem = "requests of HTTP/2 are not handed on: leave out one of the two";
+        (options.bind, options.threads, is_problem.then_some(problem))
     }
 
     fn new(options: &Options) -> io::Result<Self> {
+        let refused = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         Ok(Self {
             site: Site::new(&options.documents, &options.extra_documents),
             application: Application::default(),
+            tls: options.tls_server().map_err(refused)?,
             counts: Counts::new(options.threads),
-            secure_address: OnceLock::new(),
+            secure_port: OnceLock::new(),
             options: Options {
                 http2: options.http2 && options.fault.is_none(),
                 ..options.clone()
@@ -63,64 +60,52 @@ impl Service for Shared {
 
     /// From the first on, all listen on the ports that it got.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
-        let options = &self.options;
-        let secure = options.secure_bind.filter(|_| options.tls.is_some());
-        let mut addresses = (address, secure);
-        for number in 0..options.threads {
-            let shared = self.clone();
-            let set_up = move || {
-                let thread = Thread::set_up(addresses, shared, number)?;
-                let addresses = thread.addresses()?;
-                Ok((thread, addresses))
-            };
-            addresses = threads.start(("reference", number), &options.cpus, set_up, Thread::run)?;
+        let secure_port = self.options.secure_port.filter(|_| self.tls.is_some());
+        let mut places = vec![(address, self.tls.is_some() && secure_port.is_none())];
+        places.extend(secure_port.map(|port| (SocketAddr::new(address.ip(), port), true)));
+        for number in 0..self.options.threads {
+            let (shared, wanted) = (self.clone(), places.clone());
+            let set_up = move || Thread::set_up(&wanted, shared, number);
+            places = threads.start(("reference", number), &self.options.cpus, set_up, Thread::run)?;
         }
-        if let Some(secure) = addresses.1 {
-            self.secure_address.get_or_init(|| secure);
+        if let [_, (secure, _)] = places[..] {
+            self.secure_port.get_or_init(|| secure.port());
         }
-        Ok(addresses.0)
+        Ok(places[0].0)
     }
 }
+
+/// An address, and whether TLS is spoken there.
+type Place = (SocketAddr, bool);
 
 /// What one thread has in hand before its loop begins.
 struct Thread {
     worker: Worker,
-    listener: Listener,
-    /// For TLS, beside the other.
-    secure: Option<Listener>,
+    listeners: Vec<(Listener, Door)>,
 }
 
 impl Thread {
-    fn set_up(
-        (address, secure): (SocketAddr, Option<SocketAddr>),
-        shared: Arc<Shared>,
-        number: usize,
-    ) -> io::Result<Self> {
+    /// Listens. Return the places with the ports that it got, too.
+    fn set_up(places: &[Place], shared: Arc<Shared>, number: usize) -> io::Result<(Self, Vec<Place>)> {
         let executor = Executor::new()?;
-        let share_port = shared.options.threads > 1;
-        let listener = Listener::bind(&executor, address, share_port)?;
-        let secure = secure.map(|address| Listener::bind(&executor, address, share_port));
-        Ok(Self {
-            secure: secure.transpose()?,
-            worker: Worker::new(executor, shared, number),
-            listener,
-        })
-    }
-
-    fn addresses(&self) -> io::Result<(SocketAddr, Option<SocketAddr>)> {
-        let secure = self.secure.as_ref().map(Listener::address).transpose()?;
-        Ok((self.listener.address()?, secure))
+        let (mut listeners, mut got) = (Vec::new(), Vec::new());
+        for (address, secure) in places {
+            let listener = Listener::bind(&executor, *address, shared.options.threads > 1)?;
+            let (address, secure) = (listener.address()?, *secure);
+            let port = address.port();
+            listeners.push((listener, Door { port, secure }));
+            got.push((address, secure));
+        }
+        let worker = Worker::new(executor, shared, number);
+        Ok((Self { worker, listeners }, got))
     }
 
     fn run(self, stopping: &AtomicBool) {
         let worker = Rc::new(self.worker);
         let executor = worker.executor.clone();
         executor.spawn(keep_time(worker.clone()));
-        let tls_alone = worker.shared.options.tls.is_some() && self.secure.is_none();
-        let plain = [(self.listener, tls_alone)].into_iter();
-        for (listener, secure) in plain.chain(self.secure.map(|listener| (listener, true))) {
-            let port = listener.address().map_or(0, |address| address.port());
-            let (worker, door) = (worker.clone(), Door { port, secure });
+        for (listener, door) in self.listeners {
+            let worker = worker.clone();
             let serve = move |socket| serve(socket, worker.clone(), door);
             executor.spawn(accept(listener, executor.clone(), serve));
         }

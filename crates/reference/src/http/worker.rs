@@ -9,9 +9,9 @@ use super::request::MAX_HEAD_BYTES;
 use crate::counts::Counts;
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_reactor::Executor;
+use dyno_tls::TlsServer;
 use http::HeaderValue;
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,8 +29,9 @@ pub struct Shared {
     pub(super) site: Site,
     pub(super) application: Application,
     pub(super) counts: Counts<1>,
+    pub(super) tls: Option<TlsServer>,
     /// Where it speaks TLS besides, once it does.
-    pub(super) secure_address: OnceLock<SocketAddr>,
+    pub(super) secure_port: OnceLock<u16>,
 }
 
 impl Shared {
