@@ -16,8 +16,6 @@ mod mix;
 mod page;
 mod question;
 mod reference;
-mod reference_nfs;
-mod reference_smb;
 mod target;
 mod tls;
 mod workload;
@@ -45,9 +43,9 @@ mod _native {
     #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};
     #[pymodule_export]
-    use crate::reference_nfs::{reference_nfs_faults, ReferenceNfsServer};
+    use crate::reference::{reference_nfs_faults, ReferenceNfsServer};
     #[pymodule_export]
-    use crate::reference_smb::{reference_smb_faults, ReferenceSmbServer};
+    use crate::reference::{reference_smb_faults, ReferenceSmbServer};
     #[pymodule_export]
     use crate::target::{consent_document, SessionError, Target};
     #[pymodule_export]

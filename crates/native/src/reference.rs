@@ -1,72 +1,166 @@
-//! The reference server on threads of this process.
+//! The reference servers, on threads of this process.
 
-use dyno_reference::http::{Options, Server};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use dyno_reference::{http, nfs, smb};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 /// Reads the options of a server; errors have no place in the text, which nobody has written.
-pub(crate) fn stated<T: DeserializeOwned>(options: &str) -> PyResult<T> {
+fn stated<T: DeserializeOwned>(options: &str) -> PyResult<T> {
     let value: Result<Value, _> = serde_json::from_str(options);
     let read = value.and_then(serde_json::from_value);
     read.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// A running reference server; it stops when it is dropped.
-#[pyclass(frozen, module = "serverdyno._native")]
-pub struct ReferenceServer {
-    inner: Mutex<Server>,
+fn outage(outage_s: f64) -> PyResult<Duration> {
+    let outage = Duration::try_from_secs_f64(outage_s).ok();
+    outage
+        .filter(|outage| *outage <= Duration::from_secs(3600))
+        .ok_or_else(|| PyValueError::new_err("outage_s is from 0 to 3600"))
 }
 
-impl ReferenceServer {
-    fn server(&self) -> PyResult<MutexGuard<'_, Server>> {
-        self.inner
-            .lock()
-            .map_err(|_| PyRuntimeError::new_err("an earlier call on this server panicked"))
-    }
-}
+/// A running reference HTTP server; it stops when it is dropped.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct ReferenceServer(http::Server);
 
 #[pymethods]
 impl ReferenceServer {
     #[staticmethod]
     fn start(options: &str, documents: HashMap<String, Vec<u8>>) -> PyResult<Self> {
-        let options = Options {
+        let options = http::Options {
             extra_documents: documents.into_iter().collect(),
             ..stated(options)?
         };
-        Ok(Self {
-            inner: Mutex::new(Server::start(&options)?),
-        })
+        Ok(Self(http::Server::start(&options)?))
     }
 
-    fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| {
-            self.server()?.stop();
-            Ok(())
-        })
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
     }
 
     #[getter]
-    fn port(&self) -> PyResult<u16> {
-        Ok(self.server()?.port())
+    fn port(&self) -> u16 {
+        self.0.port()
     }
 
     #[getter]
-    fn secure_port(&self) -> PyResult<Option<u16>> {
-        Ok(self.server()?.secure_port())
+    fn secure_port(&self) -> Option<u16> {
+        self.0.secure_port()
     }
 
     #[getter]
-    fn requests(&self) -> PyResult<u64> {
-        Ok(self.server()?.requests())
+    fn requests(&self) -> u64 {
+        self.0.requests()
     }
 }
 
-/// Names and meanings of the faults that the reference server can commit.
+/// A running reference SMB server; it stops when it is dropped.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct ReferenceSmbServer(smb::Server);
+
+#[pymethods]
+impl ReferenceSmbServer {
+    #[staticmethod]
+    fn start(options: &str, files: HashMap<String, Vec<u8>>) -> PyResult<Self> {
+        let options = smb::Options {
+            files: files.into_iter().collect(),
+            ..stated(options)?
+        };
+        Ok(Self(smb::Server::start(&options)?))
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    #[pyo3(signature = (*, outage_s=0.0))]
+    fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<()> {
+        let outage = outage(outage_s)?;
+        py.detach(|| self.0.restart(outage))?;
+        Ok(())
+    }
+
+    fn cut_connections(&self, py: Python<'_>) {
+        py.detach(|| self.0.cut_connections());
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    #[getter]
+    fn open_files(&self) -> usize {
+        self.0.open_files()
+    }
+
+    fn requests(&self) -> HashMap<&'static str, u64> {
+        self.0.requests().into_iter().collect()
+    }
+}
+
+/// A running reference NFS server; it stops when it is dropped.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct ReferenceNfsServer(nfs::Server);
+
+#[pymethods]
+impl ReferenceNfsServer {
+    #[staticmethod]
+    fn start(options: &str, files: HashMap<String, Vec<u8>>) -> PyResult<Self> {
+        let options = nfs::Options {
+            files: files.into_iter().collect(),
+            ..stated(options)?
+        };
+        Ok(Self(nfs::Server::start(&options)?))
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    #[pyo3(signature = (*, outage_s=0.0))]
+    fn restart(&self, py: Python<'_>, outage_s: f64) -> PyResult<u64> {
+        let outage = outage(outage_s)?;
+        Ok(py.detach(|| self.0.restart(outage))?)
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    #[getter]
+    fn restarts(&self) -> u64 {
+        self.0.restarts()
+    }
+
+    #[getter]
+    fn replies_given_again(&self) -> u64 {
+        self.0.replies_given_again()
+    }
+
+    fn requests(&self) -> HashMap<&'static str, u64> {
+        self.0.requests().into_iter().collect()
+    }
+}
+
+/// Names and meanings of the faults that the reference HTTP server can commit.
 #[pyfunction]
 pub fn reference_faults() -> Vec<(&'static str, &'static str)> {
-    dyno_reference::http::faults().to_vec()
+    http::faults()
+}
+
+/// Names and meanings of the faults that the reference SMB server can commit.
+#[pyfunction]
+pub fn reference_smb_faults() -> Vec<(&'static str, &'static str)> {
+    smb::faults()
+}
+
+/// Names and meanings of the faults that the reference NFS server can commit.
+#[pyfunction]
+pub fn reference_nfs_faults() -> Vec<(&'static str, &'static str)> {
+    nfs::faults()
 }

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .split(',')
         .map(str::parse)
         .collect::<Result<Vec<usize>, _>>()?;
-    let mut server = Server::start(&Options {
+    let server = Server::start(&Options {
         bind: SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?)),
         threads: cpus.len(),
         cpus,

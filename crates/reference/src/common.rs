@@ -1,14 +1,51 @@
-//! What both servers have, and is neither's protocol.
+//! What all servers have, and is no protocol's.
 
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::rand::{getrandom, GetRandomFlags};
 use serde::de::DeserializeOwned;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
 /// The same bytes for the same length, on every machine.
 pub(crate) fn incompressible(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut bytes);
     bytes
+}
+
+/// Bytes from the kernel, at most 256.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let got = getrandom(&mut bytes[..], GetRandomFlags::empty());
+    got.expect("the kernel gives so many at once");
+    bytes
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked has said so on standard error; the others go on with what there is.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A named tree of files: a share of SMB, an export of NFS.
+#[derive(Debug)]
+pub(crate) struct Share<Volume> {
+    pub(crate) name: String,
+    volume: Mutex<Volume>,
+}
+
+impl<Volume> Share<Volume> {
+    pub(crate) fn new(name: &str, volume: Volume) -> Self {
+        Self {
+            name: name.to_owned(),
+            volume: Mutex::new(volume),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Volume> {
+        lock(&self.volume)
+    }
 }
 
 /// The options of a file that `tools/complete_documents.py` makes from the control plane's models.

@@ -1,68 +1,148 @@
 //! Names for what a server can be told to do wrong: a list of them becomes a type that is parsed from its name.
 //!
-//! Not for: the lists (`fault.rs` of each protocol), and doing it.
+//! Not for: the lists (`fault.rs` of each protocol), and doing it (`misbehaviour.rs` of each).
 
-/// Makes `Kind`, `Fault`, `UnknownFault` and `faults()` of `Variant "name" "what it means"` for each fault. A number in a
-/// name is an example: another can be put in its place.
+use crate::common::{incompressible, NS_PER_MS};
+use serde::de::{Deserialize, Deserializer, Error};
+use std::str::FromStr;
+
+const GARBAGE_BYTES: usize = 1024;
+
+/// The faults of one protocol.
+pub trait FaultKind: Copy + PartialEq + 'static {
+    /// The one that each server has: every answer comes later.
+    const DELAY: Self;
+
+    /// All of them with their names.
+    fn named() -> impl Iterator<Item = (Self, &'static str)>;
+}
+
+/// Something that a server does wrong, or at least in an unusual way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault<Kind> {
+    pub(crate) kind: Kind,
+    /// The number in the name; 1 where the name has none.
+    pub(crate) value: u32,
+}
+
+impl<Kind: FaultKind> Fault<Kind> {
+    /// Return the number in the name as nanoseconds, if it is of milliseconds.
+    pub(crate) fn value_ns(self) -> u64 {
+        u64::from(self.value) * NS_PER_MS
+    }
+
+    /// Return how much later a server with this fault answers.
+    pub(crate) fn delay_ns(fault: Option<Self>) -> u64 {
+        let delay = fault.filter(|fault| fault.kind == Kind::DELAY);
+        delay.map_or(0, Self::value_ns)
+    }
+}
+
+impl<Kind: FaultKind> FromStr for Fault<Kind> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Kind::named().find_map(|(kind, example)| {
+            let value = value_in(text, example)?;
+            Some(Self { kind, value })
+        });
+        named.ok_or_else(|| {
+            let names: Vec<&str> = Kind::named().map(|(_, name)| name).collect();
+            format!("there is no fault {text:?}; there are: {}", names.join(" "))
+        })
+    }
+}
+
+impl<'de, Kind: FaultKind> Deserialize<'de> for Fault<Kind> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(Error::custom)
+    }
+}
+
+/// Makes `Kind`, `Fault` and `faults()` of `Variant "name" "what it means"` for each fault. A number in a name is an
+/// example: another can be put in its place.
 macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Kind { $(#[doc = $words] $variant),* }
+        dyno_measure::named_enum! {
+            /// What the server can be told to do wrong.
+            pub enum Kind { $($variant $name $words)* }
+        }
 
-        const KINDS: &[Kind] = &[$(Kind::$variant),*];
-        const FAULTS: &[(&str, &str)] = &[$(($name, $words)),*];
+        impl crate::fault::FaultKind for Kind {
+            const DELAY: Self = Self::Delay;
+
+            fn named() -> impl Iterator<Item = (Self, &'static str)> {
+                Self::ALL.into_iter().map(|kind| (kind, kind.name()))
+            }
+        }
+
+        pub type Fault = crate::fault::Fault<Kind>;
 
         /// Names and meanings of all faults; each name can be parsed as it stands, and another number put in its place.
         #[must_use]
-        pub fn faults() -> &'static [(&'static str, &'static str)] {
-            FAULTS
-        }
-
-        /// Something that the server does wrong, or at least in an unusual way.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub struct Fault {
-            pub(crate) kind: Kind,
-            /// The number in the name; 1 where the name has none.
-            pub(crate) value: u32,
-        }
-
-        /// A name that stands for no fault.
-        #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-        #[error("there is no fault {0:?}; there are: {names}", names = names())]
-        pub struct UnknownFault(String);
-
-        fn names() -> String {
-            FAULTS.iter().map(|fault| fault.0).collect::<Vec<_>>().join(" ")
-        }
-
-        impl std::str::FromStr for Fault {
-            type Err = UnknownFault;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                let named = FAULTS.iter().zip(KINDS).find_map(|((example, _), kind)| {
-                    let value = crate::fault::value_in(text, example)?;
-                    Some(Self { kind: *kind, value })
-                });
-                named.ok_or_else(|| UnknownFault(text.to_owned()))
-            }
-        }
-
-        impl<'de> serde::Deserialize<'de> for Fault {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let name = String::deserialize(deserializer)?;
-                name.parse().map_err(serde::de::Error::custom)
-            }
+        pub fn faults() -> Vec<(&'static str, &'static str)> {
+            Kind::ALL.map(|kind| (kind.name(), kind.words())).to_vec()
         }
     };
 }
 pub(crate) use faults;
 
 /// The number in `text`, if but for it `text` is `example`; zero is none.
-pub(crate) fn value_in(text: &str, example: &str) -> Option<u32> {
+fn value_in(text: &str, example: &str) -> Option<u32> {
     let Some((name, example_value)) = example.split_once('=') else {
         return (text == example).then_some(1);
     };
     let unit = example_value.trim_start_matches(|character: char| character.is_ascii_digit());
     let value = text.strip_prefix(name)?.strip_prefix('=')?.strip_suffix(unit)?;
     value.parse().ok().filter(|value| *value > 0)
+}
+
+/// Return what a server sends that answers with random bytes.
+pub(crate) fn garbage() -> Vec<u8> {
+    incompressible(GARBAGE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{http, nfs, smb};
+
+    fn each_name_stands_for_its_own_fault<Kind: FaultKind + std::fmt::Debug>() {
+        for (kind, name) in Kind::named() {
+            assert_eq!(name.parse::<Fault<Kind>>().expect("a listed name").kind, kind);
+        }
+        let delay = "delay=250ms".parse().expect("a listed name");
+        assert_eq!(Fault::<Kind>::delay_ns(Some(delay)), 250 * NS_PER_MS);
+        let stall = "stall".parse().expect("a listed name");
+        assert_eq!(Fault::<Kind>::delay_ns(Some(stall)), 0);
+        let error = "sulk".parse::<Fault<Kind>>().expect_err("no such fault");
+        assert!(error.contains("sulk"), "{error}");
+        assert!(Kind::named().all(|(_, name)| error.contains(name)), "{error}");
+    }
+
+    #[test]
+    fn every_listed_name_stands_for_its_own_fault() {
+        each_name_stands_for_its_own_fault::<http::FaultKind>();
+        each_name_stands_for_its_own_fault::<smb::FaultKind>();
+        each_name_stands_for_its_own_fault::<nfs::FaultKind>();
+    }
+
+    #[test]
+    fn a_number_can_be_chosen_where_the_listed_name_has_one() {
+        let value = |text: &str| text.parse::<http::Fault>().ok().map(|fault| fault.value);
+        assert_eq!(value("delay=250ms"), Some(250));
+        assert_eq!(value("close-idle=7"), Some(7));
+        for wrong in [
+            "delay",
+            "delay=5",
+            "delay=ms",
+            "delay=0ms",
+            "slow-drip=0",
+            "stall=1",
+            "slow-drip=-1",
+            "",
+        ] {
+            assert_eq!(value(wrong), None, "{wrong}");
+        }
+    }
 }

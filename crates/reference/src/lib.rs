@@ -4,9 +4,11 @@
 //! Not for: serving anybody but a load generator and its tests.
 
 mod common;
+mod counts;
 mod fault;
 pub mod http;
 pub mod nfs;
 mod pages;
+mod server;
 pub mod smb;
 mod threads;

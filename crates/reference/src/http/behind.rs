@@ -11,7 +11,7 @@ use dyno_reactor::{Dialer, Executor, Idle, Socket};
 use httparse::{Header, Status};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// What a path begins with that is handed on.
 const PATHS: &[u8] = b"/cgi-bin/";
@@ -40,14 +40,17 @@ struct OneBehind {
 
 impl Behind {
     /// `number` differs between the threads of a server.
-    pub(crate) fn new(executor: &Executor, addresses: &[SocketAddr], number: usize) -> Self {
-        let one = |address: &SocketAddr| OneBehind {
-            address: *address,
-            dialer: Dialer::new(executor.clone(), *address, number as u8),
-            idle: RefCell::default(),
+    pub(crate) fn new(executor: &Executor, ports: &[u16], number: usize) -> Self {
+        let one = |port: &u16| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+            OneBehind {
+                address,
+                dialer: Dialer::new(executor.clone(), address, number as u8),
+                idle: RefCell::default(),
+            }
         };
         Self {
-            servers: addresses.iter().map(one).collect(),
+            servers: ports.iter().map(one).collect(),
             next: Cell::new(0),
         }
     }

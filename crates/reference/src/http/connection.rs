@@ -21,11 +21,9 @@ const LINGER_NS: u64 = NS_PER_S;
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
-    if worker
-        .shared
-        .fault
-        .is_some_and(|fault| fault.kind == Kind::CloseAtOnce)
-    {
+    let options = &worker.shared.options;
+    let commits = |kind| options.fault.is_some_and(|fault| fault.kind == kind);
+    if commits(Kind::CloseAtOnce) {
         return;
     }
     worker.renew_patience();
@@ -37,11 +35,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         },
         _ => Wire::Plain(socket),
     };
-    let truncates = worker
-        .shared
-        .fault
-        .is_some_and(|fault| fault.kind == Kind::Truncate);
-    if worker.shared.http2 && wire.chose_http2() {
+    if options.http2 && wire.chose_http2() {
         return http2::serve(wire, Vec::new(), worker, door).await;
     }
     let mut connection = Connection {
@@ -63,7 +57,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         } = connection;
         return http2::serve(responder.wire, unread, worker.clone(), door).await;
     }
-    if !truncates {
+    if !commits(Kind::Truncate) {
         connection.responder.wire.close_session();
     }
 }
@@ -169,7 +163,7 @@ impl<'a> Connection<'a> {
         let site = &self.worker.shared.site;
         match parse(bytes, |path| site.takes_posts(path)) {
             Parsed::Partial => None,
-            Parsed::Preface if self.worker.shared.http2 => Some((Step::Http2, 0)),
+            Parsed::Preface if self.worker.shared.options.http2 => Some((Step::Http2, 0)),
             Parsed::Preface => Some((Step::Refuse(Status::VersionNotSupported), bytes.len())),
             Parsed::Refused(status) => Some((Step::Refuse(status), bytes.len())),
             Parsed::Whole { request, length } if self.worker.behind.takes(request.path) => {
@@ -218,7 +212,7 @@ impl<'a> Connection<'a> {
 
     /// Answers what load asks for: counted, and wrong where the server has a fault.
     async fn answer_load(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
-        match self.worker.shared.fault {
+        match self.worker.shared.options.fault {
             Some(fault) if !ask.head_only => Box::pin(misbehave(&self.responder, fault, document, ask)).await,
             _ => self.responder.counted(self.responder.send(document, ask)).await,
         }

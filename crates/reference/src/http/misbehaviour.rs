@@ -7,15 +7,13 @@ use super::fault::{Fault, Kind};
 use super::opening::{Persistence, Status};
 use super::request::Ask;
 use super::responder::Responder;
-use crate::common::incompressible;
+use crate::common::{incompressible, random, NS_PER_MS};
+use crate::fault::garbage;
 use dyno_measure::{monotonic_ns, Failure, Fault as Outcome};
-use rustix::rand::{getrandom, GetRandomFlags};
 
 const ENDLESS_BYTES: usize = 64 << 20;
 const HUGE_HEAD_BYTES: usize = 1 << 20;
-const GARBAGE_BYTES: usize = 1024;
 const CHUNK_BYTES: usize = 1000;
-const NS_PER_MS: u64 = 1_000_000;
 const FRESH_MS: u64 = 50;
 const TIRED_MS: u64 = 100;
 const FILLER_FIELD: &[u8] = b"X-Filler: 0123456789012345678901234567890123456789012345\r\n";
@@ -31,9 +29,9 @@ pub(crate) async fn misbehave(
 ) -> Result<Persistence, Failure> {
     let worker = responder.worker;
     match fault.kind {
-        Kind::Delay => answer_late(responder, u64::from(fault.value) * NS_PER_MS, document, ask).await,
+        Kind::Delay => answer_late(responder, fault.value_ns(), document, ask).await,
         Kind::RandomDelay => {
-            let delay_ns = exponential_ns(u64::from(fault.value) * NS_PER_MS);
+            let delay_ns = exponential_ns(fault.value_ns());
             answer_late(responder, delay_ns, document, ask).await
         }
         Kind::Tire => {
@@ -87,14 +85,10 @@ async fn answer_late(
     responder.counted(responder.send(document, ask)).await
 }
 
-/// A time drawn from the exponential distribution of that mean; the mean itself where the kernel has no random numbers.
+/// A time drawn from the exponential distribution of that mean.
 fn exponential_ns(mean_ns: u64) -> u64 {
-    let mut bytes = [0; 8];
-    if getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {
-        return mean_ns;
-    }
     // More than 0 and at most 1, in steps of 2^-53.
-    let drawn = ((u64::from_ne_bytes(bytes) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+    let drawn = ((u64::from_ne_bytes(random()) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-drawn.ln() * mean_ns as f64) as u64
 }
 
@@ -133,7 +127,7 @@ fn wrong_answer(
             )
         }
         Kind::EarlyClose => (opening(kept)[..opening(kept).len() / 2].to_vec(), closed),
-        Kind::Garbage => (incompressible(GARBAGE_BYTES), closed),
+        Kind::Garbage => (garbage(), closed),
         Kind::WrongContent => {
             let mut bytes = [&opening(kept), whole].concat();
             let middle = bytes.len() - body.len().div_ceil(2);

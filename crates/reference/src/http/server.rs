@@ -5,94 +5,24 @@ use super::connection::serve;
 use super::documents::{Door, Site};
 use super::options::Options;
 use super::worker::{keep_time, Shared, Worker};
+use crate::counts::Counts;
+use crate::server::{accept, Service};
 use crate::threads::Threads;
-use dyno_measure::monotonic_ns;
 use dyno_reactor::{Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-
-/// Where accepting fails (out of file descriptors or memory) it is tried again after this.
-const ACCEPT_PAUSE_NS: u64 = 10_000_000;
+use std::sync::{Arc, OnceLock};
 
 /// A running server; it stops when it is dropped.
-#[derive(Debug)]
-pub struct Server {
-    address: SocketAddr,
-    secure_address: Option<SocketAddr>,
-    shared: Arc<Shared>,
-    threads: Threads,
-}
+pub type Server = crate::server::Server<Shared>;
 
 impl Server {
-    /// Starts the threads. Once this returns, connections are accepted.
-    ///
-    /// # Errors
-    /// Where there is no thread, the address can't be had, a CPU does not exist or is not ours, or a server behind this
-    /// one is elsewhere or to be asked by HTTP/2.
-    pub fn start(options: &Options) -> io::Result<Self> {
-        let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        if options.threads == 0 {
-            return refused("a server needs at least one thread");
-        }
-        if options.behind.iter().any(|address| !address.ip().is_loopback()) {
-            return refused("requests are handed on to servers on loopback alone");
-        }
-        if options.http2 && !options.behind.is_empty() {
-            return refused("requests of HTTP/2 are not handed on: leave out one of the two");
-        }
-        let mut server = Self {
-            address: options.bind,
-            secure_address: options.secure_bind.filter(|_| options.tls.is_some()),
-            shared: Arc::new(Shared {
-                site: Site::new(&options.documents, &options.extra_documents),
-                application: Application::default(),
-                fault: options.fault,
-                http2: options.http2 && options.fault.is_none(),
-                tls: options.tls.clone(),
-                counters: (0..options.threads).map(|_| Default::default()).collect(),
-                behind: options.behind.clone(),
-                stopping: AtomicBool::new(false),
-            }),
-            threads: Threads::default(),
-        };
-        for number in 0..options.threads {
-            server.start_thread(number, &options.cpus, options.threads > 1)?;
-        }
-        Ok(server)
-    }
-
-    /// From the first on, all listen on the ports that it got.
-    fn start_thread(&mut self, number: usize, cpus: &[usize], share_port: bool) -> io::Result<()> {
-        let (addresses, shared) = ((self.address, self.secure_address), self.shared.clone());
-        let set_up = move || {
-            let thread = Thread::set_up(addresses, share_port, shared, number)?;
-            let addresses = thread.addresses()?;
-            Ok((thread, addresses))
-        };
-        (self.address, self.secure_address) =
-            self.threads
-                .start(("reference", number), cpus, set_up, Thread::run)?;
-        Ok(())
-    }
-
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The port of its address.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.address.port()
-    }
-
     /// The port where it speaks TLS besides.
     #[must_use]
     pub fn secure_port(&self) -> Option<u16> {
-        self.secure_address.map(|address| address.port())
+        self.service().secure_port.get().copied()
     }
 
     /// Answers so far, of every status, but those to the tool's own questions (extra documents, this count), so that
@@ -100,78 +30,87 @@ impl Server {
     /// begins, and no longer does once that has failed; a fault that never ends its answer never counts.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.shared.requests()
-    }
-
-    /// Ends every thread and closes every connection. Takes about 20 ms; does nothing the second time.
-    pub fn stop(&mut self) {
-        self.shared.stopping.store(true, Ordering::Relaxed);
-        self.threads.join();
+        self.service().requests()
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
+impl Service for Shared {
+    type Options = Options;
+
+    fn outline(options: &Options) -> (SocketAddr, usize, Option<&'static str>) {
+        let is_problem = options.http2 && !options.behind.is_empty();
+        let problem = "requests of HTTP/2 are not handed on: leave out one of the two";
+        (options.bind, options.threads, is_problem.then_some(problem))
+    }
+
+    fn new(options: &Options) -> io::Result<Self> {
+        let refused = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        Ok(Self {
+            site: Site::new(&options.documents, &options.extra_documents),
+            application: Application::default(),
+            tls: options.tls_server().map_err(refused)?,
+            counts: Counts::new(options.threads),
+            secure_port: OnceLock::new(),
+            options: Options {
+                http2: options.http2 && options.fault.is_none(),
+                ..options.clone()
+            },
+        })
+    }
+
+    /// From the first on, all listen on the ports that it got.
+    fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
+        let secure_port = self.options.secure_port.filter(|_| self.tls.is_some());
+        let mut places = vec![(address, self.tls.is_some() && secure_port.is_none())];
+        places.extend(secure_port.map(|port| (SocketAddr::new(address.ip(), port), true)));
+        for number in 0..self.options.threads {
+            let (shared, wanted) = (self.clone(), places.clone());
+            let set_up = move || Thread::set_up(&wanted, shared, number);
+            places = threads.start(("reference", number), &self.options.cpus, set_up, Thread::run)?;
+        }
+        if let [_, (secure, _)] = places[..] {
+            self.secure_port.get_or_init(|| secure.port());
+        }
+        Ok(places[0].0)
     }
 }
+
+/// An address, and whether TLS is spoken there.
+type Place = (SocketAddr, bool);
 
 /// What one thread has in hand before its loop begins.
 struct Thread {
     worker: Worker,
-    listener: Listener,
-    /// For TLS, beside the other.
-    secure: Option<Listener>,
+    listeners: Vec<(Listener, Door)>,
 }
 
 impl Thread {
-    fn set_up(
-        (address, secure): (SocketAddr, Option<SocketAddr>),
-        share_port: bool,
-        shared: Arc<Shared>,
-        number: usize,
-    ) -> io::Result<Self> {
+    /// Listens. Return the places with the ports that it got, too.
+    fn set_up(places: &[Place], shared: Arc<Shared>, number: usize) -> io::Result<(Self, Vec<Place>)> {
         let executor = Executor::new()?;
-        let listener = Listener::bind(&executor, address, share_port)?;
-        let secure = secure.map(|address| Listener::bind(&executor, address, share_port));
-        Ok(Self {
-            secure: secure.transpose()?,
-            worker: Worker::new(executor, shared, number),
-            listener,
-        })
+        let (mut listeners, mut got) = (Vec::new(), Vec::new());
+        for (address, secure) in places {
+            let listener = Listener::bind(&executor, *address, shared.options.threads > 1)?;
+            let (address, secure) = (listener.address()?, *secure);
+            let port = address.port();
+            listeners.push((listener, Door { port, secure }));
+            got.push((address, secure));
+        }
+        let worker = Worker::new(executor, shared, number);
+        Ok((Self { worker, listeners }, got))
     }
 
-    fn addresses(&self) -> io::Result<(SocketAddr, Option<SocketAddr>)> {
-        let secure = self.secure.as_ref().map(Listener::address).transpose()?;
-        Ok((self.listener.address()?, secure))
-    }
-
-    fn run(self) {
+    fn run(self, stopping: &AtomicBool) {
         let worker = Rc::new(self.worker);
-        let (executor, shared) = (worker.executor.clone(), worker.shared.clone());
+        let executor = worker.executor.clone();
         executor.spawn(keep_time(worker.clone()));
-        let tls_alone = shared.tls.is_some() && self.secure.is_none();
-        executor.spawn(accept_connections(self.listener, worker.clone(), tls_alone));
-        if let Some(listener) = self.secure {
-            executor.spawn(accept_connections(listener, worker, true));
+        for (listener, door) in self.listeners {
+            let worker = worker.clone();
+            let serve = move |socket| serve(socket, worker.clone(), door);
+            executor.spawn(accept(listener, executor.clone(), serve));
         }
-        let ended = executor.run(|| shared.stopping.load(Ordering::Relaxed));
+        drop(worker);
+        let ended = executor.run(|| stopping.load(Ordering::Relaxed));
         ended.expect("waiting on a valid epoll instance does not fail");
-    }
-}
-
-async fn accept_connections(listener: Listener, worker: Rc<Worker>, secure: bool) {
-    let port = listener.address().map_or(0, |address| address.port());
-    let door = Door { port, secure };
-    loop {
-        match listener.accept().await {
-            Ok(socket) => worker.executor.spawn(serve(socket, worker.clone(), door)),
-            Err(_) => {
-                worker
-                    .executor
-                    .sleep_until(monotonic_ns() + ACCEPT_PAUSE_NS)
-                    .await
-            }
-        }
     }
 }

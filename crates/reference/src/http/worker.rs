@@ -3,56 +3,40 @@
 use super::application::Application;
 use super::behind::Behind;
 use super::documents::Site;
-use super::fault::Fault;
 use super::opening::{Openings, Persistence, Status};
+use super::options::Options;
 use super::request::MAX_HEAD_BYTES;
+use crate::counts::Counts;
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_reactor::Executor;
 use dyno_tls::TlsServer;
 use http::HeaderValue;
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// From the last request on a connection: for sending its answer, and for the next request to come.
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
 
-/// The answers of one thread. In a cache line of its own, so that the threads don't slow each other down.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Only the thread that owns it may call this.
-    fn set(&self, count: u64) {
-        self.0.store(count, Ordering::Relaxed);
-    }
-}
+/// Answers are counted together, whatever was asked.
+const ANY: usize = 0;
 
 /// What the threads of a server share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) site: Site,
-    pub(crate) application: Application,
-    pub(crate) fault: Option<Fault>,
-    pub(crate) http2: bool,
-    pub(crate) tls: Option<TlsServer>,
-    pub(crate) counters: Box<[Counter]>,
-    /// Servers behind this one.
-    pub(crate) behind: Vec<SocketAddr>,
-    pub(crate) stopping: AtomicBool,
+pub struct Shared {
+    pub(super) options: Options,
+    pub(super) site: Site,
+    pub(super) application: Application,
+    pub(super) counts: Counts<1>,
+    pub(super) tls: Option<TlsServer>,
+    /// Where it speaks TLS besides, once it does.
+    pub(super) secure_port: OnceLock<u16>,
 }
 
 impl Shared {
-    pub(crate) fn requests(&self) -> u64 {
-        self.counters.iter().map(Counter::get).sum()
+    pub(super) fn requests(&self) -> u64 {
+        self.counts.of_kind(ANY)
     }
 }
 
@@ -71,7 +55,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(executor: Executor, shared: Arc<Shared>, number: usize) -> Self {
         Self {
-            behind: Behind::new(&executor, &shared.behind, number),
+            behind: Behind::new(&executor, &shared.options.behind, number),
             executor,
             shared,
             buffer: RefCell::new([0; MAX_HEAD_BYTES]),
@@ -96,14 +80,12 @@ impl Worker {
 
     /// Counts an answer before it is sent: who has received it must find it counted.
     pub(crate) fn count_answer(&self) {
-        let counter = &self.shared.counters[self.number];
-        counter.set(counter.get() + 1);
+        self.shared.counts.add(self.number, ANY);
     }
 
     /// An answer that was counted could not be sent.
     pub(crate) fn uncount_answer(&self) {
-        let counter = &self.shared.counters[self.number];
-        counter.set(counter.get() - 1);
+        self.shared.counts.take_back(self.number, ANY);
     }
 }
 

@@ -3,9 +3,10 @@
 //! A client that does not receive is not listened to either, so what is kept for it is bounded.
 
 use super::dialogue::{After, Dialogue};
-use super::fault::Kind;
+use super::fault::Fault;
 use super::host::Host;
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use crate::common::NS_PER_MS;
+use dyno_measure::{monotonic_ns, Failure, Fault as Outcome};
 use dyno_nfs::wire::{Records, Transport};
 use dyno_reactor::{Executor, Socket};
 use std::future::poll_fn;
@@ -19,24 +20,22 @@ const MOST_RECORD_BYTES: usize = (1 << 20) + 16_384;
 const MOST_WAITING_BYTES: usize = 256 << 10;
 /// Calls in a row after which the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
-const NS_PER_MS: u64 = 1_000_000;
 /// As `NFSD_DELEGRETURN_TIMEOUT` of Linux.
 const WAIT_NS: u64 = 30 * NS_PER_MS;
 const LOOK_AGAIN_NS: u64 = NS_PER_MS / 2;
 /// What a wait without a deadline would end with.
-const NEVER: Fault = Fault::ResponseTimeout;
+const NEVER: Outcome = Outcome::ResponseTimeout;
 
 /// Serves a connection to its end. A client that leaves, or breaks the protocol, is nothing to report: the generator
 /// counts failures on its own side.
 pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
-    let delay = host.options.fault.filter(|fault| fault.kind == Kind::Delay);
     let connection = Connection {
         socket,
         executor,
+        delay_ns: Fault::delay_ns(host.options.fault),
         dialogue: Dialogue::new(host, thread, Transport::Tcp),
         records: Records::new(MOST_RECORD_BYTES),
         out: Vec::new(),
-        delay_ns: delay.map_or(0, |fault| u64::from(fault.value) * NS_PER_MS),
     };
     let _ = connection.run().await;
 }

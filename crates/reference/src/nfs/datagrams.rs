@@ -3,7 +3,7 @@
 //! Who asks is believed to be at the address that the datagram names, as by every such server: it is off by default.
 
 use super::dialogue::{After, Dialogue};
-use super::fault::Kind;
+use super::fault::Fault;
 use super::host::Host;
 use dyno_measure::monotonic_ns;
 use dyno_nfs::wire::{Transport, RECORD_MARK_BYTES};
@@ -11,14 +11,12 @@ use dyno_reactor::{Datagrams, Executor, MOST_DATAGRAM_BYTES};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-const NS_PER_MS: u64 = 1_000_000;
 /// Datagrams in a row after which the others have their turn.
 const IN_A_TURN: u32 = 16;
 
 /// Answers until the server stops. What is no call gets no answer.
 pub(super) async fn serve_datagrams(socket: Datagrams, executor: Executor, host: Arc<Host>, thread: usize) {
-    let delay = host.options.fault.filter(|fault| fault.kind == Kind::Delay);
-    let delay_ns = delay.map_or(0, |fault| u64::from(fault.value) * NS_PER_MS);
+    let delay_ns = Fault::delay_ns(host.options.fault);
     let mut dialogue = Dialogue::new(host, thread, Transport::Udp);
     let (mut buffer, mut out, mut served) = (vec![0; MOST_DATAGRAM_BYTES], Vec::new(), 0_u32);
     while let Ok((bytes, client)) = socket.receive(&mut buffer).await {

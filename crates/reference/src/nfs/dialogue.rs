@@ -64,10 +64,8 @@ impl Dialogue {
     /// # Errors
     /// As `Server::start`.
     pub fn alone(options: &Options) -> io::Result<Self> {
-        match options.problem() {
-            Some(problem) => Err(io::Error::new(io::ErrorKind::InvalidInput, problem)),
-            None => Ok(Self::new(Host::new(options)?, 0, Transport::Tcp)),
-        }
+        let host = crate::server::new(options)?;
+        Ok(Self::new(Arc::new(host), 0, Transport::Tcp))
     }
 
     /// The same, but where the call is in the way of a delegation, there is no reply yet (`After::Wait`).

@@ -33,19 +33,3 @@ faults! {
     UnknownRecall "unknown-recall" "recalls, before each delegation, one that nobody has"
     LostWrites "lost-writes" "takes what is written and keeps none of it (the file's end is right)"
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_listed_name_stands_for_its_own_fault() {
-        for ((name, _), kind) in FAULTS.iter().zip(KINDS) {
-            assert_eq!(name.parse::<Fault>().expect("a listed name").kind, *kind);
-        }
-        let restart = "restart=250ms".parse::<Fault>().map(|fault| fault.value);
-        assert_eq!(restart, Ok(250));
-        let error = "sulk".parse::<Fault>().expect_err("no such fault").to_string();
-        assert!(error.contains("other-verifier"), "{error}");
-    }
-}

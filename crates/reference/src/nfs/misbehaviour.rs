@@ -4,10 +4,9 @@
 //! (`connection.rs`, `server.rs`).
 
 use super::fault::{Fault, Kind};
-use crate::common::incompressible;
+use crate::fault::garbage;
 use dyno_nfs::wire::{end_reply, Procedure, RECORD_MARK_BYTES};
 
-const GARBAGE_BYTES: usize = 1024;
 /// Of a reply up to its results: mark, number, and what says that it was carried out.
 pub(super) const REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + 24;
 
@@ -80,7 +79,7 @@ pub(super) fn spoil(kind: Kind, out: &mut Vec<u8>, start: usize) -> After {
         Kind::Oversized => out[start..start + RECORD_MARK_BYTES].fill(0xff),
         Kind::Garbage => {
             out.truncate(start);
-            out.extend_from_slice(&incompressible(GARBAGE_BYTES));
+            out.extend_from_slice(&garbage());
             return After::Close;
         }
         Kind::WrongNumber => out[start + RECORD_MARK_BYTES] ^= 0x40,

@@ -76,9 +76,7 @@ impl Options {
             })
         };
         let repeated = |(place, path): (usize, &String)| self.exports[..place].contains(path);
-        if self.threads == 0 {
-            Some("a server needs at least one thread")
-        } else if self.exports.is_empty() || !self.exports.iter().all(is_path) {
+        if self.exports.is_empty() || !self.exports.iter().all(is_path) {
             Some("a server needs at least one export, and each a path such as /volume1")
         } else if self.exports.iter().enumerate().any(repeated) {
             Some("an export is named twice")
@@ -99,13 +97,6 @@ mod tests {
         let usual = Options::on_loopback("/a/b");
         assert_eq!(usual.problem(), None);
         for (wrong, word) in [
-            (
-                Options {
-                    threads: 0,
-                    ..usual.clone()
-                },
-                "thread",
-            ),
             (
                 Options {
                     exports: vec![],

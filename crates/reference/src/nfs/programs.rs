@@ -50,7 +50,7 @@ pub(super) fn answer_mount(host: &Host, xid: u32, procedure: u32, arguments: &[u
             UMNT => {
                 parse_path(arguments)?;
             }
-            EXPORT => write_exports(host.exports.iter().map(|export| export.path.as_str()), writer),
+            EXPORT => write_exports(host.exports.iter().map(|export| export.name.as_str()), writer),
             _ => return Ok(Some(Unaccepted::ProcUnavail)),
         }
         Ok(None)
@@ -82,7 +82,7 @@ fn mount(host: &Host, path: &[u8]) -> Result<Mounted, Refused> {
     let found = host
         .exports
         .iter()
-        .find_map(|export| Some((export, below(&export.path)?)));
+        .find_map(|export| Some((export, below(&export.name)?)));
     let (export, rest) = found.ok_or(Status::NoEnt)?;
     let volume = export.lock();
     let mut at = volume.files.root();

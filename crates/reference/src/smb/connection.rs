@@ -3,7 +3,7 @@
 //! A client that does not receive is not listened to either, so what is kept for it is bounded.
 
 use super::dialogue::Dialogue;
-use super::fault::Kind;
+use super::fault::Fault;
 use super::host::Host;
 use super::message::{Hangup, FRAME_BYTES};
 use super::misbehaviour::After;
@@ -25,7 +25,6 @@ const SLACK_BYTES: usize = 4096;
 const MOST_WAITING_BYTES: usize = 4 << 20;
 /// Calls in a row after which the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
-const NS_PER_MS: u64 = 1_000_000;
 
 /// What a connection waits for next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,18 +62,17 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(socket: OwnedFd, id: ConnectionId, host: Arc<Host>) -> Self {
-        let delay = host.options.fault.filter(|fault| fault.kind == Kind::Delay);
         let local = getsockname(&socket).ok();
         let local = local.and_then(|address| SocketAddr::try_from(address).ok());
         Self {
             socket,
+            delay_ns: Fault::delay_ns(host.options.fault),
             dialogue: Dialogue::new(id, host, local),
             inbox: Vec::new(),
             taken: 0,
             outbox: Vec::new(),
             sent: 0,
             closes: false,
-            delay_ns: delay.map_or(0, |fault| u64::from(fault.value) * NS_PER_MS),
             held_until_ns: 0,
         }
     }

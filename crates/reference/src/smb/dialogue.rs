@@ -92,7 +92,7 @@ impl Dialogue {
         }
         if message.starts_with(&SMB1_ID) && self.negotiated.dialect.is_none() {
             let credits = self.credits.of_smb1().ok_or(Hangup)?;
-            self.host.count(self.id.thread, command::NEGOTIATE);
+            self.host.counts.add(self.id.thread, command::NEGOTIATE.into());
             let answered = Negotiated::negotiate_from_smb1(&self.host, message, moment, credits, out);
             self.negotiated = answered.map_err(|_| Hangup)?;
             return Ok(After::GoOn);
@@ -122,7 +122,7 @@ impl Dialogue {
     ) -> Result<After, Hangup> {
         let first = Request::parse(message)?;
         if first.command == command::CANCEL {
-            self.host.count(self.id.thread, command::CANCEL);
+            self.host.counts.add(self.id.thread, command::CANCEL.into());
             self.cancel(&first, chain, out);
             return Ok(After::GoOn);
         }
@@ -196,7 +196,7 @@ impl Dialogue {
         // What follows a failed part of its compound is refused unseen, and what is tried again was counted before.
         let is_refused = chain.failed.is_some() && chain.file.is_none();
         if !is_refused && chain.async_id.is_none() {
-            self.host.count(self.id.thread, request.command);
+            self.host.counts.add(self.id.thread, request.command.into());
         }
         let status = match self.carry_out(request, chain, moment, out) {
             Ok(status) => status,

@@ -29,19 +29,3 @@ faults! {
     NoBreaks "no-breaks" "never takes back an oplock or a lease: others open and write behind the holder's back"
     NoDirectoryBreaks "no-directory-breaks" "never takes back the lease of a directory: others change its entries behind the holder's back"
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_listed_name_stands_for_its_own_fault() {
-        for ((name, _), kind) in FAULTS.iter().zip(KINDS) {
-            assert_eq!(name.parse::<Fault>().expect("a listed name").kind, *kind);
-        }
-        let delay = "delay=250ms".parse::<Fault>().map(|fault| fault.value);
-        assert_eq!(delay, Ok(250));
-        let error = "sulk".parse::<Fault>().expect_err("no such fault").to_string();
-        assert!(error.contains("no-breaks"), "{error}");
-    }
-}

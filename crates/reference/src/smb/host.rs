@@ -4,37 +4,19 @@ use super::message::command;
 use super::options::Options;
 use super::session::Session;
 use super::volume::{right, Asked, ConnectionId, Mail, Moment, Opener, Space, Volume, Waiter, Want};
+use crate::common::{lock, random, Share};
+use crate::counts::Counts;
 use dyno_measure::monotonic_ns;
 use dyno_smb::wire::filetime_now;
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fd::OwnedFd;
-use rustix::rand::{getrandom, GetRandomFlags};
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-const CODES: usize = command::NAMES.len();
 const DISPOSITION_CREATE: u32 = 2;
-
-/// Requests of one thread by command. In cache lines of its own, so that the threads don't slow each other down.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counters([AtomicU64; CODES]);
-
-/// A share.
-pub(crate) struct SharedVolume {
-    pub(crate) name: String,
-    volume: Mutex<Volume>,
-}
-
-impl SharedVolume {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Volume> {
-        // A thread that panicked has said so on standard error; the others go on with what there is.
-        self.volume.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What one thread is sent by another.
 pub(crate) enum Letter {
@@ -61,10 +43,7 @@ impl LetterBox {
     }
 
     pub(crate) fn post(&self, letter: Letter) {
-        self.letters
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(letter);
+        lock(&self.letters).push(letter);
         self.ring();
     }
 
@@ -75,24 +54,23 @@ impl LetterBox {
 
     pub(crate) fn empty(&self) -> Vec<Letter> {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.letters))
     }
 }
 
-pub(crate) struct Host {
+pub struct Host {
     pub(crate) options: Options,
-    pub(crate) volumes: Vec<SharedVolume>,
+    pub(crate) volumes: Vec<Share<Volume>>,
     pub(crate) guid: u128,
     pub(crate) boxes: Vec<LetterBox>,
-    pub(crate) stopping: AtomicBool,
-    counters: Vec<Counters>,
+    pub(super) counts: Counts<{ command::NAMES.len() }>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     last_session_id: AtomicU64,
     last_connection: AtomicU64,
 }
 
 impl Host {
-    pub(crate) fn new(options: &Options) -> io::Result<Arc<Self>> {
+    pub(super) fn new(options: &Options) -> io::Result<Self> {
         let space = Arc::new(Space::new(options.capacity_bytes));
         let fault = options.fault.map(|fault| fault.kind);
         let mut volumes = Vec::new();
@@ -102,56 +80,27 @@ impl Host {
                 put_file(&mut volume, file, content)
                     .ok_or_else(|| io::Error::other(format!("{file}: no such file can be made")))?;
             }
-            volumes.push(SharedVolume {
-                name: name.clone(),
-                volume: Mutex::new(volume),
-            });
+            volumes.push(Share::new(name, volume));
         }
-        let mut guid = [0; 16];
-        getrandom(&mut guid[..], GetRandomFlags::empty())?;
         let boxes = (0..options.threads).map(|_| LetterBox::new());
-        Ok(Arc::new(Self {
+        Ok(Self {
             options: options.clone(),
             volumes,
-            guid: u128::from_le_bytes(guid),
+            guid: u128::from_le_bytes(random()),
             boxes: boxes.collect::<io::Result<_>>()?,
-            stopping: AtomicBool::new(false),
-            counters: (0..options.threads).map(|_| Counters::default()).collect(),
+            counts: Counts::new(options.threads),
             sessions: Mutex::default(),
             last_session_id: AtomicU64::new(0),
             last_connection: AtomicU64::new(0),
-        }))
-    }
-
-    /// Counts a request before it is answered: who has the answer must find it counted. Only the thread itself writes
-    /// to its counters.
-    pub(crate) fn count(&self, thread: usize, code: u16) {
-        if let Some(counter) = self.counters[thread].0.get(usize::from(code)) {
-            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        }
-    }
-
-    /// Requests so far, by the name of their command.
-    pub(crate) fn requests(&self) -> Vec<(&'static str, u64)> {
-        let sum = |code: usize| {
-            self.counters
-                .iter()
-                .map(|one| one.0[code].load(Ordering::Relaxed))
-                .sum()
-        };
-        command::NAMES
-            .iter()
-            .enumerate()
-            .map(|(code, name)| (*name, sum(code)))
-            .collect()
+        })
     }
 
     pub(crate) fn next_session_id(&self) -> u64 {
         self.last_session_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn sessions(&self) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
+        lock(&self.sessions)
     }
 
     /// Other connections may name the session from now on.
@@ -167,20 +116,8 @@ impl Host {
         self.sessions().remove(&session);
     }
 
-    /// As a restart of the server does.
-    pub(crate) fn forget_all(&self) {
-        self.sessions().clear();
-    }
-
     pub(crate) fn next_connection(&self) -> u64 {
         self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
-        let mut bytes = [0; N];
-        // The kernel gives up to 256 bytes at once, and has done so when the server started.
-        let _ = getrandom(&mut bytes[..], GetRandomFlags::empty());
-        bytes
     }
 
     /// Now, by both clocks.

@@ -2,14 +2,15 @@
 //! session, or binds the connection to one that another has made: both have a channel to it then.
 
 use super::bytes::{slice, u16_at, u64_at, u8_at, units, Put};
-use super::host::{Host, SharedVolume};
+use super::host::Host;
 use super::message::{flag, Request, HEADER_BYTES};
 use super::negotiate::{Negotiated, SIGNING_REQUIRED};
 use super::options::{Encryption, Signing};
 use super::pipes;
 use super::session::{FirstKeys, Session, Tree};
 use super::status::Status;
-use super::volume::{ConnectionId, Moment};
+use super::volume::{ConnectionId, Moment, Volume};
+use crate::common::{random, Share};
 use dyno_smb::auth::{last_token, Acceptor, AuthError, Challenged, Identity};
 use dyno_smb::crypto::{Keys, Opener, Preauth, Sealer, Signer};
 use std::sync::Arc;
@@ -193,7 +194,7 @@ pub(super) fn connect_tree(
     let path = units(slice(part, usize::from(u16_at(part, BODY + 4)?), path_bytes)?)?;
     let path = String::from_utf16(&path).map_err(|_| Status::BAD_NETWORK_NAME)?;
     let name = path.rsplit('\\').next().unwrap_or("");
-    let is_it = |volume: &SharedVolume| volume.name.eq_ignore_ascii_case(name);
+    let is_it = |volume: &Share<Volume>| volume.name.eq_ignore_ascii_case(name);
     let (kind, share) = if name.eq_ignore_ascii_case(pipes::NAME) {
         (SHARE_OF_PIPES, Tree::Pipes)
     } else {
@@ -348,7 +349,7 @@ fn challenge(connection: &ConnectionFacts<'_>, token: &[u8]) -> Result<(Vec<u8>,
     let acceptor = Acceptor {
         name: "SERVERDYNO".to_owned(),
     };
-    let answered = acceptor.challenge(token, connection.host.random(), connection.moment.filetime);
+    let answered = acceptor.challenge(token, random(), connection.moment.filetime);
     answered.map_err(refusal)
 }
 

@@ -5,10 +5,9 @@
 use super::bytes::{length, Put};
 use super::fault::{Fault, Kind};
 use super::message::{flag, FRAME_BYTES, HEADER_BYTES};
-use crate::common::incompressible;
+use crate::fault::garbage;
 
 const PENDINGS: usize = 100;
-const GARBAGE_BYTES: usize = 1024;
 const SIGNATURE_AT: usize = 48;
 const STATUS_PENDING: u32 = 0x103;
 
@@ -53,7 +52,7 @@ pub(crate) fn spoil_frame(fault: Fault, out: &mut Vec<u8>, start: usize) -> Afte
         Kind::Oversized => out[start..body].copy_from_slice(&[0, 0xff, 0xff, 0xff]),
         Kind::Garbage => {
             out.truncate(start);
-            out.extend_from_slice(&incompressible(GARBAGE_BYTES));
+            out.extend_from_slice(&garbage());
             return After::Close;
         }
         Kind::BadSignature => {

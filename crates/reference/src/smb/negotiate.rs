@@ -7,6 +7,7 @@ use super::options::{Encryption, Options, Signing};
 use super::session::Terms;
 use super::status::Status;
 use super::volume::Moment;
+use crate::common::random;
 use dyno_smb::auth::offer_token;
 use dyno_smb::crypto::Preauth;
 use dyno_smb::wire::{Cipher, Dialect, SigningAlgorithm};
@@ -230,19 +231,19 @@ impl Negotiated {
             out.resize(start + (out.len() - start).next_multiple_of(8), 0);
             let offset = HEADER_BYTES + out.len() - start;
             out.set_u32(start + 60, length(offset));
-            let count = self.write_contexts(host, out);
+            let count = self.write_contexts(out);
             out.set_u16(start + 6, count);
         }
     }
 
-    fn write_contexts(&self, host: &Host, out: &mut Vec<u8>) -> u16 {
+    fn write_contexts(&self, out: &mut Vec<u8>) -> u16 {
         out.u16(CONTEXT_PREAUTH);
         out.u16(6 + SALT_BYTES);
         out.u32(0);
         out.u16(1);
         out.u16(SALT_BYTES);
         out.u16(SHA_512);
-        out.extend_from_slice(&host.random::<{ SALT_BYTES as usize }>());
+        out.extend_from_slice(&random::<{ SALT_BYTES as usize }>());
         let encryption = self.cipher.map_or(0, |cipher| cipher as u16);
         let signing = self.signing_algorithm() as u16;
         let choices = [

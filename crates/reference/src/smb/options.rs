@@ -97,9 +97,7 @@ impl Options {
     /// All that can't be, in words.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let plain = |name: &String| !name.is_empty() && !name.contains(['\\', '/', '\0']);
-        if self.threads == 0 {
-            Some("a server needs at least one thread")
-        } else if self.shares.is_empty() || !self.shares.iter().all(plain) {
+        if self.shares.is_empty() || !self.shares.iter().all(plain) {
             Some("a server needs at least one share, and each a name without / and \\")
         } else if self.user.is_none() && self.protects() {
             Some("guests have no keys: signing and encryption need a user")

@@ -6,10 +6,11 @@
 use super::pipes::Pipes;
 use super::status::Status;
 use super::volume::ConnectionId;
+use crate::common::lock;
 use dyno_smb::crypto::{Keys, Opener, Sealer, Signer};
 use dyno_smb::wire::{Cipher, Dialect, SigningAlgorithm};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 const MOST_TREES: usize = 64;
 /// At a time; as many as Windows has by default.
@@ -86,11 +87,11 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(crate) fn pipes(&self) -> MutexGuard<'_, Pipes> {
-        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pipes)
     }
 
     /// What signs where a channel has no key of its own yet.

@@ -6,6 +6,8 @@
 use super::connection::{Connection, Ended, Wants};
 use super::host::{Host, Letter};
 use super::volume::{ConnectionId, Mail, Moment};
+use crate::server::ACCEPT_PAUSE_NS;
+use dyno_measure::NS_PER_S;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::OwnedFd;
@@ -14,15 +16,12 @@ use rustix::net::{accept_with, sockopt, SocketFlags};
 use rustix::time::Timespec;
 use slab::Slab;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 const EVENTS_AT_ONCE: usize = 256;
 const BELL: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
-const NS_PER_S: u64 = 1_000_000_000;
-/// Where accepting fails (out of file descriptors or memory) it is tried again after this.
-const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
 pub(super) struct Worker {
     host: Arc<Host>,
@@ -68,9 +67,9 @@ impl Worker {
     }
 
     /// Until the server stops.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, stopping: &AtomicBool) {
         let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
-        while !self.host.stopping.load(Ordering::Relaxed) {
+        while !stopping.load(Ordering::Relaxed) {
             let timeout = self.timeout();
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {

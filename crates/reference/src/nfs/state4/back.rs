@@ -2,10 +2,11 @@
 //! carries it, as far as others have to do with it. Data alone.
 
 use super::opens::Stateid;
+use crate::common::lock;
 use dyno_nfs::wire::{Credential, FileHandle};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, Weak};
 use std::task::{Context, Waker};
 
 pub(in crate::nfs) type SessionId = [u8; 16];
@@ -23,17 +24,13 @@ pub(in crate::nfs) struct Line {
     waker: Mutex<Option<Waker>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Line {
     pub(in crate::nfs) fn is_bound(&self) -> bool {
         self.is_bound.load(Ordering::Relaxed)
     }
 
     pub(super) fn bind(&self, session: SessionId) {
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = lock(&self.sessions);
         if !sessions.contains(&session) {
             sessions.push(session);
         }
@@ -43,14 +40,14 @@ impl Line {
     /// Has the connection's task look for calls.
     pub(super) fn ring(&self) {
         self.is_rung.store(true, Ordering::Release);
-        if let Some(waker) = locked(&self.waker).take() {
+        if let Some(waker) = lock(&self.waker).take() {
             waker.wake();
         }
     }
 
     /// Those whose calls have gone over it.
     pub(super) fn sessions(&self) -> Vec<SessionId> {
-        locked(&self.sessions).clone()
+        lock(&self.sessions).clone()
     }
 
     /// Whether it has been rung since; if not, the task is called when it is.
@@ -58,7 +55,7 @@ impl Line {
         if !self.is_bound() {
             return false;
         }
-        *locked(&self.waker) = Some(context.waker().clone());
+        *lock(&self.waker) = Some(context.waker().clone());
         self.is_rung.swap(false, Ordering::AcqRel)
     }
 }

@@ -6,6 +6,7 @@
 use super::{
     caching, names, right, ConnectionId, FileId, Hold, LeaseName, Moment, Opened, Opener, Own, Volume,
 };
+use crate::common::NS_PER_MS;
 use crate::smb::fault::Kind;
 use crate::smb::status::Status;
 
@@ -13,7 +14,6 @@ use crate::smb::status::Status;
 const KEPT_MS: u32 = 60_000;
 /// The longest time that a client gets, as from Windows and Samba.
 const KEPT_MOST_MS: u32 = 300_000;
-const NS_PER_MS: u64 = 1_000_000;
 /// A write or a change of attributes is refused where the client has had so many connections since; the counter wraps.
 const OLDER: u16 = 0x8000;
 

@@ -253,7 +253,7 @@ fn an_interim_response_comes_before_the_right_one_but_not_for_http_1_0() {
 
 #[test]
 fn no_fault_touches_head_or_what_the_tool_asks_for_itself() {
-    for (name, _) in faults().iter().filter(|(name, _)| *name != "close-at-once") {
+    for (name, _) in faults().into_iter().filter(|(name, _)| *name != "close-at-once") {
         let server = Server::start(&Options {
             fault: Some(name.parse().expect("a listed fault")),
             extra_documents: vec![("/.well-known/serverdyno/token".to_owned(), b"consent".to_vec())],

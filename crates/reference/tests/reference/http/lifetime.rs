@@ -55,7 +55,7 @@ fn the_port_of_a_server_with_one_thread_cannot_be_shared() {
 #[test]
 fn stopping_closes_every_connection_and_frees_the_port() {
     // An address of its own, so that no other test gets the port that is freed.
-    let mut server = Server::start(&Options {
+    let server = Server::start(&Options {
         bind: "127.88.0.1:0".parse().expect("an address"),
         ..options(2)
     })
