@@ -19,7 +19,8 @@ from serverdyno.servers.volumes import Volumes
 from support.dyno_process import Home, experiment, wait_for_line
 
 PATIENCE_S = 60.0
-OF_NOBODY = "2000000000 1\n"
+NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
+OF_NOBODY = f"2000000000 1 {NAMESPACE}\n"
 
 
 def made(
@@ -44,14 +45,20 @@ def test_the_directory_of_a_process_that_lives_stays_and_that_of_a_number_used_a
 ) -> None:
     living = made(tmp_path, "serverdyno-nginx-1111111111111111", None)
     abandoned.mark(living)
-    again = made(tmp_path, "serverdyno-nginx-2222222222222222", f"{os.getpid()} 1\n")
+    again = made(tmp_path, "serverdyno-nginx-2222222222222222", f"{os.getpid()} 1 {NAMESPACE}\n")
     assert sweep(tmp_path, age_s=-1) == [again]
     assert living.is_dir()
 
 
-@pytest.mark.parametrize("owner", [None, "", "nonsense", "1", "1 2 3", "x" * 1000])
+@pytest.mark.parametrize("owner", [None, "", "nonsense", "1", "1 2", "1 2 3 4", "x" * 1000])
 def test_what_is_not_marked_as_ours_stays(tmp_path: Path, owner: str | None) -> None:
     made(tmp_path, owner=owner)
+    assert sweep(tmp_path, age_s=-1) == []
+
+
+def test_the_directory_of_a_process_in_another_pid_namespace_stays(tmp_path: Path) -> None:
+    """Its number says nothing here: it may live."""
+    made(tmp_path, owner=f"2000000000 1 {NAMESPACE + 1}\n")
     assert sweep(tmp_path, age_s=-1) == []
 
 

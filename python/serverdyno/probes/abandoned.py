@@ -24,7 +24,7 @@ import psutil
 
 from serverdyno.probes.process_start import started_ticks
 
-OWNER = ".owner"  # in a private directory: number and start of the tool's process
+OWNER = ".owner"  # in a private directory: number, start and PID namespace of the tool's process
 NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-z_]{8,16}")
 MOST_MARK_BYTES = 100
 AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
@@ -32,7 +32,12 @@ AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
 
 def mark(directory: Path) -> None:
     """Notes that `directory` belongs to this process."""
-    (directory / OWNER).write_text(f"{getpid()} {started_ticks(getpid())}\n")
+    (directory / OWNER).write_text(f"{getpid()} {started_ticks(getpid())} {_pid_namespace()}\n")
+
+
+def _pid_namespace() -> int:
+    """Return what tells PID namespaces apart: in another one, a living process seems to have ended."""
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 @contextlib.contextmanager
@@ -71,11 +76,12 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
         owner = directory / OWNER
         if owner.is_symlink() or owner.stat().st_size > MOST_MARK_BYTES:
             return False
-        pid, started = map(int, owner.read_text().split())
+        pid, started, namespace = map(int, owner.read_text().split())
         changed_s = max(path.lstat().st_mtime for path in (directory, *directory.iterdir()))
     except (OSError, ValueError):
         return False  # without a mark it may be anybody's
-    return time.time() - changed_s > age_s and started_ticks(pid) != started and not _is_used(directory)
+    is_old = time.time() - changed_s > age_s and namespace == _pid_namespace()
+    return is_old and started_ticks(pid) != started and not _is_used(directory)
 
 
 def _is_used(directory: Path) -> bool:

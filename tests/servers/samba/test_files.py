@@ -51,7 +51,7 @@ def session_of(server: Samba, files: dict[str, Any] | None = None, **smb: Any) -
     """What both clients of a short mix without an error agreed on with the server."""
     small = {"workspace_bytes": LEAST_WORKSPACE_BYTES, "keep_workspace": False}
     result = mixed(server, length_s=0.3, files=small | (files or {}), smb=smb)
-    assert whole(result)
+    assert result["errors"] == [] and whole(result)
     [session] = result["sessions"]
     return dict(session)
 
