@@ -77,7 +77,7 @@ class CallRow:
 
     call: Annotated[str, "The kind: \"open\"."]
     done: Annotated[int, "Successes that found or did something."]
-    not_there: Annotated[int, "Answered, rightly or not, with \"there is no such file\"."]
+    not_there: Annotated[int, "Calls that the server answered with \"there is no such file\", rightly or not."]
     failed: Annotated[int, "Failures."]
     bytes: Annotated[int, "Data read or written."]
 
@@ -128,7 +128,7 @@ class Counted:
     under_way_longest_s: Annotated[float | None, "How long the slowest of them took in the end."] = None
     outstanding_s: Annotated[float | None, "Operations that were under way, failures too, times seconds, in the window: divided by the window it is the mean number of request streams that waited for an answer."] = None
     overdue_at_end: Annotated[int | None, "Operations of paced clients, or of open load, that were due before the end and never began."] = None
-    arrivals: Annotated[int | None, "Operations that came from start to end, each of which was done, failed, dropped or overdue; null of closed load, and before format 5, as the next six."] = None
+    arrivals: Annotated[int | None, "Operations that came from start to end. Each was done, failed, dropped or overdue. Null for closed load and before format 5, like the next six."] = None
     arrivals_in_window: Annotated[int | None, "Of them, those that came in the window."] = None
     dropped: Annotated[int | None, "Operations that came when as many waited as may, from start to end."] = None
     dropped_in_window: Annotated[int | None, "Of them, those that came in the window."] = None
@@ -143,9 +143,9 @@ class Counted:
     pass_operations: Annotated[int | None, "Operations of one pass of the workload of one client; null over HTTP."] = None
     bytes_checked: Annotated[int | None, "Application bytes read whose content was held against what the file should contain, start to end; null over HTTP."] = None
     protocol_requests: Annotated[int | None, "All requests of all sessions, those that made and removed workspaces too: what the server should have counted; null over HTTP."] = field(default=None, metadata=NO_COLUMN)
-    breaks: Annotated[int | None, "By which the server took caching back; null over HTTP, and before format 6, as the next three."] = None
-    breaks_to_answer: Annotated[int | None, "Of them, those for whose answer the server waits, and another client with it."] = None
-    breaks_answered: Annotated[int | None, "Of those, how many were answered as such. The others were answered by the close of the last handle."] = None
+    breaks: Annotated[int | None, "Breaks: the server took caching back from a client. Null over HTTP and before format 6, like the next three."] = None
+    breaks_to_answer: Annotated[int | None, "Breaks whose answer the server waited for, and another client with it."] = None
+    breaks_answered: Annotated[int | None, "Of those, the breaks that were answered as such. The close of the last handle answered the others."] = None
     break_time_hdr: Annotated[bytes | None, "ns from the arrival of a break until its answer was sent: what was kept back is written in between."] = None
     outages: Annotated[list[OutageRow], "By client and time, from start to end of the mix."] = field(default_factory=list)
     handles_asked: Annotated[int | None, "Opens that asked the server to keep the handle, from start to end."] = None

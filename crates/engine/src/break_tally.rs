@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct BreakTally {
-    /// By which the server took caching back; null over HTTP, and before format 6, as the next three.
+    /// Breaks: the server took caching back from a client. Null over HTTP and before format 6, like the next three.
     #[serde(rename = "breaks")]
     pub came: u64,
-    /// Of them, those for whose answer the server waits, and another client with it.
+    /// Breaks whose answer the server waited for, and another client with it.
     #[serde(rename = "breaks_to_answer")]
     pub to_answer: u64,
-    /// Of those, how many were answered as such. The others were answered by the close of the last handle.
+    /// Of those, the breaks that were answered as such. The close of the last handle answered the others.
     #[serde(rename = "breaks_answered")]
     pub answered: u64,
     /// ns from the arrival of a break until its answer was sent: what was kept back is written in between.

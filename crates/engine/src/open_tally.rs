@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct OpenTally {
-    /// Operations that came from start to end, each of which was done, failed, dropped or overdue; null of closed load,
-    /// and before format 5, as the next six.
+    /// Operations that came from start to end. Each was done, failed, dropped or overdue. Null for closed load and before
+    /// format 5, like the next six.
     pub arrivals: u64,
     /// Of them, those that came in the window.
     pub arrivals_in_window: u64,

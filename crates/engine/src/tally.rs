@@ -89,7 +89,7 @@ pub struct CallTally {
     pub call: String,
     /// Successes that found or did something.
     pub done: u64,
-    /// Answered, rightly or not, with "there is no such file".
+    /// Calls that the server answered with "there is no such file", rightly or not.
     pub not_there: u64,
     /// Failures.
     pub failed: u64,

@@ -24,7 +24,7 @@ impl<const KINDS: usize> Counts<KINDS> {
         }
     }
 
-    /// Undoes `add`: an answer that was counted could not be sent.
+    /// Take back one that `add` has counted, because its answer could not be sent.
     pub(crate) fn take_back(&self, thread: usize, kind: usize) {
         let counter = &self.0[thread].0[kind];
         counter.store(counter.load(Ordering::Relaxed) - 1, Ordering::Relaxed);

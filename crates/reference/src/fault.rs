@@ -17,7 +17,7 @@ pub trait FaultKind: Copy + PartialEq + 'static {
     fn named() -> impl Iterator<Item = (Self, &'static str)>;
 }
 
-/// Something that a server does wrong, or at least in an unusual way.
+/// A fault of a server: a wrong behaviour, or a legal one that is unusual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault<Kind> {
     pub(crate) kind: Kind,

@@ -32,7 +32,7 @@ Threads = Annotated[int, Field(ge=1, le=256)]
 
 
 class Process(SettingsModel):
-    """Where a server listens, and what it does wrong."""
+    """Options of every reference server: the port, and a fault."""
 
     port: Port = Field(default=0, description="Port; 0: any free one.")
     bind: str = Field(
@@ -165,7 +165,7 @@ class FilesServing(SettingsModel):
 
 
 class FilesProcess(Process):
-    """What a file server's process has besides."""
+    """Options that the process of each reference file server has, and no plan."""
 
     counts: Path | None = Field(
         default=None,
