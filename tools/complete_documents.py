@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+
+from generated import write_or_check
 
 from serverdyno.fleet.document import mix_document
 from serverdyno.fleet.load_setup import LoadSetup
@@ -28,13 +29,9 @@ WEBBENCH = "webbench-static"
 
 
 def main() -> None:
-    """Write the files; with `--check`, only exit with 1 if one is not what would be written."""
-    made = {name: json.dumps(document, indent=1) + "\n" for name, document in documents().items()}
-    if "--check" in sys.argv:
-        stale = [name for name, text in made.items() if (CRATES / name).read_text(encoding="utf-8") != text]
-        sys.exit(f"not as made: {', '.join(stale)}" if stale else 0)
-    for name, text in made.items():
-        (CRATES / name).write_text(text, encoding="utf-8")
+    """Write the files, or check them."""
+    made = documents().items()
+    write_or_check({CRATES / name: json.dumps(document, indent=1) + "\n" for name, document in made})
 
 
 def documents() -> dict[str, dict[str, Any]]:

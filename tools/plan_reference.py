@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from generated import write_or_check
 from pydantic import BaseModel
 
 from serverdyno import protocols
@@ -45,13 +45,8 @@ server read it:
 
 
 def main() -> None:
-    """Write the files; with `--check`, only exit with 1 where one is not what would be written."""
-    made = files()
-    if "--check" in sys.argv:
-        stale = [name for name, text in made.items() if (DOCS / name).read_text(encoding="utf-8") != text]
-        sys.exit(f"not as made: {', '.join(stale)}" if stale else 0)
-    for name, text in made.items():
-        (DOCS / name).write_text(text, encoding="utf-8")
+    """Write the files, or check them."""
+    write_or_check({DOCS / name: text for name, text in files().items()})
 
 
 def files() -> dict[str, str]:

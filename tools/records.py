@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+from generated import write_or_check
+
 from serverdyno import _native
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,12 +62,7 @@ def main() -> None:
         # The record has columns of its own besides, so it is asked for its table.
         before, rest = DOCUMENT.read_text(encoding="utf-8").split(TABLE_BEGINS)
         made[DOCUMENT] = before + TABLE_BEGINS + table() + TABLE_ENDS + rest.split(TABLE_ENDS)[1]
-    stale = [path for path, text in made.items() if not path.exists() or path.read_text("utf-8") != text]
-    if "--check" in sys.argv:
-        sys.exit(f"not as made: {', '.join(path.name for path in stale)}" if stale else 0)
-    for path in stale:
-        path.write_text(made[path], encoding="utf-8")
-    if COUNTED in stale:  # the table is made from the module that has just been written
+    if COUNTED in write_or_check(made):  # the table is made from the module that has just been written
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
