@@ -16,8 +16,9 @@ import pytest
 
 from serverdyno.plan.model import Mix
 from serverdyno.probes import durability
-from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, remove_abandoned
+from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, remove_abandoned, remove_stale
 from serverdyno.probes.medium import LayerReading, medium
+from serverdyno.probes.process_start import own_identity
 from serverdyno.probes.window import WindowMeter
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import ServerProcess
@@ -373,3 +374,17 @@ def test_a_slow_disk_shows_in_a_server_that_waits_for_it_and_the_calls_are_still
         smbclient(server, "put /etc/passwd x")
         assert time.monotonic() - begun_s >= 0.3
         assert (server.data_directories()[0] / "x").read_bytes() == Path("/etc/passwd").read_bytes()
+
+
+def test_counters_of_a_process_in_another_pid_namespace_stay_and_those_of_one_that_ended_go(
+    tmp_path: Path,
+) -> None:
+    """Its number says nothing here: it may live."""
+    pid, started, namespace = own_identity()
+    ours = f"serverdyno-{pid}-{started}-{namespace}-abcd-fsync"
+    elsewhere = f"serverdyno-2000000000-1-{namespace + 1}-abcd-fsync"
+    ended = f"serverdyno-2000000000-1-{namespace}-abcd-fsync"
+    for name in (ours, elsewhere, ended, "of-somebody-else"):
+        (tmp_path / name).mkdir()
+    remove_stale(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {ours, elsewhere, "of-somebody-else"}

@@ -17,12 +17,12 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from os import geteuid, getpid
+from os import geteuid
 from pathlib import Path
 
 import psutil
 
-from serverdyno.probes.process_start import started_ticks
+from serverdyno.probes.process_start import has_ended, own_identity
 
 OWNER = ".owner"  # in a private directory: number, start and PID namespace of the tool's process
 NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-z_]{8,16}")
@@ -32,18 +32,16 @@ AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
 
 def mark(directory: Path) -> None:
     """Notes that `directory` belongs to this process."""
-    (directory / OWNER).write_text(f"{getpid()} {started_ticks(getpid())} {_pid_namespace()}\n")
-
-
-def _pid_namespace() -> int:
-    """Return what tells PID namespaces apart: in another one, a living process seems to have ended."""
-    return Path("/proc/self/ns/pid").stat().st_ino
+    (directory / OWNER).write_text(" ".join(map(str, own_identity())) + "\n")
 
 
 @contextlib.contextmanager
 def private_directory(what: str, at: Path | None = None) -> Iterator[Path]:
     """Yield a new directory `serverdyno-WHAT-...`, and remove it at the end. Raises OSError if it can't be made."""
-    sweep(at or Path(tempfile.gettempdir()))
+    if at is None:
+        sweep_once()
+    else:
+        sweep(at)
     with tempfile.TemporaryDirectory(
         prefix=f"serverdyno-{what}-", dir=at, ignore_cleanup_errors=True
     ) as name:
@@ -53,7 +51,7 @@ def private_directory(what: str, at: Path | None = None) -> Iterator[Path]:
 
 @functools.cache
 def sweep_once() -> None:
-    """Sweeps, at the first start of a server in this process."""
+    """Sweep the temporary folder, at the first private directory or start of a server in this process."""
     sweep(Path(tempfile.gettempdir()))
 
 
@@ -80,8 +78,7 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
         changed_s = max(path.lstat().st_mtime for path in (directory, *directory.iterdir()))
     except (OSError, ValueError):
         return False  # without a mark it may be anybody's
-    is_old = time.time() - changed_s > age_s and namespace == _pid_namespace()
-    return is_old and started_ticks(pid) != started and not _is_used(directory)
+    return time.time() - changed_s > age_s and has_ended(pid, started, namespace) and not _is_used(directory)
 
 
 def _is_used(directory: Path) -> bool:

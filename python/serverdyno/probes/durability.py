@@ -25,7 +25,7 @@ from typing import Self
 
 import psutil
 
-from serverdyno.probes.process_start import started_ticks
+from serverdyno.probes.process_start import has_ended, own_identity
 
 # sync_file_range2 is that call's name on some architectures.
 CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_range2", "msync")
@@ -34,7 +34,7 @@ IO_URING = "io_uring_fsync"
 """The name under which syncs by io_uring are counted."""
 IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # since Linux 6.3, and before
 IORING_OP_FSYNC = 3  # linux/io_uring.h
-INSTANCE = re.compile(r"serverdyno-(\d+)-(\d+)-[0-9a-f]+-\w+")
+INSTANCE = re.compile(r"serverdyno-(\d+)-(\d+)-(\d+)-[0-9a-f]+-\w+")
 # Small: what is overwritten is counted all the same.
 BUFFER_KIB = 16
 SETTLED_LOOKS = 50
@@ -115,7 +115,7 @@ class FsyncCounter:
         traced = _events(self._tracefs / "events")
         if missing := [call for call in NEEDED if call not in traced]:
             raise Unavailable(f"this kernel does not trace {' and '.join(missing)}")
-        prefix = f"serverdyno-{os.getpid()}-{started_ticks(os.getpid())}-{secrets.token_hex(4)}"
+        prefix = "-".join(map(str, ("serverdyno", *own_identity(), secrets.token_hex(4))))
         for call, event in traced.items():
             self._instances[call] = self._tracefs / "instances" / f"{prefix}-{call}"
             self._instances[call].mkdir()
@@ -238,7 +238,7 @@ def remove_stale(instances: Path) -> None:
     """Removes instances of counters whose process has gone without removing them."""
     for instance in instances.iterdir():
         match = INSTANCE.fullmatch(instance.name)
-        if match and started_ticks(int(match[1])) != int(match[2]):
+        if match and has_ended(*map(int, match.groups())):
             with contextlib.suppress(OSError):
                 _remove(instance)
 

@@ -1,13 +1,30 @@
-"""When a process started. The number of a process may be given again; the two together never are.
+"""Which process it is, and whether it has ended. Its number may be given again; with its start, it never is.
 
 Not for what a process uses: `noise.py`.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 STAT_STARTED = 19  # proc(5): field 22 of /proc/PID/stat, counted after the name
+
+
+def own_identity() -> tuple[int, int, int]:
+    """Return the number, the start and the PID namespace of this process, for `has_ended`."""
+    started = started_ticks(os.getpid())
+    assert started is not None  # it runs
+    return os.getpid(), started, _pid_namespace()
+
+
+def has_ended(pid: int, started: int, pid_namespace: int) -> bool:
+    """Return whether a process has ended. False for one in another PID namespace: nobody can tell from here."""
+    return pid_namespace == _pid_namespace() and started_ticks(pid) != started
+
+
+def _pid_namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def started_ticks(pid: int) -> int | None:
