@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from serverdyno.plan.model import Mix
@@ -45,22 +44,19 @@ sys.stdin.readline()
 """
 
 
-def instances(alive: int | None = None) -> set[str]:
-    """Tracing instances that the kernel has of this process, of the process `alive`, and of processes that have gone.
+def instances(of: int | None = None, namespace: int | None = None) -> set[str]:
+    """Tracing instances that the kernel has of a process, by default this one, in a PID namespace, by default ours.
 
-    Others of this machine may count at the same time; theirs are no affair of a test.
+    Who else counts on this machine, or was killed while it did, is no affair of a test.
     """
     mount = durability._mount_tracefs()
     try:
         names = os.listdir(f"/proc/self/fd/{mount}/instances")  # noqa: PTH208 (pathlib would close it)
     finally:
         os.close(mount)
-    ours = (name for name in names if name.startswith("serverdyno-"))
-    return {
-        name
-        for name in ours
-        if (pid := int(name.split("-")[1])) in (os.getpid(), alive) or not psutil.pid_exists(pid)
-    }
+    owner = (of or os.getpid(), namespace or own_identity()[2])
+    found = {name: durability.INSTANCE.fullmatch(name) for name in names}
+    return {name for name, its in found.items() if its and (int(its[1]), int(its[3])) == owner}
 
 
 @pytest.fixture
@@ -131,17 +127,17 @@ with FsyncCounter([{active.pid}]) as counter:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None
         assert "'fsync': 0" in killed.stdout.readline()
-        assert len(instances(killed.pid)) > 1
+        assert instances(killed.pid)
         with FsyncCounter([active.pid]):
             pass
-        assert len(instances(killed.pid)) > 1  # it lives: its own are left to it
+        assert instances(killed.pid)  # it lives: its own are left to it
         killed.send_signal(signal.SIGKILL)
     if by_a_counter:
         with FsyncCounter([active.pid]) as counter:
             assert counter.counts() is not None
     else:
         remove_abandoned()
-    assert instances() == set()
+    assert instances(killed.pid) == instances() == set()
 
 
 @pytest.mark.parametrize(
@@ -159,13 +155,15 @@ import os
 from serverdyno.probes.durability import FsyncCounter
 with FsyncCounter([os.getpid()]) as counter:
     print(counter.counts(), counter.reason)
+print(os.getpid(), os.stat("/proc/self/ns/pid").st_ino)
 """
     done = subprocess.run(
         [*prefix, sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.startswith("None ")
-    assert reason in done.stdout
-    assert instances() == set()
+    answer, who = done.stdout.splitlines()
+    assert answer.startswith("None ")
+    assert reason in answer
+    assert instances(*map(int, who.split())) == set()
 
 
 @needs_root
