@@ -7,6 +7,7 @@ client and requests; `client`, requests in the form that the fleet reads; `node`
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import pickle
 import sys
@@ -77,7 +78,10 @@ def with_dask(folder: NodeFolder, marker: str, victim: str) -> dict[str, str]:
             ) as client:
                 return do(client)
 
-        return tried(use)
+        said = tried(use)
+        # Dask's client that could not connect locks itself up if it is collected while the next one starts.
+        gc.collect()
+        return said
 
     async def straight() -> dict[str, str]:
         found = {}
