@@ -231,6 +231,14 @@ impl Socket {
         Some(self.executor.with_readiness(registered.key, look))
     }
 
+    /// Return the address of this side.
+    ///
+    /// # Errors
+    /// Where the socket is gone, or has no address of the Internet.
+    pub fn local_address(&self) -> Result<SocketAddr, Errno> {
+        SocketAddr::try_from(net::getsockname(&self.fd)?)
+    }
+
     /// Sends all of `bytes`.
     ///
     /// # Errors
@@ -547,7 +555,7 @@ impl Listener {
     /// # Errors
     /// Where the socket is gone.
     pub fn address(&self) -> Result<SocketAddr, Errno> {
-        SocketAddr::try_from(net::getsockname(&self.socket.fd)?)
+        self.socket.local_address()
     }
 
     /// The next connection.

@@ -12,3 +12,4 @@ mod pages;
 mod server;
 pub mod smb;
 mod threads;
+mod wakeup;

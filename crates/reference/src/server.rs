@@ -9,6 +9,7 @@ use dyno_reactor::{Executor, Listener, Socket};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
@@ -39,9 +40,6 @@ pub trait Service: Sized + Send + Sync + 'static {
     /// # Errors
     /// If the address can't be had, a CPU does not exist or is not ours, or there is no thread.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr>;
-
-    /// Wake the threads that wait, so that they see that the server stops. Without it they look in turn.
-    fn wake(&self) {}
 
     /// Lose what a restart loses, while no thread runs. Return the number of files that lost something.
     fn lose(&self) -> u64 {
@@ -83,7 +81,7 @@ impl<S: Service> Server<S> {
         let address = match service.start(S::outline(options).0, &mut threads) {
             Ok(address) => address,
             Err(error) => {
-                threads.stop(|| service.wake());
+                threads.stop();
                 return Err(error);
             }
         };
@@ -138,7 +136,7 @@ impl<S: Service> Server<S> {
         let threads = lock(&self.0.threads).take();
         self.0.stopped.notify_all();
         if let Some(mut threads) = threads {
-            threads.stop(|| self.0.service.wake());
+            threads.stop();
         }
     }
 }
@@ -156,7 +154,7 @@ impl<S: Service> Running<S> {
         let Some(threads) = running.as_mut() else {
             return Ok(0);
         };
-        threads.stop(|| self.service.wake());
+        threads.stop();
         let lost = self.service.lose();
         running = self.pause(running, outage);
         for _ in 0..LISTEN_TRIES {
@@ -165,7 +163,7 @@ impl<S: Service> Running<S> {
             };
             match self.service.start(self.address, threads) {
                 Ok(_) => return Ok(lost),
-                Err(_) => threads.stop(|| self.service.wake()),
+                Err(_) => threads.stop(),
             }
             running = self.pause(running, LISTEN_PAUSE);
         }
@@ -216,4 +214,10 @@ pub(crate) async fn accept<T: Future<Output = ()> + 'static>(
             Err(_) => executor.sleep_until(monotonic_ns() + ACCEPT_PAUSE_NS).await,
         }
     }
+}
+
+/// Run a thread's tasks until it is to stop.
+pub(crate) fn run(executor: &Executor, stopping: &AtomicBool) {
+    let ended = executor.run(|| stopping.load(Ordering::Relaxed));
+    ended.expect("waiting on a valid epoll instance does not fail");
 }

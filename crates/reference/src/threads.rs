@@ -52,10 +52,9 @@ impl Threads {
         self.running.is_empty()
     }
 
-    /// Tells each to stop, wakes those that wait, and waits until each has ended. Others can be started then.
-    pub(crate) fn stop(&mut self, wake: impl FnOnce()) {
+    /// Tells each to stop, and waits until each has ended. Others can be started then.
+    pub(crate) fn stop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
-        wake();
         for thread in self.running.drain(..) {
             // A thread that panicked has said so on standard error, and is as gone as the others.
             let _ = thread.join();

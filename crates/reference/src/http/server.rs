@@ -6,13 +6,13 @@ use super::documents::{Door, Site};
 use super::options::Options;
 use super::worker::{keep_time, Shared, Worker};
 use crate::counts::Counts;
-use crate::server::{accept, Service};
+use crate::server::{accept, run, Service};
 use crate::threads::Threads;
 use dyno_reactor::{Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 /// A running server; it stops when it is dropped.
@@ -110,7 +110,6 @@ impl Thread {
             executor.spawn(accept(listener, executor.clone(), serve));
         }
         drop(worker);
-        let ended = executor.run(|| stopping.load(Ordering::Relaxed));
-        ended.expect("waiting on a valid epoll instance does not fail");
+        run(&executor, stopping);
     }
 }

@@ -80,13 +80,13 @@ impl Connection {
 
     /// Waits until something comes, or the client is to be called.
     async fn wait(&mut self) -> Result<(), Failure> {
-        let line = self.dialogue.line();
-        poll_fn(|context| match line.poll_rung(context) {
+        let connection = self.dialogue.connection();
+        poll_fn(|context| match connection.poll_woken(context) {
             true => Poll::Ready(Ok(())),
             false => self.socket.poll_readable(context, NEVER),
         })
         .await?;
-        if line.is_bound() {
+        if connection.is_bound() {
             self.dialogue.write_calls(&mut self.out);
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::misbehaviour::{spoil, Strikes, REPLY_HEAD_BYTES};
 use super::options::Options;
 use super::procedures::{is_repeatable, words_of_refusal, Asked};
 use super::programs::{answer_mount, answer_portmapper, NFS4};
-use super::state4::back::Line;
+use super::state4::back::ConnectionHandle;
 use super::v4::answer_compound;
 use super::volume::{Caller, Refused};
 use dyno_measure::monotonic_ns;
@@ -43,7 +43,7 @@ pub struct Dialogue {
     /// What the call is struck by that is answered again: it counts once.
     again: Option<Option<Kind>>,
     /// What those know it by that have to call its client.
-    line: Arc<Line>,
+    connection: Arc<ConnectionHandle>,
 }
 
 impl Dialogue {
@@ -55,7 +55,7 @@ impl Dialogue {
             thread,
             is_patient: false,
             again: None,
-            line: Arc::default(),
+            connection: Arc::default(),
         }
     }
 
@@ -81,8 +81,8 @@ impl Dialogue {
     /// # Errors
     /// Where it is no call: the connection can't go on.
     pub fn answer(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
-        if self.line.is_bound() && is_reply(record) {
-            self.host.take_answer(&self.line, record)?;
+        if self.connection.is_bound() && is_reply(record) {
+            self.host.take_answer(&self.connection, record)?;
             self.write_calls(out);
             return Ok(After::GoOn);
         }
@@ -119,13 +119,13 @@ impl Dialogue {
     }
 
     /// What those know the connection by that have to call its client.
-    pub(super) fn line(&self) -> &Line {
-        &self.line
+    pub(super) fn connection(&self) -> &ConnectionHandle {
+        &self.connection
     }
 
     /// Appends the calls to its client that are due.
     pub(super) fn write_calls(&self, out: &mut Vec<u8>) {
-        self.host.write_calls(&self.line, out);
+        self.host.write_calls(&self.connection, out);
     }
 
     fn answer_nfs(&mut self, xid: u32, header: &Header, record: &[u8], out: &mut Vec<u8>) -> After {
@@ -188,7 +188,12 @@ impl Dialogue {
             _ => {}
         }
         let asked = self.asked(header, struck);
-        let counted = answer_compound((&self.host, &self.line), asked, (xid, record, arguments), out);
+        let counted = answer_compound(
+            (&self.host, &self.connection),
+            asked,
+            (xid, record, arguments),
+            out,
+        );
         let Some(counted) = counted else {
             self.again = Some(struck);
             return After::Wait;

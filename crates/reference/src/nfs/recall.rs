@@ -3,7 +3,7 @@
 
 use super::fault::Kind;
 use super::host::Host;
-use super::state4::back::Line;
+use super::state4::back::ConnectionHandle;
 use super::state4::clients::Clients;
 use super::state4::delegations::Delegation;
 use super::state4::opens::Stateid;
@@ -81,8 +81,8 @@ impl Host {
     }
 
     /// Appends the calls that a connection is to carry now.
-    pub(super) fn write_calls(&self, line: &Line, out: &mut Vec<u8>) {
-        for due in self.clients().due_calls(line) {
+    pub(super) fn write_calls(&self, connection: &ConnectionHandle, out: &mut Vec<u8>) {
+        for due in self.clients().due_calls(connection) {
             write_recall(&due, out);
         }
     }
@@ -91,9 +91,9 @@ impl Host {
     ///
     /// # Errors
     /// Where it is none.
-    pub(super) fn take_answer(&self, line: &Line, record: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn take_answer(&self, connection: &ConnectionHandle, record: &[u8]) -> Result<(), Malformed> {
         let (xid, understood) = parse_answer(record)?;
-        match self.clients().answered(line, xid, understood) {
+        match self.clients().answered(connection, xid, understood) {
             true => Ok(()),
             false => Err(Malformed),
         }

@@ -6,7 +6,7 @@ use super::fault::Kind;
 use super::host::{Host, PROCEDURES};
 use super::options::Options;
 use super::state4::operation::NAMES;
-use crate::server::{accept, Service};
+use crate::server::{accept, run, Service};
 use crate::threads::Threads;
 use dyno_nfs::wire::Procedure;
 use dyno_reactor::{Datagrams, Executor, Listener};
@@ -138,8 +138,7 @@ impl Thread {
                 number,
             ));
         }
-        let ended = executor.run(|| stopping.load(Ordering::Relaxed));
-        ended.expect("waiting on a valid epoll instance does not fail");
+        run(&executor, stopping);
     }
 }
 

@@ -10,14 +10,14 @@ use super::credits::Credits;
 use super::host::Host;
 use super::logon::{connect_tree, Channel, Channels, ConnectionFacts};
 use super::message::{
-    command, flag, AnswerHeader, Frame, Hangup, Part, Request, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID,
+    command, flag, AnswerHeader, Disconnect, Frame, Part, Request, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID,
 };
 use super::misbehaviour::{spoil_frame, spoil_header, After};
 use super::negotiate::{Negotiated, SMB1_ID};
 use super::requests::{self, Asking};
 use super::session::{Session, Tree};
 use super::status::{Status, Stop};
-use super::volume::{ConnectionId, FileId, Mail, Moment, Opener, Waiter};
+use super::volume::{ConnectionId, FileId, Moment, Notice, Opener, Waiter};
 use dyno_smb::crypto::{Signer, Transform};
 use dyno_smb::wire::Dialect;
 use std::cell::Cell;
@@ -42,7 +42,7 @@ pub(crate) struct Dialogue {
     next_async_id: u64,
     spare_parts: Vec<Part>,
     /// For other connections; whoever carries it takes it from here.
-    pub(crate) mail: Vec<(ConnectionId, Mail)>,
+    pub(crate) notices: Vec<(ConnectionId, Notice)>,
 }
 
 /// What the requests of a compound have in common.
@@ -76,7 +76,7 @@ impl Dialogue {
             parked: Vec::new(),
             next_async_id: 1,
             spare_parts: Vec::new(),
-            mail: Vec::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -86,26 +86,26 @@ impl Dialogue {
         message: &mut [u8],
         moment: Moment,
         out: &mut Vec<u8>,
-    ) -> Result<After, Hangup> {
+    ) -> Result<After, Disconnect> {
         if message.starts_with(&PROTOCOL_ID) {
             return self.begin_chain(message, Chain::default(), moment, out);
         }
         if message.starts_with(&SMB1_ID) && self.negotiated.dialect.is_none() {
-            let credits = self.credits.of_smb1().ok_or(Hangup)?;
+            let credits = self.credits.of_smb1().ok_or(Disconnect)?;
             self.host.counts.add(self.id.thread, command::NEGOTIATE.into());
             let answered = Negotiated::negotiate_from_smb1(&self.host, message, moment, credits, out);
-            self.negotiated = answered.map_err(|_| Hangup)?;
+            self.negotiated = answered.map_err(|_| Disconnect)?;
             return Ok(After::GoOn);
         }
         if !message.starts_with(&TRANSFORM_ID) {
-            return Err(Hangup);
+            return Err(Disconnect);
         }
-        let session_id = Transform::parse(message).map_err(|_| Hangup)?.session_id;
+        let session_id = Transform::parse(message).map_err(|_| Disconnect)?.session_id;
         let channel = self.channels.find(session_id);
         let cipher = channel
             .and_then(|channel| channel.cipher.as_ref())
-            .ok_or(Hangup)?;
-        let plain = cipher.1.open(session_id, message).map_err(|_| Hangup)?;
+            .ok_or(Disconnect)?;
+        let plain = cipher.1.open(session_id, message).map_err(|_| Disconnect)?;
         let chain = Chain {
             sealed: Some(session_id),
             ..Chain::default()
@@ -119,7 +119,7 @@ impl Dialogue {
         chain: Chain,
         moment: Moment,
         out: &mut Vec<u8>,
-    ) -> Result<After, Hangup> {
+    ) -> Result<After, Disconnect> {
         let first = Request::parse(message)?;
         if first.command == command::CANCEL {
             self.host.counts.add(self.id.thread, command::CANCEL.into());
@@ -141,7 +141,7 @@ impl Dialogue {
         mut chain: Chain,
         moment: Moment,
         out: &mut Vec<u8>,
-    ) -> Result<(), Hangup> {
+    ) -> Result<(), Disconnect> {
         let spare = std::mem::take(&mut self.spare_parts);
         let mut frame = Frame::begin(out, chain.sealed.is_some(), spare);
         let mut rest = message;
@@ -168,14 +168,14 @@ impl Dialogue {
     }
 
     /// Takes what the request costs from the client's credits.
-    fn admit(&mut self, request: &Request<'_>) -> Result<(), Hangup> {
+    fn admit(&mut self, request: &Request<'_>) -> Result<(), Disconnect> {
         let several = self
             .negotiated
             .dialect
             .is_some_and(|dialect| dialect >= Dialect::Smb210);
         let charge = if several { request.charge } else { 1 };
         if !self.credits.take(request.message_id, charge) {
-            return Err(Hangup);
+            return Err(Disconnect);
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Dialogue {
         moment: Moment,
         out: &mut Vec<u8>,
         header_at: usize,
-    ) -> Result<Result<Option<u64>, Waits>, Hangup> {
+    ) -> Result<Result<Option<u64>, Waits>, Disconnect> {
         if !(request.has(flag::RELATED) && chain.has_begun) {
             (chain.session_id, chain.tree_id) = (request.session_id, request.tree_id);
             (chain.file, chain.failed) = (None, None);
@@ -365,7 +365,7 @@ impl Dialogue {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();
             volume.close_all(moment, |opener| opener.session == session.id);
-            self.mail.append(&mut volume.mail);
+            self.notices.append(&mut volume.notices);
         }
     }
 
@@ -392,7 +392,7 @@ impl Dialogue {
         volume.close_all(moment, |opener| {
             (opener.session, opener.tree) == (session_id, tree_id)
         });
-        self.mail.append(&mut volume.mail);
+        self.notices.append(&mut volume.notices);
         Ok(())
     }
 
@@ -401,7 +401,7 @@ impl Dialogue {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();
             volume.leave(moment, |opener| opener.session == session);
-            self.mail.append(&mut volume.mail);
+            self.notices.append(&mut volume.notices);
         }
     }
 
@@ -456,13 +456,13 @@ impl Dialogue {
             session.tree(chain.tree_id)?;
         }
         let outcome = requests::carry_out(request, &asking, &mut volume, out);
-        self.mail.append(&mut volume.mail);
+        self.notices.append(&mut volume.notices);
         drop(volume);
         chain.file = asking.used.get();
         outcome
     }
 
-    fn end_frame(&mut self, frame: Frame, chain: &Chain, out: &mut Vec<u8>) -> Result<(), Hangup> {
+    fn end_frame(&mut self, frame: Frame, chain: &Chain, out: &mut Vec<u8>) -> Result<(), Disconnect> {
         let channels = &mut self.channels;
         let foreign_signer = self.foreign_signer.take();
         let (sealed, parts) = frame.end(out, |id, part| {
@@ -477,8 +477,8 @@ impl Dialogue {
             let cipher = channels
                 .find_mut(id)
                 .and_then(|channel| channel.cipher.as_mut())
-                .ok_or(Hangup)?;
-            cipher.0.seal(id, bytes).map_err(|_| Hangup)?;
+                .ok_or(Disconnect)?;
+            cipher.0.seal(id, bytes).map_err(|_| Disconnect)?;
         }
         Ok(())
     }
@@ -501,7 +501,7 @@ impl Dialogue {
         for volume in &self.host.volumes {
             let mut volume = volume.lock();
             volume.hand_over(session, self.id, to);
-            self.mail.append(&mut volume.mail);
+            self.notices.append(&mut volume.notices);
         }
     }
 }

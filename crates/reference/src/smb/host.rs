@@ -1,72 +1,29 @@
-//! What the threads of a server share: options, volumes, counters, and each thread's letter box.
+//! What the threads of a server share: options, volumes, counters, sessions and connections.
 
+use super::connections::Connections;
 use super::message::command;
 use super::options::Options;
 use super::session::Session;
-use super::volume::{right, Asked, ConnectionId, Mail, Moment, Opener, Space, Volume, Waiter, Want};
+use super::volume::{right, Asked, ConnectionId, Moment, Opener, Space, Volume, Waiter, Want};
 use crate::common::{lock, random, Share};
 use crate::counts::Counts;
 use dyno_measure::monotonic_ns;
 use dyno_smb::wire::filetime_now;
-use rustix::event::{eventfd, EventfdFlags};
-use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 const DISPOSITION_CREATE: u32 = 2;
-
-/// What one thread is sent by another.
-pub(crate) enum Letter {
-    /// A connection that is its own from now on.
-    Newcomer(OwnedFd),
-    /// For one of its connections.
-    Mail(ConnectionId, Mail),
-    /// All of its connections end; who wants to know that is told.
-    HangUp(Sender<()>),
-}
-
-/// A thread's letter box; the bell wakes it.
-pub(crate) struct LetterBox {
-    letters: Mutex<Vec<Letter>>,
-    pub(crate) bell: OwnedFd,
-}
-
-impl LetterBox {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            letters: Mutex::default(),
-            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-        })
-    }
-
-    pub(crate) fn post(&self, letter: Letter) {
-        lock(&self.letters).push(letter);
-        self.ring();
-    }
-
-    pub(crate) fn ring(&self) {
-        // It fails only where it has been rung 2^64 times and nobody came.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-    }
-
-    pub(crate) fn empty(&self) -> Vec<Letter> {
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        std::mem::take(&mut *lock(&self.letters))
-    }
-}
 
 pub struct Host {
     pub(crate) options: Options,
     pub(crate) volumes: Vec<Share<Volume>>,
     pub(crate) guid: u128,
-    pub(crate) boxes: Vec<LetterBox>,
+    pub(super) connections: Connections,
     pub(super) counts: Counts<{ command::NAMES.len() }>,
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     last_session_id: AtomicU64,
-    last_connection: AtomicU64,
 }
 
 impl Host {
@@ -82,16 +39,14 @@ impl Host {
             }
             volumes.push(Share::new(name, volume));
         }
-        let boxes = (0..options.threads).map(|_| LetterBox::new());
         Ok(Self {
             options: options.clone(),
             volumes,
             guid: u128::from_le_bytes(random()),
-            boxes: boxes.collect::<io::Result<_>>()?,
+            connections: Connections::default(),
             counts: Counts::new(options.threads),
             sessions: Mutex::default(),
             last_session_id: AtomicU64::new(0),
-            last_connection: AtomicU64::new(0),
         })
     }
 
@@ -116,10 +71,6 @@ impl Host {
         self.sessions().remove(&session);
     }
 
-    pub(crate) fn next_connection(&self) -> u64 {
-        self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
     /// Now, by both clocks.
     pub(crate) fn moment() -> Moment {
         Moment {
@@ -131,11 +82,7 @@ impl Host {
 
 /// Makes a file in the root, before anybody is there.
 fn put_file(volume: &mut Volume, name: &str, content: &[u8]) -> Option<()> {
-    let connection = ConnectionId {
-        thread: 0,
-        slot: 0,
-        serial: 0,
-    };
+    let connection = ConnectionId { thread: 0, serial: 0 };
     let opener = Opener {
         connection,
         session: 0,
@@ -160,6 +107,6 @@ fn put_file(volume: &mut Volume, name: &str, content: &[u8]) -> Option<()> {
     let opened = volume.open(&opener, &want, moment, waiter).ok()?;
     let written = volume.write(opened.file.0, 0, content, moment);
     volume.close(opened.file.0, moment);
-    volume.mail.clear();
+    volume.notices.clear();
     written.ok()
 }

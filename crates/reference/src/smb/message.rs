@@ -72,7 +72,7 @@ pub(crate) mod command {
 
 /// The connection can't go on: what came is no SMB2, or breaks its rules beyond an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hangup;
+pub(crate) struct Disconnect;
 
 /// A request: its header, and where it lies.
 #[derive(Debug, Clone, Copy)]
@@ -94,30 +94,30 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// Reads the first request of `rest`.
-    pub(crate) fn parse(rest: &'a [u8]) -> Result<Self, Hangup> {
-        let header = rest.get(..HEADER_BYTES).ok_or(Hangup)?;
-        let hangup = |_: Status| Hangup;
-        let flags = u32_at(header, 16).map_err(hangup)?;
+    pub(crate) fn parse(rest: &'a [u8]) -> Result<Self, Disconnect> {
+        let header = rest.get(..HEADER_BYTES).ok_or(Disconnect)?;
+        let disconnect = |_: Status| Disconnect;
+        let flags = u32_at(header, 16).map_err(disconnect)?;
         let is_request = header.starts_with(&PROTOCOL_ID) && flags & flag::RESPONSE == 0;
-        if !is_request || u16_at(header, 4).map_err(hangup)? != 64 {
-            return Err(Hangup);
+        if !is_request || u16_at(header, 4).map_err(disconnect)? != 64 {
+            return Err(Disconnect);
         }
-        let part_bytes = match u32_at(header, 20).map_err(hangup)? as usize {
+        let part_bytes = match u32_at(header, 20).map_err(disconnect)? as usize {
             0 => rest.len(),
             next if next % 8 == 0 && next >= HEADER_BYTES && next + HEADER_BYTES <= rest.len() => next,
-            _ => return Err(Hangup),
+            _ => return Err(Disconnect),
         };
         Ok(Self {
             part: &rest[..part_bytes],
-            command: u16_at(header, 12).map_err(hangup)?,
-            charge: u16_at(header, 6).map_err(hangup)?.max(1),
-            credits: u16_at(header, 14).map_err(hangup)?,
+            command: u16_at(header, 12).map_err(disconnect)?,
+            charge: u16_at(header, 6).map_err(disconnect)?.max(1),
+            credits: u16_at(header, 14).map_err(disconnect)?,
             flags,
-            message_id: u64_at(header, 24).map_err(hangup)?,
-            async_id: u64_at(header, 32).map_err(hangup)?,
-            tree_id: u32_at(header, 36).map_err(hangup)?,
-            session_id: u64_at(header, 40).map_err(hangup)?,
-            channel_sequence: u16_at(header, 8).map_err(hangup)?,
+            message_id: u64_at(header, 24).map_err(disconnect)?,
+            async_id: u64_at(header, 32).map_err(disconnect)?,
+            tree_id: u32_at(header, 36).map_err(disconnect)?,
+            session_id: u64_at(header, 40).map_err(disconnect)?,
+            channel_sequence: u16_at(header, 8).map_err(disconnect)?,
         })
     }
 

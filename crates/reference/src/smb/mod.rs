@@ -17,6 +17,7 @@
 
 mod bytes;
 mod connection;
+mod connections;
 mod credits;
 mod dialogue;
 mod fault;
@@ -33,7 +34,6 @@ mod server;
 mod session;
 mod status;
 mod volume;
-mod worker;
 
 pub use dyno_smb::wire::Dialect;
 pub use fault::{faults, Fault, Kind as FaultKind};

@@ -3,7 +3,7 @@
 use super::bytes::{length, Put};
 use super::message::{command, AnswerHeader, FRAME_BYTES, HEADER_BYTES};
 use super::status::Status;
-use super::volume::{caching, Mail};
+use super::volume::{caching, Notice};
 
 const LEASE_ANSWER_NEEDED: u32 = 1;
 
@@ -28,18 +28,18 @@ pub(crate) fn state_of(level: u8) -> u8 {
 }
 
 /// Appends a notice as a frame of its own.
-pub(crate) fn write(notice: Mail, out: &mut Vec<u8>) {
+pub(crate) fn write(notice: Notice, out: &mut Vec<u8>) {
     let start = out.len();
     out.zeros(FRAME_BYTES + HEADER_BYTES);
     match notice {
-        Mail::OplockBreak { file, to } => {
+        Notice::OplockBreak { file, to } => {
             out.u16(24);
             out.u8(level(to));
             out.zeros(5);
             out.u64(file.0 as u64);
             out.u64(file.1);
         }
-        Mail::LeaseBreak {
+        Notice::LeaseBreak {
             key,
             from,
             to,
@@ -54,7 +54,7 @@ pub(crate) fn write(notice: Mail, out: &mut Vec<u8>) {
             out.u32(u32::from(to));
             out.zeros(12);
         }
-        Mail::TryAgain { .. } => {}
+        Notice::TryAgain { .. } => {}
     }
     let header = AnswerHeader {
         command: command::OPLOCK_BREAK,

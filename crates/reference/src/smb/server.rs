@@ -1,21 +1,19 @@
-//! Starting and stopping: a thread a CPU. The first accepts, and deals connections out to all in turn.
+//! Starting and stopping: a thread a CPU, each with a listener and an event loop of its own.
 
-use super::host::{Host, Letter, LetterBox};
+use super::connection::serve;
+use super::host::Host;
 use super::message::command;
 use super::options::Options;
-use super::worker::Worker;
-use crate::server::Service;
+use crate::server::{accept, run, Service};
 use crate::threads::Threads;
-use rustix::fd::OwnedFd;
-use rustix::net::listen;
+use dyno_reactor::{Executor, Listener};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
-const BACKLOG: i32 = 4096;
-/// A thread carries out what it has at hand within less.
+/// A connection carries out what it has at hand within less.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server; it stops when it is dropped.
@@ -24,15 +22,12 @@ pub type Server = crate::server::Server<Host>;
 impl Server {
     /// Closes every connection. Once this returns, nothing that was asked on one of them will be answered.
     pub fn cut_connections(&self) {
-        let (done, all_done) = channel();
-        let boxes = if self.runs() { &*self.service().boxes } else { &[] };
-        for letter_box in boxes {
-            letter_box.post(Letter::HangUp(done.clone()));
-        }
-        drop(done);
-        for _ in boxes {
-            // A thread that has panicked says nothing any more.
-            let _ = all_done.recv_timeout(PATIENCE);
+        if self.runs() {
+            let (told, all_ended) = channel();
+            self.service().connections.end(&told);
+            drop(told);
+            // Nobody says anything: it ends when all have dropped theirs. A thread that has panicked never does.
+            let _ = all_ended.recv_timeout(PATIENCE);
         }
     }
 
@@ -64,23 +59,26 @@ impl Service for Host {
         Self::new(options)
     }
 
-    /// The first thread accepts, and deals connections out to all in turn.
-    fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
-        let listener = TcpListener::bind(address)?;
-        listen(&listener, BACKLOG)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let mut listener = Some(OwnedFd::from(listener));
+    /// From the first on, all listen on the port that it got.
+    fn start(self: &Arc<Self>, mut address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr> {
+        let shares_port = self.options.threads > 1;
         for number in 0..self.options.threads {
-            let (host, listener) = (self.clone(), listener.take());
-            let set_up = move || Ok((Worker::new(host, number, listener)?, ()));
-            threads.start(("reference-smb", number), &[], set_up, Worker::run)?;
+            let host = self.clone();
+            let set_up = move || {
+                let executor = Executor::new()?;
+                let listener = Listener::bind(&executor, address, shares_port)?;
+                let address = listener.address()?;
+                Ok(((executor, listener), address))
+            };
+            let work = move |(executor, listener): (Executor, _), stopping: &_| {
+                let own = executor.clone();
+                let serve = move |socket| serve(socket, own.clone(), host.clone(), number);
+                executor.spawn(accept(listener, executor.clone(), serve));
+                run(&executor, stopping);
+            };
+            address = threads.start(("reference-smb", number), &[], set_up, work)?;
         }
         Ok(address)
-    }
-
-    fn wake(&self) {
-        self.boxes.iter().for_each(LetterBox::ring);
     }
 
     /// Files stay, and so do persistent handles, as a cluster keeps them for the node that takes over; all others are gone.
@@ -89,6 +87,7 @@ impl Service for Host {
             volume.lock().restart(Self::moment());
         }
         self.sessions().clear();
+        self.connections.clear();
         0
     }
 }

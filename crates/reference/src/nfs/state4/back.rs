@@ -3,11 +3,12 @@
 
 use super::opens::Stateid;
 use crate::common::lock;
+use crate::wakeup::Wakeup;
 use dyno_nfs::wire::{Credential, FileHandle};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Weak};
-use std::task::{Context, Waker};
+use std::task::Context;
 
 pub(in crate::nfs) type SessionId = [u8; 16];
 
@@ -16,15 +17,14 @@ pub(super) const MOST_WAITING: usize = 4096;
 
 /// A connection, as who has to call its client knows it.
 #[derive(Debug, Default)]
-pub(in crate::nfs) struct Line {
+pub(in crate::nfs) struct ConnectionHandle {
     /// A session's calls go over it.
     is_bound: AtomicBool,
-    is_rung: AtomicBool,
     sessions: Mutex<Vec<SessionId>>,
-    waker: Mutex<Option<Waker>>,
+    wakeup: Wakeup,
 }
 
-impl Line {
+impl ConnectionHandle {
     pub(in crate::nfs) fn is_bound(&self) -> bool {
         self.is_bound.load(Ordering::Relaxed)
     }
@@ -38,11 +38,8 @@ impl Line {
     }
 
     /// Has the connection's task look for calls.
-    pub(super) fn ring(&self) {
-        self.is_rung.store(true, Ordering::Release);
-        if let Some(waker) = lock(&self.waker).take() {
-            waker.wake();
-        }
+    pub(super) fn wake(&self) {
+        self.wakeup.wake();
     }
 
     /// Those whose calls have gone over it.
@@ -50,13 +47,9 @@ impl Line {
         lock(&self.sessions).clone()
     }
 
-    /// Whether it has been rung since; if not, the task is called when it is.
-    pub(in crate::nfs) fn poll_rung(&self, context: &Context<'_>) -> bool {
-        if !self.is_bound() {
-            return false;
-        }
-        *lock(&self.waker) = Some(context.waker().clone());
-        self.is_rung.swap(false, Ordering::AcqRel)
+    /// Whether it has been woken since; if not, the task is called when it is.
+    pub(in crate::nfs) fn poll_woken(&self, context: &Context<'_>) -> bool {
+        self.is_bound() && self.wakeup.poll(context) && self.wakeup.take()
     }
 }
 
@@ -78,7 +71,7 @@ pub(in crate::nfs) struct Back {
     pub(super) waiting: VecDeque<Recall>,
     /// Recalls that the client has understood: nothing more is to be said.
     pub(super) understood: Vec<Stateid>,
-    pub(super) line: Weak<Line>,
+    pub(super) connection: Weak<ConnectionHandle>,
 }
 
 impl Back {
@@ -91,12 +84,12 @@ impl Back {
             under_way: None,
             waiting: VecDeque::new(),
             understood: Vec::new(),
-            line: Weak::new(),
+            connection: Weak::new(),
         }
     }
 
     pub(super) fn is_down(&self) -> bool {
-        self.line.strong_count() == 0
+        self.connection.strong_count() == 0
     }
 
     /// Whether a recall waits, is under way, or was understood.

@@ -2,7 +2,7 @@
 //!
 //! Not for: the bytes of those calls (`../v4/callbacks.rs`).
 
-use super::back::{Back, Line, Recall, MOST_WAITING};
+use super::back::{Back, ConnectionHandle, Recall, MOST_WAITING};
 use super::clients::{Clients, SessionId};
 use super::delegations::Delegation;
 use super::opens::Stateid;
@@ -24,7 +24,7 @@ pub(in crate::nfs) struct Due {
 
 impl Clients {
     /// Has the calls of a session go over a connection from now on. Whether the session may be called.
-    pub(in crate::nfs) fn bind(&mut self, id: &SessionId, line: &Arc<Line>) -> bool {
+    pub(in crate::nfs) fn bind(&mut self, id: &SessionId, connection: &Arc<ConnectionHandle>) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
@@ -35,9 +35,9 @@ impl Clients {
         if let Some((_, lost)) = back.under_way.take() {
             back.waiting.push_front(lost);
         }
-        back.line = Arc::downgrade(line);
-        line.bind(*id);
-        line.ring();
+        back.connection = Arc::downgrade(connection);
+        connection.bind(*id);
+        connection.wake();
         if let Some(client) = self.clients.get_mut(&session.client) {
             client.called_by = Some(*id);
         }
@@ -73,20 +73,20 @@ impl Clients {
             return;
         }
         back.waiting.extend(std::iter::repeat_n(recall, times));
-        if let Some(line) = back.line.upgrade() {
-            line.ring();
+        if let Some(connection) = back.connection.upgrade() {
+            connection.wake();
         }
     }
 
     /// The calls that a connection is to carry now.
-    pub(in crate::nfs) fn due_calls(&mut self, line: &Line) -> Vec<Due> {
+    pub(in crate::nfs) fn due_calls(&mut self, connection: &ConnectionHandle) -> Vec<Due> {
         let mut due = Vec::new();
-        for id in line.sessions() {
+        for id in connection.sessions() {
             let back = self
                 .sessions
                 .get_mut(&id)
                 .and_then(|session| session.back.as_mut());
-            let Some(back) = back.filter(|back| std::ptr::eq(back.line.as_ptr(), line)) else {
+            let Some(back) = back.filter(|back| std::ptr::eq(back.connection.as_ptr(), connection)) else {
                 continue;
             };
             if back.under_way.is_some() {
@@ -113,8 +113,13 @@ impl Clients {
 
     /// A client has answered a call, `understood` or with a refusal, after which it is asked again when somebody is in the
     /// way once more. False: nobody has called it so.
-    pub(in crate::nfs) fn answered(&mut self, line: &Line, xid: u32, understood: bool) -> bool {
-        for id in line.sessions() {
+    pub(in crate::nfs) fn answered(
+        &mut self,
+        connection: &ConnectionHandle,
+        xid: u32,
+        understood: bool,
+    ) -> bool {
+        for id in connection.sessions() {
             let back = self
                 .sessions
                 .get_mut(&id)

@@ -4,7 +4,7 @@
 use crate::nfs::fault::Kind;
 use crate::nfs::host::Host;
 use crate::nfs::procedures::Asked;
-use crate::nfs::state4::back::Line;
+use crate::nfs::state4::back::ConnectionHandle;
 use crate::nfs::state4::clients::{Channel, Sequenced, SessionId};
 use crate::nfs::state4::opens::Stateid;
 use crate::nfs::state4::operation as op;
@@ -43,7 +43,7 @@ pub(super) struct Compound<'a> {
     pub(super) host: &'a Host,
     pub(super) asked: Asked,
     /// The connection that it came over.
-    pub(super) line: &'a Arc<Line>,
+    pub(super) connection: &'a Arc<ConnectionHandle>,
     pub(super) now_ns: u64,
     pub(super) in_slot: Option<InSlot>,
     pub(super) current: Option<FileHandle>,
@@ -64,7 +64,7 @@ pub(super) struct Compound<'a> {
 /// Carries out the compound of a record, whose arguments are `arguments`, and appends the reply. By which operation it is
 /// counted; None: there is no reply yet, and it is to be carried out again.
 pub(in crate::nfs) fn answer_compound(
-    (host, line): (&Host, &Arc<Line>),
+    (host, connection): (&Host, &Arc<ConnectionHandle>),
     asked: Asked,
     (xid, record, arguments): (u32, &[u8], &[u8]),
     out: &mut Vec<u8>,
@@ -72,7 +72,7 @@ pub(in crate::nfs) fn answer_compound(
     let begin = begin_reply(out, xid);
     let mut compound = Compound {
         host,
-        line,
+        connection,
         asked,
         now_ns: monotonic_ns(),
         in_slot: None,

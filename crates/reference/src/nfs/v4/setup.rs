@@ -160,7 +160,7 @@ impl Compound<'_> {
         let delegates = self.host.options.delegations.is_some();
         let called = delegates.then(|| Back::new(program, credential));
         let session = clients.make_session(client, granted, called, self.now_ns)?;
-        let is_bound = flags & CALLS != 0 && clients.bind(&session, self.line);
+        let is_bound = flags & CALLS != 0 && clients.bind(&session, self.connection);
         let mut reply = Vec::new();
         let mut own = Writer(&mut reply);
         own.bytes(&session)
@@ -180,7 +180,7 @@ impl Compound<'_> {
         reader.bool()?;
         let mut clients = self.host.clients();
         clients.client_of(&session)?;
-        let is_bound = direction != FORE && clients.bind(&session, self.line);
+        let is_bound = direction != FORE && clients.bind(&session, self.connection);
         writer
             .bytes(&session)
             .u32(if is_bound { BOTH } else { FORE })

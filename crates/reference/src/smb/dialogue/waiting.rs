@@ -1,10 +1,10 @@
 //! Requests that wait for others: kept, tried again, cancelled.
 
 use super::{Chain, Dialogue, ERROR_BODY};
-use crate::smb::message::{command, flag, AnswerHeader, Frame, Hangup, Request};
+use crate::smb::message::{command, flag, AnswerHeader, Disconnect, Frame, Request};
 use crate::smb::notices;
 use crate::smb::status::Status;
-use crate::smb::volume::{Mail, Moment};
+use crate::smb::volume::{Moment, Notice};
 
 /// Requests of one connection that may wait at a time.
 const MOST_PARKED: usize = 512;
@@ -43,9 +43,9 @@ impl Dialogue {
         mut chain: Chain,
         moment: Moment,
         out: &mut Vec<u8>,
-    ) -> Result<(), Hangup> {
+    ) -> Result<(), Disconnect> {
         if self.parked.len() >= MOST_PARKED {
-            return Err(Hangup);
+            return Err(Disconnect);
         }
         if chain.async_id.is_none() {
             let async_id = self.next_async_id;
@@ -75,7 +75,7 @@ impl Dialogue {
         credits: u16,
         status: Status,
         out: &mut Vec<u8>,
-    ) -> Result<(), Hangup> {
+    ) -> Result<(), Disconnect> {
         let spare = std::mem::take(&mut self.spare_parts);
         let mut frame = Frame::begin(out, chain.sealed.is_some(), spare);
         let at = frame.part(out);
@@ -120,9 +120,14 @@ impl Dialogue {
     }
 
     /// Takes what another connection sent, and appends what is to be said of it.
-    pub(crate) fn take_mail(&mut self, mail: Mail, moment: Moment, out: &mut Vec<u8>) -> Result<(), Hangup> {
-        match mail {
-            Mail::TryAgain { async_id } => {
+    pub(crate) fn take_notice(
+        &mut self,
+        notice: Notice,
+        moment: Moment,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Disconnect> {
+        match notice {
+            Notice::TryAgain { async_id } => {
                 let is_it = |parked: &Parked| parked.async_id == async_id;
                 match self.parked.iter().position(is_it) {
                     Some(place) => self.try_again(place, moment, out),
@@ -136,7 +141,7 @@ impl Dialogue {
         }
     }
 
-    fn try_again(&mut self, place: usize, moment: Moment, out: &mut Vec<u8>) -> Result<(), Hangup> {
+    fn try_again(&mut self, place: usize, moment: Moment, out: &mut Vec<u8>) -> Result<(), Disconnect> {
         let parked = self.parked.remove(place);
         self.carry_out_chain(&parked.bytes, parked.chain, moment, out)
     }
@@ -147,7 +152,7 @@ impl Dialogue {
     }
 
     /// Tries those requests again for which others have had their time.
-    pub(crate) fn expire(&mut self, moment: Moment, out: &mut Vec<u8>) -> Result<(), Hangup> {
+    pub(crate) fn expire(&mut self, moment: Moment, out: &mut Vec<u8>) -> Result<(), Disconnect> {
         let due = |parked: &Parked| parked.deadline_ns.is_some_and(|due_ns| due_ns <= moment.ns);
         while let Some(place) = self.parked.iter().position(due) {
             self.try_again(place, moment, out)?;

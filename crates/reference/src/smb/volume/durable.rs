@@ -18,11 +18,7 @@ const KEPT_MOST_MS: u32 = 300_000;
 const OLDER: u16 = 0x8000;
 
 /// Whom the connection that is lost stands for.
-const NOBODY: ConnectionId = ConnectionId {
-    thread: 0,
-    slot: 0,
-    serial: 0,
-};
+const NOBODY: ConnectionId = ConnectionId { thread: 0, serial: 0 };
 
 /// By which name its owner asks for it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +100,7 @@ impl Volume {
                 self.close(index, moment);
             }
         }
-        self.mail.clear();
+        self.notices.clear();
     }
 
     fn leave_one(&mut self, index: usize, moment: Moment) {
@@ -290,11 +286,7 @@ mod tests {
 
     /// Of one client, by its connection.
     fn opener(serial: u64) -> Opener {
-        let connection = ConnectionId {
-            thread: 0,
-            slot: 0,
-            serial,
-        };
+        let connection = ConnectionId { thread: 0, serial };
         Opener {
             connection,
             session: serial,

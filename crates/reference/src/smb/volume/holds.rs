@@ -4,7 +4,7 @@
 //! Both are the same bits here: level II is R, exclusive RW, batch RWH. Whoever would read what another may have
 //! changed waits until that one has answered, or has not for too long; who takes away no more than R waits for nobody.
 
-use super::{ConnectionId, Mail, Moment, Volume};
+use super::{ConnectionId, Moment, Notice, Volume};
 use crate::smb::fault::Kind;
 use crate::smb::status::Status;
 
@@ -60,9 +60,9 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// Of what it has become, from `from`.
-    fn notice(&self, from: u8) -> Mail {
+    fn notice(&self, from: u8) -> Notice {
         let breaking = self.held.breaking;
-        Mail::LeaseBreak {
+        Notice::LeaseBreak {
             key: self.name.1,
             from,
             to: breaking.map_or(self.held.state, |breaking| breaking.to),
@@ -175,11 +175,11 @@ impl Volume {
                 }
                 let step = held.take_away(keep, true, moment, patience_ns);
                 let to = held.breaking.map_or(held.state, |breaking| breaking.to);
-                let mail = Mail::OplockBreak {
+                let notice = Notice::OplockBreak {
                     file: (open, holder.serial),
                     to,
                 };
-                (step, (holder.connection, mail))
+                (step, (holder.connection, notice))
             }
             Hold::Lease(index) => {
                 let index = *index;
@@ -200,7 +200,7 @@ impl Volume {
             Step::Nothing => false,
             Step::MustWait => true,
             Step::Told(waits) => {
-                self.mail.push(notice);
+                self.notices.push(notice);
                 waits
             }
         }
@@ -243,7 +243,7 @@ impl Volume {
             Hold::Oplock(Held {
                 breaking: Some(breaking),
                 ..
-            }) => Mail::OplockBreak {
+            }) => Notice::OplockBreak {
                 file: (open, holder.serial),
                 to: breaking.to,
             },
@@ -257,7 +257,7 @@ impl Volume {
             }
             _ => return,
         };
-        self.mail.push((to, notice));
+        self.notices.push((to, notice));
     }
 
     /// What is held by one open.

@@ -1,7 +1,7 @@
 //! One share: a tree of files in memory, who has what open, and what they may cache. Knows nothing of messages.
 //!
 //! A volume is used under a lock, by every thread of the server. What others are to be told (breaks, and that what they
-//! wait for may have come) is left in its mail, which whoever has the lock takes along.
+//! wait for may have come) is left in its notices, which whoever has the lock takes along.
 
 mod durable;
 pub(crate) mod holds;
@@ -36,7 +36,6 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId {
     pub(crate) thread: usize,
-    pub(crate) slot: usize,
     pub(crate) serial: u64,
 }
 
@@ -52,7 +51,7 @@ pub(crate) type FileId = (usize, u64);
 
 /// What a connection is to be told by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mail {
+pub(crate) enum Notice {
     /// A request that waited is to be tried again.
     TryAgain {
         async_id: u64,
@@ -129,7 +128,7 @@ pub(crate) struct Volume {
     /// What is done wrong.
     fault: Option<Kind>,
     /// For whom, and what.
-    pub(crate) mail: Vec<(ConnectionId, Mail)>,
+    pub(crate) notices: Vec<(ConnectionId, Notice)>,
 }
 
 impl Volume {
@@ -146,7 +145,7 @@ impl Volume {
             space,
             break_timeout_ns,
             fault,
-            mail: Vec::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -233,10 +232,10 @@ impl Volume {
     /// Everybody who waits for something on that file may try again.
     fn wake(&mut self, node: usize) {
         for waiter in self.nodes[node].waiters.drain(..) {
-            let again = Mail::TryAgain {
+            let again = Notice::TryAgain {
                 async_id: waiter.async_id,
             };
-            self.mail.push((waiter.connection, again));
+            self.notices.push((waiter.connection, again));
         }
     }
 

@@ -87,16 +87,12 @@ impl Volume {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, ConnectionId, Mail, Moment, Opener, Space, Want};
+    use super::super::{Asked, ConnectionId, Moment, Notice, Opener, Space, Want};
     use super::*;
     use std::sync::Arc;
 
     const MOMENT: Moment = Moment { ns: 1, filetime: 1 };
-    const CONNECTION: ConnectionId = ConnectionId {
-        thread: 0,
-        slot: 0,
-        serial: 1,
-    };
+    const CONNECTION: ConnectionId = ConnectionId { thread: 0, serial: 1 };
     const WAITER: Waiter = Waiter {
         connection: CONNECTION,
         async_id: 7,
@@ -136,10 +132,10 @@ mod tests {
         for (watched, below) in [(directory, false), (root, true), (shallow, false)] {
             assert_eq!(volume.watch(watched, below, NAMES, WAITER), Err(Stop::Wait));
         }
-        volume.mail.clear();
+        volume.notices.clear();
         let file = open(&mut volume, "d\\x", 0);
-        let again = (CONNECTION, Mail::TryAgain { async_id: 7 });
-        assert_eq!(volume.mail, [again, again]);
+        let again = (CONNECTION, Notice::TryAgain { async_id: 7 });
+        assert_eq!(volume.notices, [again, again]);
         assert_eq!(volume.watch(directory, false, NAMES, WAITER), Ok(()));
         assert_eq!(volume.watch(directory, false, NAMES, WAITER), Err(Stop::Wait));
         assert_eq!(volume.watch(root, true, NAMES, WAITER), Ok(()));

@@ -1,0 +1,88 @@
+//! A connection, as other connections know it: what they have to tell it, and whether it is to end.
+
+use super::volume::{ConnectionId, Notice};
+use crate::common::lock;
+use crate::wakeup::Wakeup;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::task::Context;
+
+#[derive(Debug, Default)]
+pub(super) struct ConnectionHandle {
+    wakeup: Wakeup,
+    notices: Mutex<Vec<Notice>>,
+    /// The connection is to end; whoever has the other side is told by its being dropped.
+    ends: Mutex<Option<Sender<()>>>,
+}
+
+impl ConnectionHandle {
+    /// Return whether there is something for the connection; if not, its task is polled when there is.
+    pub(super) fn poll(&self, context: &Context<'_>) -> bool {
+        self.wakeup.poll(context)
+    }
+
+    /// Return whether something has come since the last call.
+    pub(super) fn take_wakeup(&self) -> bool {
+        self.wakeup.take()
+    }
+
+    pub(super) fn ends(&self) -> bool {
+        lock(&self.ends).is_some()
+    }
+
+    pub(super) fn take_notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut *lock(&self.notices))
+    }
+}
+
+/// The connections of a server.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    open: Mutex<HashMap<ConnectionId, Arc<ConnectionHandle>>>,
+    last: AtomicU64,
+}
+
+impl Connections {
+    /// Add a connection that a thread serves. Its number is that of no other.
+    pub(super) fn add(&self, thread: usize) -> (ConnectionId, Arc<ConnectionHandle>) {
+        let serial = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (id, handle) = (
+            ConnectionId { thread, serial },
+            Arc::<ConnectionHandle>::default(),
+        );
+        lock(&self.open).insert(id, handle.clone());
+        (id, handle)
+    }
+
+    pub(super) fn remove(&self, id: ConnectionId) {
+        lock(&self.open).remove(&id);
+    }
+
+    pub(super) fn clear(&self) {
+        lock(&self.open).clear();
+    }
+
+    /// Deliver notices. What is for a connection that has ended is lost.
+    pub(super) fn deliver(&self, notices: &mut Vec<(ConnectionId, Notice)>) {
+        if notices.is_empty() {
+            return;
+        }
+        let open = lock(&self.open);
+        for (to, notice) in notices.drain(..) {
+            if let Some(handle) = open.get(&to) {
+                lock(&handle.notices).push(notice);
+                handle.wakeup.wake();
+            }
+        }
+    }
+
+    /// Tell every connection to end. Each drops its copy of `told` once it has.
+    pub(super) fn end(&self, told: &Sender<()>) {
+        for handle in lock(&self.open).values() {
+            *lock(&handle.ends) = Some(told.clone());
+            handle.wakeup.wake();
+        }
+    }
+}

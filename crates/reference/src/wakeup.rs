@@ -1,0 +1,38 @@
+//! Waking a connection's task from another one, of any thread.
+
+use crate::common::lock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::task::{Context, Waker};
+
+/// Whether a task has been woken, and how it is. A wake before the task waits is not lost.
+#[derive(Debug, Default)]
+pub(crate) struct Wakeup {
+    is_due: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Wakeup {
+    pub(crate) fn wake(&self) {
+        self.is_due.store(true, Ordering::Release);
+        if let Some(waker) = lock(&self.waker).take() {
+            waker.wake();
+        }
+    }
+
+    /// Return whether it has been woken since the last call.
+    pub(crate) fn take(&self) -> bool {
+        self.is_due.load(Ordering::Relaxed) && self.is_due.swap(false, Ordering::AcqRel)
+    }
+
+    /// Return whether it has been woken since the last `take`; if not, the task is polled when it is.
+    pub(crate) fn poll(&self, context: &Context<'_>) -> bool {
+        let mut waker = lock(&self.waker);
+        match &mut *waker {
+            Some(known) => known.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        drop(waker);
+        self.is_due.load(Ordering::Acquire)
+    }
+}
