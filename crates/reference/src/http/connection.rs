@@ -2,7 +2,7 @@
 //!
 //! Not for: how answers are sent (`responder.rs`), wrong answers (`misbehaviour.rs`).
 
-use super::documents::{Document, Door, Resource};
+use super::documents::{Document, Endpoint, Resource};
 use super::fault::Kind;
 use super::http2;
 use super::misbehaviour::misbehave;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 const LINGER_NS: u64 = NS_PER_S;
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
+pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint) {
     let options = &worker.shared.options;
     let commits = |kind| options.fault.is_some_and(|fault| fault.kind == kind);
     if commits(Kind::CloseAtOnce) {
@@ -28,7 +28,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
     }
     worker.renew_patience();
     let wire = match &worker.shared.tls {
-        Some(tls) if door.secure => match tls.accept(socket, &worker.buffer).await {
+        Some(tls) if endpoint.secure => match tls.accept(socket, &worker.buffer).await {
             Ok(channel) => Wire::secure(channel),
             // Nothing was asked: the generator counts it on its own side.
             Err(_) => return,
@@ -36,7 +36,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         _ => Wire::Plain(socket),
     };
     if options.http2 && wire.chose_http2() {
-        return http2::serve(wire, Vec::new(), worker, door).await;
+        return http2::serve(wire, Vec::new(), worker, endpoint).await;
     }
     let mut connection = Connection {
         responder: Responder {
@@ -45,7 +45,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
             answers: Cell::new(0),
         },
         worker: &worker,
-        door,
+        endpoint,
         unread: Vec::new(),
         drained: false,
     };
@@ -55,7 +55,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         let Connection {
             responder, unread, ..
         } = connection;
-        return http2::serve(responder.wire, unread, worker.clone(), door).await;
+        return http2::serve(responder.wire, unread, worker.clone(), endpoint).await;
     }
     if !commits(Kind::Truncate) {
         connection.responder.wire.close_session();
@@ -66,7 +66,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
 struct Connection<'a> {
     responder: Responder<'a>,
     worker: &'a Worker,
-    door: Door,
+    endpoint: Endpoint,
     /// Received and not understood yet: part of a head, or requests sent ahead. Mostly empty, and then not allocated.
     unread: Vec<u8>,
     /// Nothing more is there until the kernel reports it.
@@ -182,7 +182,7 @@ impl<'a> Connection<'a> {
                         } else {
                             "HTTP/1.0"
                         };
-                        let page = Document::page(request.path, request.query, protocol, self.door);
+                        let page = Document::page(request.path, request.query, protocol, self.endpoint);
                         Step::Page(page, request.ask)
                     }
                     Resource::Application(place) => {

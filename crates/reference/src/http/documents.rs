@@ -28,7 +28,7 @@ pub enum Documents {
 
 /// Where a connection came in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Door {
+pub(crate) struct Endpoint {
     pub(crate) port: u16,
     pub(crate) secure: bool,
 }
@@ -79,16 +79,16 @@ impl Document {
         Self::new(status, TEXT, format!("{}\n", status.name()).as_bytes())
     }
 
-    /// The dynamic page that answers a GET of `path` with `query` at a door.
-    pub(crate) fn page(path: &[u8], query: &[u8], protocol: &str, door: Door) -> Self {
+    /// The dynamic page that answers a GET of `path` with `query` at a endpoint.
+    pub(crate) fn page(path: &[u8], query: &[u8], protocol: &str, endpoint: Endpoint) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let page = dyno_page::render("native", |name| {
             Some(match name {
                 "SERVER_SOFTWARE" => SOFTWARE.to_owned(),
                 "SERVER_NAME" => "127.0.0.1".to_owned(),
-                "SERVER_PORT" => door.port.to_string(),
+                "SERVER_PORT" => endpoint.port.to_string(),
                 "SERVER_PROTOCOL" => protocol.to_owned(),
-                "HTTPS" => if door.secure { "on" } else { "" }.to_owned(),
+                "HTTPS" => if endpoint.secure { "on" } else { "" }.to_owned(),
                 "REQUEST_METHOD" => "GET".to_owned(),
                 "SCRIPT_NAME" => text(path),
                 "QUERY_STRING" => text(query),

@@ -4,7 +4,7 @@
 //! The same documents, application and counts as HTTP/1. Faults are of HTTP/1 alone: a server that has one speaks no HTTP/2.
 
 use super::application::Wish;
-use super::documents::{Document, Door, Place, Resource};
+use super::documents::{Document, Endpoint, Place, Resource};
 use super::opening::Status;
 use super::request::{path, MAX_BODY_BYTES};
 use super::wire::{Wire, LATE};
@@ -26,7 +26,7 @@ const MAX_STREAMS: u32 = 1024;
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 
 /// Serves a connection to its end. `received`: what has come of it already.
-pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, door: Door) {
+pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, endpoint: Endpoint) {
     let Some(carrier) = Carrier::of(wire, received, worker.clone()) else {
         return;
     };
@@ -41,12 +41,12 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, doo
     while let Some(Ok((request, respond))) = connection.accept().await {
         worker.renew_patience();
         if request.body().is_end_stream() {
-            answer(&worker, &request, &[], respond, door);
+            answer(&worker, &request, &[], respond, endpoint);
         } else {
             // Its body may be long in coming, and the other streams don't wait for it. The connection's end ends it, too.
             worker
                 .executor
-                .spawn(answer_with_body(worker.clone(), request, respond, door));
+                .spawn(answer_with_body(worker.clone(), request, respond, endpoint));
         }
     }
 }
@@ -56,7 +56,7 @@ async fn answer_with_body(
     worker: Rc<Worker>,
     mut request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    door: Door,
+    endpoint: Endpoint,
 ) {
     let mut body = Vec::new();
     while let Some(part) = request.body_mut().data().await {
@@ -71,7 +71,7 @@ async fn answer_with_body(
             return;
         }
     }
-    answer(&worker, &request, &body, respond, door);
+    answer(&worker, &request, &body, respond, endpoint);
 }
 
 /// Answers at once: every body is in memory, and `h2` keeps what the client's window has no room for.
@@ -80,7 +80,7 @@ fn answer<T>(
     request: &Request<T>,
     body: &[u8],
     mut respond: SendResponse<Bytes>,
-    door: Door,
+    endpoint: Endpoint,
 ) {
     let site = &worker.shared.site;
     let at = path(request.uri().path().as_bytes());
@@ -102,7 +102,7 @@ fn answer<T>(
                 request.uri().path().as_bytes(),
                 query.as_bytes(),
                 "HTTP/2.0",
-                door,
+                endpoint,
             );
             (&made, true)
         }

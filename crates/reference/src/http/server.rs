@@ -2,7 +2,7 @@
 
 use super::application::Application;
 use super::connection::serve;
-use super::documents::{Door, Site};
+use super::documents::{Endpoint, Site};
 use super::options::Options;
 use super::worker::{keep_time, Shared, Worker};
 use crate::counts::Counts;
@@ -81,7 +81,7 @@ type Place = (SocketAddr, bool);
 /// What one thread has in hand before its loop begins.
 struct Thread {
     worker: Worker,
-    listeners: Vec<(Listener, Door)>,
+    listeners: Vec<(Listener, Endpoint)>,
 }
 
 impl Thread {
@@ -93,7 +93,7 @@ impl Thread {
             let listener = Listener::bind(&executor, *address, shared.options.threads > 1)?;
             let (address, secure) = (listener.address()?, *secure);
             let port = address.port();
-            listeners.push((listener, Door { port, secure }));
+            listeners.push((listener, Endpoint { port, secure }));
             got.push((address, secure));
         }
         let worker = Worker::new(executor, shared, number);
@@ -104,9 +104,9 @@ impl Thread {
         let worker = Rc::new(self.worker);
         let executor = worker.executor.clone();
         executor.spawn(keep_time(worker.clone()));
-        for (listener, door) in self.listeners {
+        for (listener, endpoint) in self.listeners {
             let worker = worker.clone();
-            let serve = move |socket| serve(socket, worker.clone(), door);
+            let serve = move |socket| serve(socket, worker.clone(), endpoint);
             executor.spawn(accept(listener, executor.clone(), serve));
         }
         drop(worker);

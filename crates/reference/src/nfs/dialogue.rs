@@ -3,7 +3,7 @@
 use super::fault::Kind;
 use super::host::Host;
 pub use super::misbehaviour::After;
-use super::misbehaviour::{spoil, Strikes, REPLY_HEAD_BYTES};
+use super::misbehaviour::{spoil, FaultCounter, REPLY_HEAD_BYTES};
 use super::options::Options;
 use super::procedures::{is_repeatable, words_of_refusal, Asked};
 use super::programs::{answer_mount, answer_portmapper, NFS4};
@@ -35,7 +35,7 @@ const NOBODY: (u32, u32) = (65_534, 65_534);
 pub struct Dialogue {
     host: Arc<Host>,
     thread: usize,
-    strikes: Strikes,
+    faults: FaultCounter,
     /// What carries it: over UDP transfers are smaller, and there is no NFSv4.
     transport: Transport,
     /// Who is in the way of a delegation may wait a little, before it is told to come again.
@@ -50,7 +50,7 @@ impl Dialogue {
     pub(super) fn new(host: Arc<Host>, thread: usize, transport: Transport) -> Self {
         Self {
             transport,
-            strikes: Strikes::new(host.options.fault),
+            faults: FaultCounter::new(host.options.fault),
             host,
             thread,
             is_patient: false,
@@ -142,7 +142,7 @@ impl Dialogue {
             unaccepted(out, Unaccepted::GarbageArgs);
             return After::GoOn;
         };
-        let struck = again.unwrap_or_else(|| self.strikes.next(procedure));
+        let struck = again.unwrap_or_else(|| self.faults.next(procedure));
         let start = out.len();
         match struck {
             Some(Kind::Denied) => reject(out, xid, Rejection::Denied(Denied::TooWeak)),
@@ -176,7 +176,7 @@ impl Dialogue {
         let arguments = &record[header.arguments..];
         let struck = self.again.take().unwrap_or_else(|| {
             is_about_files(arguments)
-                .then(|| self.strikes.next(Procedure::Write))
+                .then(|| self.faults.next(Procedure::Write))
                 .flatten()
         });
         match struck {

@@ -22,12 +22,12 @@ pub enum After {
 
 /// The fault of one connection, and how many requests it could have struck.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Strikes {
+pub(super) struct FaultCounter {
     fault: Option<Fault>,
     requests: u32,
 }
 
-impl Strikes {
+impl FaultCounter {
     pub(super) fn new(fault: Option<Fault>) -> Self {
         Self { fault, requests: 0 }
     }
