@@ -2,7 +2,7 @@
 
 The first line on standard input says what to do; when the window opens and closes, a line on standard output says so,
 for who measures the server at these moments. The last line is the result. Not for experiments: see
-`serverdyno.runner`.
+`serverdyno.run`.
 """
 
 from __future__ import annotations

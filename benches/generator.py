@@ -1,7 +1,7 @@
 """One mix in a process of its own: `python -m benches.generator '{"url": ..., ...}'`, the answer as JSON on one line.
 
 Other generators are processes of their own too, so that CPU time and memory compare. Not for experiments: see
-`serverdyno.runner`.
+`serverdyno.run`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from benches.ratios import Bound
 from benches.speed import BODY_BYTES, DOCUMENT, NGINX, Case, Goal
 from benches.tls import CPU, OFFERED, SECURE
 from benches.tools import Tool, dyno, h2load_streams
-from serverdyno.protocols.access import ANYBODY
+from serverdyno.plan.protocols.access import ANYBODY
 
 STREAMS = 10
 CONNECTIONS = 16

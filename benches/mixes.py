@@ -9,13 +9,13 @@ from typing import Any
 from serverdyno import _native
 from serverdyno.fleet.document import NONCE_BITS, VERSION
 from serverdyno.plan.model import OpenLoad, Suite
-from serverdyno.protocols.access import SYSTEM, Access
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import FILES, FilesSettings
-from serverdyno.protocols.http import HTTP, HttpSettings
-from serverdyno.protocols.nfs import NFS
-from serverdyno.protocols.posix import POSIX
-from serverdyno.protocols.smb import SMB
+from serverdyno.plan.protocols.access import SYSTEM, Access
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.files import FILES, FilesSettings
+from serverdyno.plan.protocols.http import HTTP, HttpSettings
+from serverdyno.plan.protocols.nfs import NFS
+from serverdyno.plan.protocols.posix import POSIX
+from serverdyno.plan.protocols.smb import SMB
 
 SHAPE: dict[str, Any] = {
     "threads": 1,

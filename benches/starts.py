@@ -23,13 +23,13 @@ import numpy as np
 from benches.mixes import document, http_target
 from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.membership import fleet_at
+from serverdyno.fleet.testbed.standing import standing
 from serverdyno.plan.model import MAX_RATE_PER_S, GeneratorPlan
 from serverdyno.plan.testbed import Subnet, Testbed
 from serverdyno.servers.apache import Apache, ApacheSettings
 from serverdyno.servers.documents import document_root
 from serverdyno.servers.running import started
 from serverdyno.servers.web import ACCESS_LOG
-from serverdyno.testbed.standing import standing
 
 OFFSETS_S = (0.0, 7200.05, 36000.1, -59.85)
 """Hours, and 50 ms and more apart. No clock can be behind by more than the time since the machine was started."""

@@ -14,7 +14,7 @@ from typing import Any
 from benches.ratios import Bound
 from benches.speed import CLOSE, DOCUMENT, NGINX, Case, Goal
 from benches.tools import CONNECTIONS, Tool, dyno, h2load, oha, wrk
-from serverdyno.protocols.access import ANYBODY
+from serverdyno.plan.protocols.access import ANYBODY
 from serverdyno.servers.base import ServerDriver
 
 CPU = "generator CPU, us/request"

@@ -16,11 +16,11 @@ from serverdyno.fleet.document import mix_document
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.documents import DOCUMENTS, DYNAMIC, DocumentsSettings
-from serverdyno.protocols.http import HTTP, HttpSettings
-from serverdyno.protocols.smb import SMB, SmbSettings
-from serverdyno.protocols.steps import Step
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.documents import DOCUMENTS, DYNAMIC, DocumentsSettings
+from serverdyno.plan.protocols.http import HTTP, HttpSettings
+from serverdyno.plan.protocols.smb import SMB, SmbSettings
+from serverdyno.plan.protocols.steps import Step
 from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProcess
 
 CRATES = Path(__file__).resolve().parent.parent / "crates"

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
-from serverdyno.powercut.boot_files import Contents, kernel, missing_programs, write_initramfs
-from serverdyno.powercut.machine import DIES_WITH_US, KERNEL_OPTIONS, MEMORY_MIB
+from serverdyno.run.powercut.boot_files import Contents, kernel, missing_programs, write_initramfs
+from serverdyno.run.powercut.machine import DIES_WITH_US, KERNEL_OPTIONS, MEMORY_MIB
 from serverdyno.servers.local import find_program
 from serverdyno.servers.reference_model import NfsProcess
 

@@ -13,16 +13,16 @@ from typing import Any
 from generated import write_or_check
 from pydantic import BaseModel
 
-from serverdyno import protocols
+from serverdyno.plan import protocols
 from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, ServerPlan, Suite, ThreadStep
+from serverdyno.plan.protocols.contention import ContentionSettings
+from serverdyno.plan.protocols.failover import FailoverSettings
+from serverdyno.plan.protocols.http_request import RequestSettings
+from serverdyno.plan.protocols.metadata import MetadataSettings
+from serverdyno.plan.protocols.steps import Step, Take
+from serverdyno.plan.protocols.streams import StreamsSettings
+from serverdyno.plan.protocols.tls import TlsSettings
 from serverdyno.plan.testbed import Subnet
-from serverdyno.protocols.contention import ContentionSettings
-from serverdyno.protocols.failover import FailoverSettings
-from serverdyno.protocols.http_request import RequestSettings
-from serverdyno.protocols.metadata import MetadataSettings
-from serverdyno.protocols.steps import Step, Take
-from serverdyno.protocols.streams import StreamsSettings
-from serverdyno.protocols.tls import TlsSettings
 from serverdyno.tasks.bonnie import Bonnie
 from serverdyno.tasks.model import TaskPlan
 

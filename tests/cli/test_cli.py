@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 import pytest
 
-from serverdyno import suites
+from serverdyno.plan import suites
 from serverdyno.plan.model import ServerPlan
 from serverdyno.report.subjects.reproduce import as_toml
 from serverdyno.servers.proof import free_port

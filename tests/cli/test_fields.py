@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from serverdyno.cli.fields import add, checked
 from serverdyno.errors import PlanError
+from serverdyno.plan.protocols.model import Model
+from serverdyno.plan.protocols.options import Option, words
 from serverdyno.plan.quick import fields as load_fields
 from serverdyno.plan.quick import quick_plan
-from serverdyno.protocols.model import Model
-from serverdyno.protocols.options import Option, words
 from serverdyno.servers.reference_model import HttpProcess, NfsProcess, SmbProcess
 
 

@@ -23,9 +23,9 @@ ALWAYS_TOO_MUCH = {
     *("typst", "starlette", "uvicorn", "ssl", "asyncio"),
     *("serverdyno.analysis.improvement", "serverdyno.published", "serverdyno.report", "serverdyno.tasks"),
 }
-OF_RUNS = {"serverdyno.store", "serverdyno.fleet.fleet", "serverdyno.runner.run", "serverdyno.scenarios"}
+OF_RUNS = {"serverdyno.store", "serverdyno.fleet.fleet", "serverdyno.run.run", "serverdyno.scenarios"}
 OF_SERVERS = {"psutil", "serverdyno.servers"}
-OF_HELP = {"rich", "serverdyno._native", "serverdyno.protocols"} | OF_SERVERS | OF_RUNS
+OF_HELP = {"rich", "serverdyno._native", "serverdyno.plan.protocols"} | OF_SERVERS | OF_RUNS
 OTHER_DRIVERS = {"serverdyno.servers.nginx", "serverdyno.servers.samba", "serverdyno.servers.team"}
 
 
@@ -49,7 +49,7 @@ def check(report: str, too_much: set[str], most: int) -> None:
         (["load", "--help"], {"rich"} | OF_SERVERS | OF_RUNS, 345),
         (["plan", "check", ROOT / "plans" / "quick-web.toml"], OF_RUNS | OTHER_DRIVERS, 440),
         (["servers"], OF_RUNS | {"serverdyno.analysis"}, 430),
-        (["list", "."], OF_SERVERS | {"serverdyno.fleet", "serverdyno.runner", "serverdyno.scenarios"}, 400),
+        (["list", "."], OF_SERVERS | {"serverdyno.fleet", "serverdyno.run", "serverdyno.scenarios"}, 400),
         (["reference", "http", "--list-faults"], {"rich", "psutil"} | OTHER_DRIVERS | OF_RUNS, 330),
     ],
     ids=lambda value: " ".join(map(str, value[:2])) if isinstance(value, list) else "",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from serverdyno import suites
 from serverdyno.errors import PlanError, UserError
+from serverdyno.plan import suites
 from serverdyno.plan.load import with_clients
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home

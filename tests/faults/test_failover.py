@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from benches.mixes import directory_target, files_mix, smb_target
 
-from serverdyno import _native, suites
+from serverdyno import _native
+from serverdyno.plan import suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
 from serverdyno.report.build import build_from, source_of

@@ -16,7 +16,7 @@ from serverdyno.fleet import cluster
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.probes.noise import process_cpu_s
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_for_line, wait_until
 from support.fleet_mix import carried, mix

@@ -24,7 +24,7 @@ from serverdyno.fleet.status import status_of
 from serverdyno.fleet.up import scheduler_process, start_scheduler
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.probes.abandoned import AGE_S, OWNER
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.proof import free_port
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import DYNO, PATIENCE_S, Home, wait_for_line, wait_until

@@ -25,7 +25,7 @@ from serverdyno.fleet.folder import CONTROLLER, SCHEDULER, create
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.serving import NodeServer
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.base import Access, Description
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.running import running

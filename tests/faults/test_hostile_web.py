@@ -24,9 +24,9 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, ({MOST_MEMORY_BYTES}, {MOST_MEMORY_BYTES}))
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import Plan, ServerPlan, Suite
-from serverdyno.runner.create import create_experiment
-from serverdyno.runner.ask import ask_users_servers
-from serverdyno.protocols import look
+from serverdyno.run.create import create_experiment
+from serverdyno.run.ask import ask_users_servers
+from serverdyno.plan.protocols import look
 from serverdyno.store.experiment import Experiment
 
 look.LOOK_S = {LOOK_S}
@@ -101,7 +101,7 @@ def test_what_only_shows_under_load_is_not_told_as_the_fault_of_a_file_server(ho
 PATIENT_DYNO = """
 import sys
 from serverdyno import cli
-from serverdyno.protocols import look
+from serverdyno.plan.protocols import look
 
 look.LOOK_S = 1000.0
 sys.argv = ["dyno", *sys.argv[1:]]

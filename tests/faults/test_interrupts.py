@@ -18,11 +18,11 @@ from rich.console import Console
 from serverdyno import interrupts
 from serverdyno.cli.progress import PlainLines, progress_for
 from serverdyno.plan.model import Plan, ServerPlan, Suite
-from serverdyno.runner.ask import ask_users_servers
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.ask import ask_users_servers
+from serverdyno.run.create import create_experiment
 from support.experiments import Listener
 
-WAITS = ("concurrent/futures/", "/threading.py", "/runner/ask.py", "/serverdyno/interrupts.py")
+WAITS = ("concurrent/futures/", "/threading.py", "/run/ask.py", "/serverdyno/interrupts.py")
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet.load_setup import REMOVAL_TIMEOUTS
 from serverdyno.fleet.local import PREFLIGHT_S
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
+from serverdyno.plan.protocols.files import FilesSettings
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.experiments import Listener, carried_out
 from support.file_server import machine, needs_root, wait_until_machine_is
@@ -131,7 +131,7 @@ def test_a_users_server_that_stands_still_fails_its_run_and_what_it_keeps_is_nam
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DYNO_SMB_PASSWORD", PASSWORD)
-    monkeypatch.setattr("serverdyno.protocols.look.LOOK_S", READY_S)
+    monkeypatch.setattr("serverdyno.plan.protocols.look.LOOK_S", READY_S)
     server = started(tmp_path_factory.mktemp("still"))
     settings = {"shares": ["data"], "user": USER}
     users = ServerPlan(server="external-smb", name="still", url=server.url, settings=settings)

@@ -18,8 +18,8 @@ from benches.mixes import files_mix, http_target, nfs_target, smb_target
 from serverdyno import _native
 from serverdyno.errors import ServerEndedError
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
+from serverdyno.plan.protocols.files import FilesSettings
+from serverdyno.run.create import create_experiment
 from serverdyno.servers import waiting
 from serverdyno.servers.process import ServerProcess
 from serverdyno.store.experiment import Experiment

@@ -18,11 +18,11 @@ import pytest
 from serverdyno import _native, report, wording
 from serverdyno.analysis.trust import Mark
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
+from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.report.figures.results import MixFigures
 from serverdyno.report.model import Report
-from serverdyno.runner.create import create_experiment
-from serverdyno.runner.experiment import carry_out
+from serverdyno.run.create import create_experiment
+from serverdyno.run.experiment import carry_out
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import INSTALLED, PATIENCE_S, Home, experiment
@@ -216,7 +216,7 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
 STOPPED_ITSELF = """
 import os, subprocess, sys
 from pathlib import Path
-from serverdyno.runner.experiment import carry_out
+from serverdyno.run.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from support.experiments import Breaker
 

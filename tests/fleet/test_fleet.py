@@ -19,7 +19,7 @@ from serverdyno.fleet.fleet import placed
 from serverdyno.fleet.membership import differences, fleet_at
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.report.subjects.disclosure import disclosure
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import NodeRow
 from support.dyno_process import PATIENCE_S, Home

@@ -20,7 +20,7 @@ from serverdyno.fleet.membership import all_nodes
 from serverdyno.fleet.packing import MOST_ANSWER_BYTES, MOST_REQUEST_BYTES, RAW, packed, unpacked
 from serverdyno.fleet.processes import processes
 from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S
-from serverdyno.protocols import load_file
+from serverdyno.plan.protocols import load_file
 from support.dyno_process import PATIENCE_S
 from support.fleet_mix import carried, mix
 from support.fleet_nodes import RunningFleet

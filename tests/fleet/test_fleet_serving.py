@@ -15,7 +15,7 @@ from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.report.build import source_of
 from serverdyno.report.subjects import testbed as diagram
 from serverdyno.report.subjects.disclosure import disclosure
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import INSTALLED, PATIENCE_S

@@ -14,15 +14,15 @@ import psutil
 import pytest
 
 from serverdyno.errors import DynoError, PlanError
+from serverdyno.fleet.testbed.standing import StandingTestbed, standing
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.plan.protocols.documents import DocumentsSettings
 from serverdyno.plan.testbed import of_option
-from serverdyno.protocols.documents import DocumentsSettings
 from serverdyno.report.subjects.disclosure import disclosure
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from serverdyno.testbed.standing import StandingTestbed, standing
 from support.dynamic_page import BOTH
 from support.dyno_process import PATIENCE_S, ended, wait_until
 from support.experiments import Breaker, Listener, carried_out

@@ -12,8 +12,8 @@ import pytest
 
 from serverdyno import _native
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
+from serverdyno.plan.protocols.files import FilesSettings
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_for_line
 from support.experiments import Listener, carried_out

@@ -28,7 +28,7 @@ from serverdyno.fleet.processes import (
     processes,
 )
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S
 from support.experiments import Breaker, Listener, carried_out

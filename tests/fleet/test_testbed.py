@@ -19,24 +19,25 @@ import psutil
 import pytest
 from benches import starts
 
-from serverdyno import _native, protocols
+from serverdyno import _native
 from serverdyno.errors import DynoError, PlanError, UserError
+from serverdyno.fleet.testbed import standing
+from serverdyno.fleet.testbed.hosts import Host
+from serverdyno.fleet.testbed.network import SERVER, SERVICE, network_of
+from serverdyno.plan import protocols
 from serverdyno.plan.load import load_plan, parse_plan
 from serverdyno.plan.model import Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.protocols.documents import DocumentsSettings
+from serverdyno.plan.protocols.http import HTTP
+from serverdyno.plan.protocols.nfs import NFS
+from serverdyno.plan.protocols.smb import SMB
 from serverdyno.plan.testbed import Subnet, Testbed, of_option
-from serverdyno.protocols.documents import DocumentsSettings
-from serverdyno.protocols.http import HTTP
-from serverdyno.protocols.nfs import NFS
-from serverdyno.protocols.smb import SMB
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
 from serverdyno.servers.team import Team
 from serverdyno.store.experiment import Experiment
-from serverdyno.testbed import standing
-from serverdyno.testbed.hosts import Host
-from serverdyno.testbed.network import SERVER, SERVICE, network_of
 from support.dynamic_page import BOTH
 from support.dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
 from support.experiments import Listener, carried_out

@@ -23,7 +23,7 @@ from serverdyno.live.feed import Event, Feed
 from serverdyno.live.pages import STATIC
 from serverdyno.plan.model import ServerPlan
 from serverdyno.report.views import palette
-from serverdyno.runner.experiment import carry_out
+from serverdyno.run.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, experiment, wait_for_line
 

@@ -17,11 +17,11 @@ from serverdyno.plan.expand import configurations, mixes, suite_shortened
 from serverdyno.plan.load import is_of_tasks, load_plan, parse_plan
 from serverdyno.plan.locate import key_lines
 from serverdyno.plan.model import Plan, Suite
+from serverdyno.plan.protocols.http import HTTP
+from serverdyno.plan.protocols.model import Model
+from serverdyno.plan.protocols.smb import SMB
 from serverdyno.plan.validate import check_plan, is_loopback, url_problem
-from serverdyno.protocols.http import HTTP
-from serverdyno.protocols.model import Model
-from serverdyno.protocols.smb import SMB
-from serverdyno.runner.remarks import remarks
+from serverdyno.run.remarks import remarks
 from serverdyno.servers.ganesha import GaneshaSettings
 from serverdyno.servers.registry import DRIVERS
 from support.places import ROOT
@@ -434,7 +434,7 @@ def test_more_workers_than_cpus_are_remarked_on() -> None:
 def test_every_shipped_plan_and_suite_fits_its_schema() -> None:
     docs = SHIPPED[0].parent.parent / "docs"
     schemas = [json.loads((docs / f"{kind}.schema.json").read_text()) for kind in ("plan", "suite")]
-    shipped = sorted((docs.parent / "python" / "serverdyno" / "suites").glob("*.toml"))
+    shipped = sorted((docs.parent / "python" / "serverdyno" / "plan" / "suites").glob("*.toml"))
     own = sorted((SHIPPED[0].parent / "suites").glob("*.toml"))
     for schema, paths in zip(schemas, (SHIPPED, [*shipped, *own]), strict=True):
         assert paths

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from serverdyno import protocols, suites
 from serverdyno.errors import PlanError, UserError
+from serverdyno.plan import protocols, suites
 from serverdyno.plan.expand import configurations
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import Suite
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.documents import DocumentsSettings
+from serverdyno.plan.protocols.files import FILES, FilesSettings
+from serverdyno.plan.protocols.http import HTTP, HttpSettings
+from serverdyno.plan.protocols.http_request import RequestSettings
+from serverdyno.plan.protocols.model import NoSettings
+from serverdyno.plan.protocols.registry import PROTOCOLS
+from serverdyno.plan.protocols.smb import SMB
+from serverdyno.plan.protocols.steps import Step
 from serverdyno.plan.spoken import protocol_of, protocols_of
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.documents import DocumentsSettings
-from serverdyno.protocols.files import FILES, FilesSettings
-from serverdyno.protocols.http import HTTP, HttpSettings
-from serverdyno.protocols.http_request import RequestSettings
-from serverdyno.protocols.model import NoSettings
-from serverdyno.protocols.registry import PROTOCOLS
-from serverdyno.protocols.smb import SMB
-from serverdyno.protocols.steps import Step
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.base import Settings
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment

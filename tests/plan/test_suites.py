@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from serverdyno import suites
 from serverdyno.errors import PlanError, UserError
+from serverdyno.plan import suites
 from serverdyno.plan.check_suite import check_suite
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import Suite
-from serverdyno.protocols.files import FILES
-from serverdyno.protocols.http import HTTP
+from serverdyno.plan.protocols.files import FILES
+from serverdyno.plan.protocols.http import HTTP
 from support.places import ROOT
 
 BY_EIGHT_TO_120 = [1, *range(8, 121, 8)]

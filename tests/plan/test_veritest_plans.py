@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from serverdyno import published, suites
+from serverdyno import published
+from serverdyno.plan import suites
 from serverdyno.plan.expand import configurations
 from serverdyno.plan.load import load_plan
-from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.plan.protocols.documents import DOCUMENTS
 from serverdyno.published.processors import by_processors
 from serverdyno.servers.registry import settings_types
 from support.places import ROOT

@@ -16,8 +16,9 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from serverdyno import published, suites
+from serverdyno import published
 from serverdyno.errors import UserError
+from serverdyno.plan import suites
 from serverdyno.plan.model import Suite
 from serverdyno.report import View
 from serverdyno.report.build import build_from

@@ -10,7 +10,7 @@ import pytest
 from serverdyno.analysis.comparability import Conditions, ObstacleKind, obstacles
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.trust import Limit, Mark
-from serverdyno.protocols.files import mbit_moved_per_s
+from serverdyno.plan.protocols.files import mbit_moved_per_s
 from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.fates import passes_a_client

@@ -11,10 +11,9 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from serverdyno import suites
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown
-from serverdyno.plan import expand
+from serverdyno.plan import expand, suites
 from serverdyno.report.build import build_from
 from serverdyno.report.comparison import compare
 from serverdyno.report.model import Report

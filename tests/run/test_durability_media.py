@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
-from serverdyno import suites
 from serverdyno.analysis.durability import InMix, Outcome, SyncExtent, Witnesses, judged
 from serverdyno.analysis.medium import FASTEST_FLUSH_MS, TOO_FAST, Media
+from serverdyno.plan import suites
 from serverdyno.probes.durability import FsyncCounter
 from serverdyno.probes.medium import medium
 from serverdyno.report.subjects.durability import media_of
-from serverdyno.runner.durability import watched
+from serverdyno.run.durability import watched
 from serverdyno.servers.samba import Samba
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import DATA_CALLS

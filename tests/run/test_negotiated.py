@@ -13,12 +13,12 @@ import pytest
 from benches.mixes import smb_target
 
 from serverdyno.counted import Counted
-from serverdyno.protocols.smb import SMB, SmbSettings
+from serverdyno.plan.protocols.smb import SMB, SmbSettings
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.subjects.negotiated import client_cache, size
-from serverdyno.runner.negotiated import NegotiatedSessions
+from serverdyno.run.negotiated import NegotiatedSessions
 from serverdyno.servers.samba import Samba
 from serverdyno.store.note import ClientCache, RunNote, Session
 from support.disk_mix import begun, ended, mixed, target, whole

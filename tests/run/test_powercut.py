@@ -20,14 +20,15 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, nfs_target
 
-from serverdyno import _native, suites
+from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.fleet.consent import open_target
+from serverdyno.plan import suites
 from serverdyno.plan.model import Configuration
-from serverdyno.powercut import boot_files, guests
-from serverdyno.powercut.machine import FAILED, READY, Guest
-from serverdyno.powercut.rounds import NONCE_BITS, compared, cut_power
-from serverdyno.protocols.smb import SMB
+from serverdyno.plan.protocols.smb import SMB
+from serverdyno.run.powercut import boot_files, guests
+from serverdyno.run.powercut.machine import FAILED, READY, Guest
+from serverdyno.run.powercut.rounds import NONCE_BITS, compared, cut_power
 from serverdyno.servers import waiting
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.samba import Samba

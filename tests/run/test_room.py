@@ -9,9 +9,9 @@ import pytest
 
 from serverdyno.errors import UserError
 from serverdyno.plan.model import Plan, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
-from serverdyno.runner.room import check_room
+from serverdyno.plan.protocols.files import FilesSettings
+from serverdyno.run.create import create_experiment
+from serverdyno.run.room import check_room
 from serverdyno.store.experiment import Experiment
 from support.experiments import Listener, carried_out
 

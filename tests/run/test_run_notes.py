@@ -22,7 +22,7 @@ REFERENCE = ServerPlan(server="reference")
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from serverdyno.runner.experiment import carry_out
+from serverdyno.run.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from support.experiments import Listener
 

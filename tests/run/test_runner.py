@@ -24,12 +24,12 @@ from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.probes.window import UNKNOWN
-from serverdyno.runner import time_left
-from serverdyno.runner.create import create_experiment
-from serverdyno.runner.experiment import carry_out, note_failure
-from serverdyno.runner.record import HostFigures, mix_record
-from serverdyno.runner.time_left import REPORT_S, START_S, TimeLeft
-from serverdyno.runner.under_test import under_test
+from serverdyno.run import time_left
+from serverdyno.run.create import create_experiment
+from serverdyno.run.experiment import carry_out, note_failure
+from serverdyno.run.record import HostFigures, mix_record
+from serverdyno.run.time_left import REPORT_S, START_S, TimeLeft
+from serverdyno.run.under_test import under_test
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import LayerNote, RunNote

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from serverdyno import _native, suites
+from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
+from serverdyno.plan import suites
 from serverdyno.plan.model import Suite
+from serverdyno.plan.protocols.documents import DOCUMENTS
+from serverdyno.plan.protocols.http import HTTP, HttpSettings
 from serverdyno.plan.validate import check_plan
-from serverdyno.protocols.documents import DOCUMENTS
-from serverdyno.protocols.http import HTTP, HttpSettings
 from serverdyno.report.subjects.reproduce import as_toml
 from serverdyno.servers import dynamic
 from serverdyno.servers.apache import Apache

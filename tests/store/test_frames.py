@@ -13,7 +13,7 @@ from rich.console import Console
 import serverdyno
 from serverdyno.cli.progress import PlainLines
 from serverdyno.plan.model import ServerPlan
-from serverdyno.runner.experiment import carry_out
+from serverdyno.run.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home, experiment
 from support.places import ROOT

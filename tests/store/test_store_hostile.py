@@ -13,8 +13,8 @@ from rich.console import Console
 from serverdyno import report
 from serverdyno.errors import DynoError
 from serverdyno.report.views import document, html, markdown, text
-from serverdyno.runner import disclose
-from serverdyno.runner.experiment import carry_out
+from serverdyno.run import disclose
+from serverdyno.run.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 from support.dyno_process import Home

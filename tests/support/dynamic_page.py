@@ -8,7 +8,7 @@ from typing import Any
 from benches.mixes import document, http_target
 
 from serverdyno import _native
-from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.plan.protocols.http import HTTP, HttpSettings
 from support.dyno_process import PATIENCE_S
 
 BOTH = {"tls": "ecdsa-p256", "also_clear": True}

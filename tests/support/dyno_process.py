@@ -26,7 +26,7 @@ import pytest
 from serverdyno import cli
 from serverdyno.errors import ServerError
 from serverdyno.plan.model import Plan, ServerPlan, Suite
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
 from serverdyno.servers.proof import listeners

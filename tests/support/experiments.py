@@ -9,9 +9,9 @@ from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.plan.load import load_plan
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
-from serverdyno.runner.experiment import carry_out
+from serverdyno.plan.protocols.files import FilesSettings
+from serverdyno.run.create import create_experiment
+from serverdyno.run.experiment import carry_out
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import MixRecord

@@ -24,7 +24,7 @@ from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
-from serverdyno.protocols.smb import SMB, SmbSettings
+from serverdyno.plan.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.registry import create
 from support.disk_mix import begun, ended, whole
 from support.domain import HOST, with_clock_offset

@@ -13,10 +13,10 @@ import pytest
 from pydantic import Field
 
 from serverdyno import wording
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.model import NoSettings, SectionModel
-from serverdyno.protocols.registry import PROTOCOLS, WORKS
-from serverdyno.protocols.work import MixCounts, Terms, Work
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.model import NoSettings, SectionModel
+from serverdyno.plan.protocols.registry import PROTOCOLS, WORKS
+from serverdyno.plan.protocols.work import MixCounts, Terms, Work
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.registry import DRIVERS
 

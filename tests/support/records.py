@@ -8,6 +8,7 @@ from typing import Any
 
 from serverdyno.plan.model import Configuration, Mix, Plan, RunKey, ServerPlan
 from serverdyno.plan.order import order
+from serverdyno.plan.suites import load
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import (
     ClientRow,
@@ -16,7 +17,6 @@ from serverdyno.store.records import (
     OperationRow,
     SecondRow,
 )
-from serverdyno.suites import load
 from support.synthetic_experiment import histogram
 
 PLAN_TEXT = '# the plan, with its comments\nname = "p"\n'

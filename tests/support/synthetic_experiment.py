@@ -28,7 +28,7 @@ from serverdyno.plan.model import (
     Suite,
 )
 from serverdyno.plan.order import order as order_of
-from serverdyno.protocols.http import HttpSettings
+from serverdyno.plan.protocols.http import HttpSettings
 from serverdyno.report.source import Source
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow

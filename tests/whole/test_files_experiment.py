@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 from serverdyno.plan.model import Plan, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
+from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.report import write_report
 from serverdyno.report.build import build, source_of
 from serverdyno.report.subjects.durability import outcomes, promises
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home, wait_for_line
 from support.experiments import Listener, carried_out

@@ -17,10 +17,10 @@ from benches import load_files
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.plan.protocols import load_file
+from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.plan.testbed import of_option
-from serverdyno.protocols import load_file
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
+from serverdyno.run.create import create_experiment
 from serverdyno.servers.registry import DRIVERS
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote

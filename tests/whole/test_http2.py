@@ -17,8 +17,8 @@ import pytest
 from benches.mixes import http_target, web_mix
 
 from serverdyno import _native
+from serverdyno.plan.protocols.access import authorities
 from serverdyno.plan.validate import check_plan
-from serverdyno.protocols.access import authorities
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from serverdyno import _native, suites
+from serverdyno import _native
+from serverdyno.plan import suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
 from serverdyno.report.build import build_from, source_of

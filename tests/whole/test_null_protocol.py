@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from serverdyno import report, suites
+from serverdyno import report
 from serverdyno.errors import DynoError, PlanError
+from serverdyno.plan import suites
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.report.views import text
-from serverdyno.runner.create import create_experiment
-from serverdyno.runner.experiment import carry_out
+from serverdyno.run.create import create_experiment
+from serverdyno.run.experiment import carry_out
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import MixRecord

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from serverdyno import _native, protocols
-from serverdyno.protocols import steps
+from serverdyno import _native
+from serverdyno.plan import protocols
+from serverdyno.plan.protocols import steps
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
 from support.places import ROOT

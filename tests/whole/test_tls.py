@@ -23,8 +23,8 @@ from benches.mixes import http_target, web_mix
 
 from serverdyno import _native
 from serverdyno.errors import UserError
+from serverdyno.plan.protocols.access import ANYBODY, authorities
 from serverdyno.plan.validate import check_plan
-from serverdyno.protocols.access import ANYBODY, authorities
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create, settings_types

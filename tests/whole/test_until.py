@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from serverdyno import suites
 from serverdyno.analysis import precision
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.errors import PlanError, UserError
+from serverdyno.plan import suites
 from serverdyno.plan.against import against
 from serverdyno.plan.load import LoadedPlan, parse_plan, until_precise
 from serverdyno.probes import noise_floor

@@ -14,9 +14,9 @@ from serverdyno.cli import extras
 from serverdyno.cli.output import say, say_load, standard_output
 from serverdyno.cli.progress import progress_for
 from serverdyno.errors import DynoError, UserError
-from serverdyno.runner.experiment import carry_out, missing
-from serverdyno.runner.progress import Progress
-from serverdyno.runner.time_left import time_left
+from serverdyno.run.experiment import carry_out, missing
+from serverdyno.run.progress import Progress
+from serverdyno.run.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.units import format_duration_s
 from serverdyno.wording import plural
@@ -24,7 +24,7 @@ from serverdyno.wording import plural
 if TYPE_CHECKING:
     from serverdyno.live.feed import Feed
     from serverdyno.plan.model import RunKey
-    from serverdyno.runner.run import NextRate
+    from serverdyno.run.run import NextRate
 
 FAILED = 1
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
-    from serverdyno.protocols.options import Option
+    from serverdyno.plan.protocols.options import Option
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -71,7 +71,7 @@ def checked(model: type[Model], given: Mapping[str, Any], command: str) -> Model
 
     from serverdyno import wording  # noqa: PLC0415
     from serverdyno.errors import PlanError  # noqa: PLC0415
-    from serverdyno.protocols.options import in_words, read_all  # noqa: PLC0415
+    from serverdyno.plan.protocols.options import in_words, read_all  # noqa: PLC0415
 
     values, problems = read_all(given, model.model_fields)
     try:
@@ -106,7 +106,7 @@ def _with_options(command: Callable[..., None], fields: Mapping[str, FieldInfo])
 
 
 def _parameter(name: str, field: FieldInfo, fields: Mapping[str, FieldInfo]) -> inspect.Parameter:
-    from serverdyno.protocols.options import in_words, option_of, type_of  # noqa: PLC0415
+    from serverdyno.plan.protocols.options import in_words, option_of, type_of  # noqa: PLC0415
 
     option = option_of(name, field)
     schema = type_of(name, field).json_schema()

@@ -16,8 +16,8 @@ import typer
 
 if TYPE_CHECKING:
     from serverdyno import _native
-    from serverdyno.protocols.access import Access
-    from serverdyno.protocols.base import Protocol
+    from serverdyno.plan.protocols.access import Access
+    from serverdyno.plan.protocols.base import Protocol
 
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 MIB = 1 << 20
@@ -73,10 +73,10 @@ def target_at(
         url = url_of(directory)
         yield url, local_target(url, log_on, more)
         return
-    from serverdyno import protocols  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.fleet.consent import open_section  # noqa: PLC0415
-    from serverdyno.protocols.files import FILES  # noqa: PLC0415
+    from serverdyno.plan import protocols  # noqa: PLC0415
+    from serverdyno.plan.protocols.files import FILES  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type  # noqa: PLC0415
     from serverdyno.servers.running import running  # noqa: PLC0415
 
@@ -117,11 +117,11 @@ def local_target(
 
     Raises UserError or ServerError.
     """
-    from serverdyno import protocols  # noqa: PLC0415
     from serverdyno.errors import ConsentError, UserError  # noqa: PLC0415
     from serverdyno.fleet.consent import open_section  # noqa: PLC0415
+    from serverdyno.plan import protocols  # noqa: PLC0415
+    from serverdyno.plan.protocols.files import FILES  # noqa: PLC0415
     from serverdyno.plan.validate import url_problem  # noqa: PLC0415
-    from serverdyno.protocols.files import FILES  # noqa: PLC0415
 
     schemes = [each for p in protocols.carrying(FILES) for each in p.schemes]
     if (wrong := url_problem(url, schemes)) is not None:
@@ -147,7 +147,7 @@ def local_target(
 def _access(protocol: Protocol[Any], url: str, log_on: LogOn) -> Access:
     """Return how the server of a URL lets the user in. Raises UserError or ServerError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.protocols.access import Access  # noqa: PLC0415
+    from serverdyno.plan.protocols.access import Access  # noqa: PLC0415
     from serverdyno.servers.log_on import password_of, ticket_for  # noqa: PLC0415
 
     user, authentication = log_on

@@ -46,7 +46,7 @@ def load(
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.plan.load import with_fleet  # noqa: PLC0415
     from serverdyno.plan.quick import quick_plan  # noqa: PLC0415
-    from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
 
     plan, suite, text = quick_plan(url, given | ({"http": "2"} if http2 else {}))
     if fleet is not None:

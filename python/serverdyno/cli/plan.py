@@ -33,9 +33,9 @@ def check(
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.load import is_of_tasks, load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
-    from serverdyno.runner.placed import placed  # noqa: PLC0415
-    from serverdyno.runner.remarks import remarks  # noqa: PLC0415
-    from serverdyno.runner.time_left import time_left  # noqa: PLC0415
+    from serverdyno.run.placed import placed  # noqa: PLC0415
+    from serverdyno.run.remarks import remarks  # noqa: PLC0415
+    from serverdyno.run.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 

@@ -34,7 +34,7 @@ def powercut(
     from serverdyno.cli.carry_out import show_and_write  # noqa: PLC0415
     from serverdyno.cli.output import say  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.powercut import guests, rounds  # noqa: PLC0415
+    from serverdyno.run.powercut import guests, rounds  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     console = Console(stderr=True)

@@ -14,7 +14,7 @@ from serverdyno import clean, interrupts, wording
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Loaded
 from serverdyno.plan.model import Mix, RunKey
-from serverdyno.runner.progress import PresentRate, Progress
+from serverdyno.run.progress import PresentRate, Progress
 from serverdyno.store.records import MixRecord
 from serverdyno.units import format_count, format_duration_s
 

@@ -67,7 +67,7 @@ def run(
     from serverdyno.plan.against import against as merged  # noqa: PLC0415
     from serverdyno.plan.load import is_of_tasks, load_plan, until_precise, with_fleet, with_testbed  # noqa: PLC0415
     from serverdyno.plan.testbed import of_option  # noqa: PLC0415
-    from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
     if is_of_tasks(plan):

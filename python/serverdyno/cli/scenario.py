@@ -78,7 +78,7 @@ def scenario(
     """Carry a scenario's steps out: lists, copies, a tree that is unpacked and built. What it makes, it removes."""
     from serverdyno import scenarios  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.protocols.files import block_bytes  # noqa: PLC0415
+    from serverdyno.plan.protocols.files import block_bytes  # noqa: PLC0415
     from serverdyno.scenarios import carry_out, model  # noqa: PLC0415
 
     if name_or_file is None:

@@ -44,11 +44,11 @@ def selftest(
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.plan.load import parse_plan  # noqa: PLC0415
+    from serverdyno.plan.suites import load  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415
     from serverdyno.report.selftest import judge  # noqa: PLC0415
-    from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
-    from serverdyno.suites import load  # noqa: PLC0415
 
     text = PLAN.format(repetitions=repetitions, server=server)
     plan = parse_plan(text, "dyno selftest", settings_types(), scale)

@@ -20,8 +20,8 @@ def list_suites() -> None:
     """List the loads that come with Serverdyno."""
     from rich.table import Table  # noqa: PLC0415
 
-    from serverdyno import suites  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
+    from serverdyno.plan import suites  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
@@ -40,8 +40,8 @@ def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lis
     """Show the parameters of a suite, and how well each is known."""
     from rich.table import Table  # noqa: PLC0415
 
-    from serverdyno import suites  # noqa: PLC0415
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
+    from serverdyno.plan import suites  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
 
     suite, console = suites.load(name), standard_output()

@@ -29,7 +29,7 @@ def refuse(**options: object) -> None:
 
 def run(plan: Path, scale: float | None, into: Path | None) -> None:
     """Begin an experiment and carry it out."""
-    from serverdyno.runner.create import default_folder  # noqa: PLC0415
+    from serverdyno.run.create import default_folder  # noqa: PLC0415
     from serverdyno.tasks.carry_out import head_of  # noqa: PLC0415
     from serverdyno.tasks.experiment import TaskExperiment  # noqa: PLC0415
 
@@ -88,7 +88,7 @@ def report(folder: Path, views: Collection[str]) -> None:
 def check(plan: Path, scale: float | None) -> None:
     """List all problems of a plan, or its runs and what they write."""
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
-    from serverdyno.runner.remarks import remarks  # noqa: PLC0415
+    from serverdyno.run.remarks import remarks  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type  # noqa: PLC0415
     from serverdyno.tasks.carry_out import head_of, largest_bytes  # noqa: PLC0415
     from serverdyno.wording import plural  # noqa: PLC0415

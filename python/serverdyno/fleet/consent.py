@@ -18,9 +18,9 @@ from typing import Any
 from serverdyno._native import AnswerError, SessionError, Target
 from serverdyno.errors import ConsentError, ServerError, UserError, no_answer
 from serverdyno.plan.model import MAX_RATE_PER_S, Bounds, Mix
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.model import SectionModel
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.model import SectionModel
 
 TOKEN_BYTES = 16
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from serverdyno import protocols
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.plan import protocols
 from serverdyno.plan.model import Mix, Suite
 
 VERSION = 1

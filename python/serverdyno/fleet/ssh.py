@@ -22,7 +22,7 @@ from serverdyno.fleet.folder import FLEET, HOSTS, MOST_DAYS, FleetFolder, create
 from serverdyno.fleet.private_file import write_private
 from serverdyno.plan.document import check_model, described, parse_toml, read_text
 from serverdyno.plan.model import Name
-from serverdyno.protocols.model import Model, Spelled
+from serverdyno.plan.protocols.model import Model, Spelled
 
 AT_ONCE = 16
 STEP_S = 60.0

@@ -108,7 +108,7 @@ class Worker:
         self._workspaces = _native.Workspaces(workspaces)
         self._load_file = None
         if load_file is not None:
-            from serverdyno.protocols.load_file import unpacked  # noqa: PLC0415 (hardly any load has one)
+            from serverdyno.plan.protocols.load_file import unpacked  # noqa: PLC0415 (hardly any load has one)
 
             self._load_file = unpacked(load_file)
 

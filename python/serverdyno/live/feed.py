@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.plan.model import Mix, RunKey
-from serverdyno.runner.progress import PresentRate, Progress
+from serverdyno.run.progress import PresentRate, Progress
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import MixRecord
 from serverdyno.units import mbit_per_s

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from serverdyno.live import pages, serve
 from serverdyno.live.feed import Feed
-from serverdyno.runner.progress import Progress
+from serverdyno.run.progress import Progress
 from serverdyno.store.experiment import Experiment
 
 EVERY_S = 0.5

@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from serverdyno import suites
 from serverdyno.errors import PlanError, UserError
+from serverdyno.plan import suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model, described, parse_toml, read_text, sentence
 from serverdyno.plan.model import Plan, Suite
+from serverdyno.plan.protocols.options import read
 from serverdyno.plan.spoken import SettingsTypes
 from serverdyno.plan.testbed import Testbed
 from serverdyno.plan.validate import check_plan, precision_problem
-from serverdyno.protocols.options import read
 
 _SCALE_OPTION = "--scale"
 _OTHER_CLIENTS = "-other-clients"

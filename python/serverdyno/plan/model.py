@@ -24,14 +24,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from serverdyno import protocols
+from serverdyno.plan import protocols
 from serverdyno.plan.axis import AxisName
 from serverdyno.plan.objective import Objective, parse_objective
+from serverdyno.plan.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
+from serverdyno.plan.protocols.options import Option
+from serverdyno.plan.protocols.work import Terms, Work
 from serverdyno.plan.sections import as_initial, completed, gathered
 from serverdyno.plan.testbed import Testbed
-from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
-from serverdyno.protocols.options import Option
-from serverdyno.protocols.work import Terms, Work
 
 Name = Annotated[
     str,

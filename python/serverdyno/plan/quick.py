@@ -22,13 +22,13 @@ from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, Suite
+from serverdyno.plan.protocols.documents import DOCUMENTS, SESSION
+from serverdyno.plan.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
+from serverdyno.plan.protocols.http_request import RequestSettings
+from serverdyno.plan.protocols.options import Option, main_name, read_all, words_of
+from serverdyno.plan.protocols.tls import TlsSettings
 from serverdyno.plan.quick_http import SECRET, HttpOptions
 from serverdyno.plan.validate import cpu_problems, goes_to_loopback, url_problem
-from serverdyno.protocols.documents import DOCUMENTS, SESSION
-from serverdyno.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
-from serverdyno.protocols.http_request import RequestSettings
-from serverdyno.protocols.options import Option, main_name, read_all, words_of
-from serverdyno.protocols.tls import TlsSettings
 
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end

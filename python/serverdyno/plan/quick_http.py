@@ -16,9 +16,9 @@ from pydantic import Field
 
 from serverdyno.errors import UserError
 from serverdyno.plan.document import parse_toml, read_text
-from serverdyno.protocols.access import ANYBODY
-from serverdyno.protocols.model import Model
-from serverdyno.protocols.options import Option
+from serverdyno.plan.protocols.access import ANYBODY
+from serverdyno.plan.protocols.model import Model
+from serverdyno.plan.protocols.options import Option
 
 MOST_URLS_BYTES = 1 << 20
 HTTP_PORT, HTTPS_PORT = 80, 443

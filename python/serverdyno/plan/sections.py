@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from serverdyno import protocols
-from serverdyno.protocols.model import SPELLED, SPELLING, SectionModel
+from serverdyno.plan import protocols
+from serverdyno.plan.protocols.model import SPELLED, SPELLING, SectionModel
 
 FIELD = "sections"
 

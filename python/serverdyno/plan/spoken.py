@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from serverdyno import protocols
+from serverdyno.plan import protocols
 from serverdyno.plan.model import Configuration, ServerPlan, Suite
-from serverdyno.protocols.base import Protocol
+from serverdyno.plan.protocols.base import Protocol
 
 SettingsTypes = Mapping[str, type[BaseModel]]
 """The settings model of every server there is, by the server's name."""

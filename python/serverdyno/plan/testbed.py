@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from serverdyno.errors import UserError
-from serverdyno.protocols.model import Model, Spelled
+from serverdyno.plan.protocols.model import Model, Spelled
 
 MOST_SUBNETS = 64
 MOST_HOSTS = 200

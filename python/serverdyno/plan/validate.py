@@ -16,14 +16,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from serverdyno import protocols, suites
 from serverdyno._native import names_loopback
+from serverdyno.plan import protocols, suites
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, configurations_of, mixes
 from serverdyno.plan.model import Bounds, Configuration, GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.protocols.work import Cut
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
-from serverdyno.protocols.work import Cut
 
 MAX_RUNS = 10_000
 # Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.

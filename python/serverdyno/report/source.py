@@ -8,7 +8,7 @@ from typing import Any
 
 from serverdyno.analysis.improvement import Margins
 from serverdyno.plan.model import Configuration
-from serverdyno.protocols.work import Cut
+from serverdyno.plan.protocols.work import Cut
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote

@@ -18,11 +18,11 @@ from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.smb import SMB
 from serverdyno.plan.spoken import protocol_of
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.smb import SMB
-from serverdyno.runner.progress import Progress
-from serverdyno.runner.under_test import under_test
+from serverdyno.run.progress import Progress
+from serverdyno.run.under_test import under_test
 from serverdyno.servers import waiting
 from serverdyno.servers.base import Access
 from serverdyno.servers.registry import driver_type

@@ -10,7 +10,7 @@ from serverdyno import __version__
 from serverdyno.plan import expand
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.order import order
-from serverdyno.runner.placed import placed
+from serverdyno.run.placed import placed
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
 

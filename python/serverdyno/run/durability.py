@@ -18,7 +18,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, preloaded
 from serverdyno.probes.medium import LayerReading, medium
 from serverdyno.probes.synchronous import synchronous
-from serverdyno.runner.outage import cut_of
+from serverdyno.run.outage import cut_of
 from serverdyno.servers.base import RunningServer
 from serverdyno.store import note
 from serverdyno.store.note import FsyncTimes

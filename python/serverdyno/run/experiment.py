@@ -8,15 +8,15 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet.contract import FleetError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.durability import remove_abandoned
-from serverdyno.runner.ask import ask_users_servers, check_installed
-from serverdyno.runner.disclose import disclose_host
-from serverdyno.runner.peaks import settle_rates
-from serverdyno.runner.progress import Progress
-from serverdyno.runner.remarks import remarks
-from serverdyno.runner.room import check_room
-from serverdyno.runner.run import NextRate, Run
-from serverdyno.runner.site import HERE, Site, site_of
-from serverdyno.runner.time_left import time_left
+from serverdyno.run.ask import ask_users_servers, check_installed
+from serverdyno.run.disclose import disclose_host
+from serverdyno.run.peaks import settle_rates
+from serverdyno.run.progress import Progress
+from serverdyno.run.remarks import remarks
+from serverdyno.run.room import check_room
+from serverdyno.run.run import NextRate, Run
+from serverdyno.run.site import HERE, Site, site_of
+from serverdyno.run.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 

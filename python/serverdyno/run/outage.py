@@ -9,7 +9,7 @@ import time
 
 from serverdyno.errors import UserError
 from serverdyno.plan.model import Mix, Suite
-from serverdyno.protocols.work import Cut
+from serverdyno.plan.protocols.work import Cut
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.local import LocalServer
 

@@ -13,10 +13,10 @@ from serverdyno.errors import ServerError
 from serverdyno.fleet import local
 from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration, Mix
-from serverdyno.runner.ask import looked
-from serverdyno.runner.progress import Progress
-from serverdyno.runner.site import HERE, Site
-from serverdyno.runner.under_test import under_test
+from serverdyno.run.ask import looked
+from serverdyno.run.progress import Progress
+from serverdyno.run.site import HERE, Site
+from serverdyno.run.under_test import under_test
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import PeakNote, PeakRates
 

@@ -11,17 +11,17 @@ from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.expand import trial
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
-from serverdyno.runner.ask import looked
-from serverdyno.runner.disclose import disclose_fleet, disclose_server
-from serverdyno.runner.durability import Durability, watched
-from serverdyno.runner.negotiated import NegotiatedSessions
-from serverdyno.runner.outage import Outage, cut_of
-from serverdyno.runner.progress import Progress
-from serverdyno.runner.record import HostFigures, mix_record
-from serverdyno.runner.site import HERE, Site
-from serverdyno.runner.time_left import TimeLeft
-from serverdyno.runner.under_test import under_test
-from serverdyno.runner.workspaces import workspaces_taken_away
+from serverdyno.run.ask import looked
+from serverdyno.run.disclose import disclose_fleet, disclose_server
+from serverdyno.run.durability import Durability, watched
+from serverdyno.run.negotiated import NegotiatedSessions
+from serverdyno.run.outage import Outage, cut_of
+from serverdyno.run.progress import Progress
+from serverdyno.run.record import HostFigures, mix_record
+from serverdyno.run.site import HERE, Site
+from serverdyno.run.time_left import TimeLeft
+from serverdyno.run.under_test import under_test
+from serverdyno.run.workspaces import workspaces_taken_away
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from serverdyno.plan.model import GeneratorPlan, Plan
-from serverdyno.runner.progress import Progress
+from serverdyno.run.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def site_of(plan: Plan, progress: Progress) -> Iterator[Site]:
         yield HERE
         return
     # Its modules are of the extra for fleets.
-    from serverdyno.testbed.standing import standing  # noqa: PLC0415
+    from serverdyno.fleet.testbed.standing import standing  # noqa: PLC0415
 
     hosts = len(plan.testbed.host_names())
     progress.stage(f"making a testbed of {hosts} hosts in network namespaces")

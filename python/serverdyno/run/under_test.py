@@ -14,10 +14,10 @@ from serverdyno.fleet.node_team import NodeTeam, team_on
 from serverdyno.fleet.processes import processes
 from serverdyno.fleet.serving import NodeServer, served_by
 from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.plan.validate import is_loopback
-from serverdyno.protocols.access import Access
-from serverdyno.runner.site import HERE, Site
+from serverdyno.run.site import HERE, Site
 from serverdyno.servers import waiting
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.running import running

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.spoken import protocol_of
-from serverdyno.protocols.base import Protocol
-from serverdyno.runner.progress import Progress
+from serverdyno.run.progress import Progress
 from serverdyno.servers.base import Access
 
 if TYPE_CHECKING:

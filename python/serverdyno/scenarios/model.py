@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from serverdyno import wording
-from serverdyno.protocols.model import Model, Spelled
+from serverdyno.plan.protocols.model import Model, Spelled
 
 MOST_ENTRIES = 2_000_000
 """Files and directories of one tree."""

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import Field, field_validator
 
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.model import SettingsModel
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.model import SettingsModel
 
 __all__ = [
     "Access",

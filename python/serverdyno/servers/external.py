@@ -1,7 +1,7 @@
 """A server that the user runs, whatever it speaks: its URL's scheme says. Nothing is started, stopped or configured.
 
 Whether load may go there is not decided here: see the consent check of the data plane. What it is asked before and
-after its load: see `protocols/look.py`.
+after its load: see `plan/protocols/look.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from serverdyno import _native, protocols
+from serverdyno import _native
 from serverdyno.errors import UserError
-from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
-from serverdyno.protocols.look import Look, again, first
-from serverdyno.protocols.model import Spelled
+from serverdyno.plan import protocols
+from serverdyno.plan.protocols.access import ANYBODY, SYSTEM, authorities
+from serverdyno.plan.protocols.look import Look, again, first
+from serverdyno.plan.protocols.model import Spelled
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.log_on import Authentication, password_of, ticket_for
 from serverdyno.servers.users_process import UsersProcess

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from serverdyno.protocols.smb import SMB
+from serverdyno.plan.protocols.smb import SMB
 from serverdyno.servers.base import Settings
 from serverdyno.servers.external import External, ExternalSettings
 

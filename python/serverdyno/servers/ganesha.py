@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from serverdyno.errors import ServerError, refuse_contradictions
-from serverdyno.protocols.nfs import (
+from serverdyno.plan.protocols.nfs import (
     NFS,
     NfsVersion,
     Transport,

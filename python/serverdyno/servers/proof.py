@@ -20,8 +20,8 @@ from pathlib import Path
 import psutil
 
 from serverdyno import _native
-from serverdyno.protocols.access import SYSTEM, Access
-from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.plan.protocols.access import SYSTEM, Access
+from serverdyno.plan.protocols.http import HTTP, HttpSettings
 
 LOOPBACK = "127.0.0.1"
 # Addresses whose listeners take connections to every IPv4 one. "::" may be IPv6 only; it is counted all the same.

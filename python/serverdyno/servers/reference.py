@@ -16,7 +16,7 @@ from pydantic import Field
 
 import serverdyno
 from serverdyno import _native
-from serverdyno.protocols.options import words
+from serverdyno.plan.protocols.options import words
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.consent import CONSENT_VARIABLE
 from serverdyno.servers.dynamic import BEHIND

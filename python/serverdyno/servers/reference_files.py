@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import serverdyno
 from serverdyno.errors import ServerError
-from serverdyno.protocols.options import words
+from serverdyno.plan.protocols.options import words
 from serverdyno.servers.base import Installed
 from serverdyno.servers.consent import CONSENT_VARIABLE
 from serverdyno.servers.file_server import FileServer, FileServerSettings

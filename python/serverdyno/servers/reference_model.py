@@ -17,9 +17,9 @@ from pydantic import Field, field_validator, model_validator
 
 from serverdyno import _native
 from serverdyno.errors import refuse_contradictions
-from serverdyno.protocols.model import SettingsModel
-from serverdyno.protocols.options import Option
-from serverdyno.protocols.smb import Dialect, wrong_dialects
+from serverdyno.plan.protocols.model import SettingsModel
+from serverdyno.plan.protocols.options import Option
+from serverdyno.plan.protocols.smb import Dialect, wrong_dialects
 from serverdyno.servers.base import MAX_VOLUMES
 from serverdyno.servers.spoken import Http2Spoken, TlsSpoken
 

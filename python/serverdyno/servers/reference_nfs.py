@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno.errors import refuse_contradictions
-from serverdyno.protocols.nfs import NFS, Transport, every_export_answers, query_of, wrong_transport
+from serverdyno.plan.protocols.nfs import NFS, Transport, every_export_answers, query_of, wrong_transport
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings
 from serverdyno.servers.reference_model import NfsProcess, NfsServing

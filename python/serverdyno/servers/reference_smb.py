@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from serverdyno.protocols.smb import SMB
+from serverdyno.plan.protocols.smb import SMB
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.proof import offer
 from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings

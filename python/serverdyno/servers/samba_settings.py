@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from serverdyno.errors import refuse_contradictions
-from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
+from serverdyno.plan.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.disk_settings import DiskSettings
 
 # They are written into smb.conf as they are.

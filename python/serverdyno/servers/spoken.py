@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from serverdyno.protocols.model import SettingsModel
-from serverdyno.protocols.tls import TlsVersion
+from serverdyno.plan.protocols.model import SettingsModel
+from serverdyno.plan.protocols.tls import TlsVersion
 
 
 class TlsSpoken(SettingsModel):

@@ -1,7 +1,7 @@
 """TLS of the web servers that we start: one set of settings for all drivers, and certificates made on the spot.
 
 Each start has an authority of its own, whose key is never written: what it has signed is trusted by the clients of that
-run and by nobody else. Not for: how each server is told (the drivers), nor what clients offer (`protocols/tls.py`).
+run and by nobody else. Not for: how each server is told (the drivers), or what clients offer (`plan/protocols/tls.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno import _native
-from serverdyno.protocols.access import authorities
+from serverdyno.plan.protocols.access import authorities
 from serverdyno.servers.base import LocalSettings
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.spoken import TlsSpoken

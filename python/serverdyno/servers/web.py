@@ -14,8 +14,8 @@ from typing import ClassVar, Literal, TypeVar
 
 from serverdyno import _native
 from serverdyno.errors import ServerError
-from serverdyno.protocols.access import SYSTEM
-from serverdyno.protocols.http import HTTP
+from serverdyno.plan.protocols.access import SYSTEM
+from serverdyno.plan.protocols.http import HTTP
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Access
 from serverdyno.servers.consent import UNLISTED

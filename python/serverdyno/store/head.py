@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from serverdyno import protocols
+from serverdyno.plan import protocols
 from serverdyno.plan.model import (
     MAX_CLIENTS,
     MAX_LENGTH_S,
@@ -22,7 +22,7 @@ from serverdyno.plan.model import (
     RunKey,
     Suite,
 )
-from serverdyno.protocols.model import Model
+from serverdyno.plan.protocols.model import Model
 
 FORMAT_VERSION = 8
 

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from serverdyno import _native
 from serverdyno.errors import ServerError
-from serverdyno.protocols.files import block_bytes
-from serverdyno.protocols.model import Model
+from serverdyno.plan.protocols.files import block_bytes
+from serverdyno.plan.protocols.model import Model
 
 BONNIE = "bonnie"
 """The name of the task."""

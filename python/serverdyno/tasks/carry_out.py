@@ -14,18 +14,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from serverdyno import __version__, protocols
+from serverdyno import __version__
 from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet.consent import open_section
 from serverdyno.fleet.placement import place
+from serverdyno.plan import protocols
 from serverdyno.plan.expand import configurations_of
 from serverdyno.plan.model import Configuration, GeneratorPlan, RunKey
 from serverdyno.plan.order import order
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.files import block_bytes
 from serverdyno.probes.durability import FsyncCounter, remove_abandoned
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import block_bytes
-from serverdyno.runner.ask import check_installed
-from serverdyno.runner.disclose import disclose_host, disclose_server
+from serverdyno.run.ask import check_installed
+from serverdyno.run.disclose import disclose_host, disclose_server
 from serverdyno.scenarios import carry_out as scenarios
 from serverdyno.scenarios import model
 from serverdyno.scenarios.carry_out import StepResult

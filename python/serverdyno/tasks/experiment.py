@@ -16,7 +16,7 @@ from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import Configuration, RunKey
-from serverdyno.protocols.model import Model
+from serverdyno.plan.protocols.model import Model
 from serverdyno.scenarios.model import Scenario
 from serverdyno.store.damage import DamagedError, damaged
 from serverdyno.store.disclosing import Disclosing

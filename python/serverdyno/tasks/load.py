@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from serverdyno import protocols, published, scenarios
+from serverdyno import published, scenarios
 from serverdyno.errors import PlanError, UserError
+from serverdyno.plan import protocols
 from serverdyno.plan.document import Problem, check_model, described, parse_toml, read_text, unknown_name
 from serverdyno.plan.load import TASKS
 from serverdyno.plan.model import Configuration
+from serverdyno.plan.protocols.files import FILES
 from serverdyno.plan.spoken import SettingsTypes
 from serverdyno.plan.validate import check_servers, goes_to_loopback
-from serverdyno.protocols.files import FILES
 from serverdyno.scenarios.model import Scenario
 from serverdyno.tasks.bonnie import BONNIE
 from serverdyno.tasks.model import TaskPlan

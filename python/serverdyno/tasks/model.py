@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from serverdyno.plan.model import Name, Order, ServerPlan, titled
-from serverdyno.protocols.model import Model
+from serverdyno.plan.protocols.model import Model
 from serverdyno.tasks.bonnie import Bonnie
 
 MOST_TASKS = 20

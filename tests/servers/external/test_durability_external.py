@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from serverdyno import suites
 from serverdyno.errors import UserError
 from serverdyno.fleet.consent import open_target
+from serverdyno.plan import suites
+from serverdyno.plan.protocols.smb import SMB
 from serverdyno.probes.medium import medium
-from serverdyno.protocols.smb import SMB
-from serverdyno.runner.durability import watched
+from serverdyno.run.durability import watched
 from serverdyno.servers.registry import create
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import DATA_CALLS

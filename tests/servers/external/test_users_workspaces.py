@@ -16,8 +16,8 @@ from benches.mixes import files_mix, smb_target
 
 from serverdyno import _native
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.create import create_experiment
+from serverdyno.plan.protocols.files import FilesSettings
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.disk_mix import CLIENTS_DIRECTORY, begun, clients_directory, ended
 from support.dyno_process import PATIENCE_S, Home, wait_for_line

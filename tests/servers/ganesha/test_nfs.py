@@ -13,9 +13,9 @@ from benches.mixes import files_mix, nfs_target
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.load import parse_plan
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.nfs import NFS
 from serverdyno.probes.durability import FsyncCounter
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.nfs import NFS
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.registry import create, settings_types
 from support.disk_mix import clients_directory, passed, silent_seconds, whole

@@ -19,7 +19,7 @@ from benches.mixes import smb_target
 
 from serverdyno import _native
 from serverdyno.errors import UserError
-from serverdyno.protocols.smb import DIALECTS
+from serverdyno.plan.protocols.smb import DIALECTS
 from serverdyno.servers.reference_model import PASSWORD_VARIABLE
 from serverdyno.servers.reference_smb import ReferenceSmb, ReferenceSmbSettings
 from serverdyno.servers.registry import create

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.model import Suite
-from serverdyno.protocols.files import FILES, FilesSettings
-from serverdyno.protocols.load_file import noted, read
-from serverdyno.protocols.smb import SmbSettings
+from serverdyno.plan.protocols.files import FILES, FilesSettings
+from serverdyno.plan.protocols.load_file import noted, read
+from serverdyno.plan.protocols.smb import SmbSettings
 from serverdyno.servers.samba import Samba
 from support.disk_mix import (
     CLIENTS_DIRECTORY,

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from serverdyno.errors import ServerError, UserError
-from serverdyno.protocols.smb import DIALECTS
+from serverdyno.plan.protocols.smb import DIALECTS
 from serverdyno.servers import write_back
 from serverdyno.servers.proof import listeners, offer
 from serverdyno.servers.registry import create

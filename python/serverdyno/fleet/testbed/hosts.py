@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from serverdyno.errors import DynoError, UserError
-from serverdyno.testbed.host import READY
+from serverdyno.fleet.testbed.host import READY
 from serverdyno.units import NS_PER_S
 
 FIRST = Path(__file__).with_name("host.py")

@@ -20,9 +20,9 @@ import serverdyno
 from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet import cluster, link
 from serverdyno.fleet.folder import CONTROLLER, SCHEDULER_LOG, FleetFolder, create
+from serverdyno.fleet.testbed.hosts import START_S, Host, check_possible
+from serverdyno.fleet.testbed.network import QUEUE_MS, SERVER, SERVICE, SWITCH, Network, network_of
 from serverdyno.plan.testbed import Testbed
-from serverdyno.testbed.hosts import START_S, Host, check_possible
-from serverdyno.testbed.network import QUEUE_MS, SERVER, SERVICE, SWITCH, Network, network_of
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 OWN_NETWORK = "/proc/thread-self/ns/net"

@@ -5,7 +5,7 @@ differs between two protocols, or between two kinds of work, is asked here. Not 
 plane's, and laying out reports.
 """
 
-from serverdyno.protocols.registry import (
+from serverdyno.plan.protocols.registry import (
     carrying,
     has_host,
     known,

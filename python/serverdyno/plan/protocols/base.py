@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.look import Look
-from serverdyno.protocols.model import HasSettings, SettingsT
-from serverdyno.protocols.work import Work
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.look import Look
+from serverdyno.plan.protocols.model import HasSettings, SettingsT
+from serverdyno.plan.protocols.work import Work
 
 
 class Protocol(HasSettings[SettingsT]):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from serverdyno import wording
-from serverdyno.protocols.model import Model
+from serverdyno.plan.protocols.model import Model
 
 CONTENTION: Final = "contention"
 """The workload's name."""

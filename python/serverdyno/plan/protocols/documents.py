@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from serverdyno import units, wording
-from serverdyno.protocols.model import SectionModel
-from serverdyno.protocols.steps import MOST_STEPS, Step, checked, described, sections
-from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
+from serverdyno.plan.protocols.model import SectionModel
+from serverdyno.plan.protocols.steps import MOST_STEPS, Step, checked, described, sections
+from serverdyno.plan.protocols.work import Fact, MixCounts, Terms, Work
 
 
 def requests_per_s(record: MixCounts) -> float:

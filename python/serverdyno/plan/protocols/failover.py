@@ -1,6 +1,6 @@
 """Failover: clients that go on with a file over an outage of their server. A workload of `files.py`.
 
-Not for: how the server is taken away (`runner/outage.py`), nor for what is wrong with a block that was read
+Not for: how the server is taken away (`run/outage.py`), nor for what is wrong with a block that was read
 (`crates/workload/src/versions.rs`).
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from serverdyno import wording
-from serverdyno.protocols.model import Model
-from serverdyno.protocols.work import Cut
+from serverdyno.plan.protocols.model import Model
+from serverdyno.plan.protocols.work import Cut
 
 FAILOVER: Final = "failover"
 """The workload's name."""

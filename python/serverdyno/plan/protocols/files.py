@@ -12,13 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from serverdyno import _native, units, wording
-from serverdyno.protocols import load_file
-from serverdyno.protocols.contention import CONTENTION, ContentionSettings
-from serverdyno.protocols.failover import FAILOVER, FailoverSettings
-from serverdyno.protocols.metadata import METADATA, MetadataSettings
-from serverdyno.protocols.model import SectionModel, Spelled
-from serverdyno.protocols.streams import STREAMS, StreamsSettings
-from serverdyno.protocols.work import Cut, Fact, MixCounts, Terms, Work, stayed
+from serverdyno.plan.protocols import load_file
+from serverdyno.plan.protocols.contention import CONTENTION, ContentionSettings
+from serverdyno.plan.protocols.failover import FAILOVER, FailoverSettings
+from serverdyno.plan.protocols.metadata import METADATA, MetadataSettings
+from serverdyno.plan.protocols.model import SectionModel, Spelled
+from serverdyno.plan.protocols.streams import STREAMS, StreamsSettings
+from serverdyno.plan.protocols.work import Cut, Fact, MixCounts, Terms, Work, stayed
 
 CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
 """How the directory of each load in a share begins; one directory a client is in it."""

@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno import _native, wording
-from serverdyno.protocols import look
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.documents import DOCUMENTS, DocumentsSettings
-from serverdyno.protocols.http_request import RequestSettings
-from serverdyno.protocols.look import Look
-from serverdyno.protocols.model import SectionModel
-from serverdyno.protocols.options import Option
-from serverdyno.protocols.tls import TlsSettings, over_tls
+from serverdyno.plan.protocols import look
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.documents import DOCUMENTS, DocumentsSettings
+from serverdyno.plan.protocols.http_request import RequestSettings
+from serverdyno.plan.protocols.look import Look
+from serverdyno.plan.protocols.model import SectionModel
+from serverdyno.plan.protocols.options import Option
+from serverdyno.plan.protocols.tls import TlsSettings, over_tls
 
 STREAMS = 10
 """Of HTTP/2, where a suite does not say: what h2load and most published figures use."""

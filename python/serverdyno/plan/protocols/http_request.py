@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from serverdyno import _native
 from serverdyno.errors import UserError
-from serverdyno.protocols.model import Model
-from serverdyno.protocols.options import Option
+from serverdyno.plan.protocols.model import Model
+from serverdyno.plan.protocols.options import Option
 
 MOST_BODY_BYTES = 16 << 20
 

@@ -16,7 +16,7 @@ from serverdyno import _native, clean
 from serverdyno.errors import UserError
 
 if TYPE_CHECKING:
-    from serverdyno.protocols.files import FilesSettings
+    from serverdyno.plan.protocols.files import FilesSettings
 
 MOST_BYTES = 1 << 30
 MOST_QUOTED, MOST_PROBLEM = 40, 200

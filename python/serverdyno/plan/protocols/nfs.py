@@ -9,11 +9,11 @@ from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from serverdyno import _native
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
-from serverdyno.protocols.look import Look
-from serverdyno.protocols.model import NoSettings
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.plan.protocols.look import Look
+from serverdyno.plan.protocols.model import NoSettings
 
 NfsVersion = Literal["3", "4.1", "4.2"]
 """As `vers` of a mount."""
@@ -60,7 +60,7 @@ class ExportLook:
     directory: Path | None = None
 
     def ask(self, target: Any) -> None:
-        """Asks once; what it says of its exports is judged by `runner/ask.py`."""
+        """Asks once; what it says of its exports is judged by `run/ask.py`."""
         target.look(0)
 
     def version(self) -> str | None:

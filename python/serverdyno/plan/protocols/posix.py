@@ -10,11 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
 
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
-from serverdyno.protocols.look import Look
-from serverdyno.protocols.model import SectionModel
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.plan.protocols.look import Look
+from serverdyno.plan.protocols.model import SectionModel
 
 
 class PosixSettings(SectionModel):
@@ -39,7 +39,7 @@ class DirectoryLook:
         self.directory: Path | None = Path(directory_of(url))
 
     def ask(self, target: Any) -> None:
-        """Asks once; what it says is judged by `runner/ask.py`."""
+        """Asks once; what it says is judged by `run/ask.py`."""
         target.look(0)
 
     def version(self) -> str | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.documents import DOCUMENTS
-from serverdyno.protocols.files import FILES
-from serverdyno.protocols.http import HTTP
-from serverdyno.protocols.model import HasSettings
-from serverdyno.protocols.nfs import NFS
-from serverdyno.protocols.posix import POSIX
-from serverdyno.protocols.smb import SMB
-from serverdyno.protocols.work import Work
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.documents import DOCUMENTS
+from serverdyno.plan.protocols.files import FILES
+from serverdyno.plan.protocols.http import HTTP
+from serverdyno.plan.protocols.model import HasSettings
+from serverdyno.plan.protocols.nfs import NFS
+from serverdyno.plan.protocols.posix import POSIX
+from serverdyno.plan.protocols.smb import SMB
+from serverdyno.plan.protocols.work import Work
 
 PROTOCOLS: dict[str, Protocol[Any]] = {protocol.name: protocol for protocol in (HTTP, SMB, NFS, POSIX)}
 WORKS: dict[str, Work[Any]] = {work.name: work for work in (DOCUMENTS, FILES)}

@@ -11,12 +11,12 @@ from pydantic import Field, model_validator
 
 from serverdyno import _native
 from serverdyno.errors import refuse_contradictions
-from serverdyno.protocols import look
-from serverdyno.protocols.access import Access
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
-from serverdyno.protocols.look import Look
-from serverdyno.protocols.model import SectionModel
+from serverdyno.plan.protocols import look
+from serverdyno.plan.protocols.access import Access
+from serverdyno.plan.protocols.base import Protocol
+from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.plan.protocols.look import Look
+from serverdyno.plan.protocols.model import SectionModel
 
 Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)

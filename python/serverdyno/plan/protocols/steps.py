@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno import _native
-from serverdyno.protocols.http_request import Headers, Statuses, header_pairs
-from serverdyno.protocols.model import Model
+from serverdyno.plan.protocols.http_request import Headers, Statuses, header_pairs
+from serverdyno.plan.protocols.model import Model
 
 MOST_STEPS = 250
 

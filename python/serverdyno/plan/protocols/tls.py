@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno import _native
-from serverdyno.protocols.model import Model
-from serverdyno.protocols.options import Option
+from serverdyno.plan.protocols.model import Model
+from serverdyno.plan.protocols.options import Option
 
 TlsVersion = Literal["1.2", "1.3"]
 

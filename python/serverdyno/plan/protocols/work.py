@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from serverdyno.protocols.model import HasSettings, SettingsT
+from serverdyno.plan.protocols.model import HasSettings, SettingsT
 
 if TYPE_CHECKING:
     from serverdyno import _native

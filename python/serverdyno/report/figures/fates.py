@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from serverdyno.analysis import curve, stalls, steady
 from serverdyno.analysis.fairness import jain
 from serverdyno.analysis.trust import Mark
-from serverdyno.protocols.work import stayed
+from serverdyno.plan.protocols.work import stayed
 from serverdyno.store.records import MixRecord
 from serverdyno.units import MS_PER_S
 

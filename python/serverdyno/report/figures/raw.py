@@ -10,7 +10,7 @@ from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.expand import levels_by_configuration
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, quantiles, times
 from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow

@@ -21,7 +21,7 @@ from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.axis import Axis, axis_of
-from serverdyno.protocols.work import Terms, Work
+from serverdyno.plan.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.cost import Cost, cost, most
 from serverdyno.report.figures.fates import (

@@ -15,7 +15,7 @@ from serverdyno.analysis.leads import Lead, lead, order
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, limits
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average, sides

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from serverdyno import wording
 from serverdyno.errors import UserError
 from serverdyno.plan.axis import CLIENTS
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.published import PublishedReport
 from serverdyno.published.model import Meta
 from serverdyno.published.pictures import Line, Picture, pictures

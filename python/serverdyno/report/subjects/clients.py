@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from serverdyno import units, wording
 from serverdyno.analysis import curve
 from serverdyno.analysis.fairness import jain
-from serverdyno.protocols.work import stayed
+from serverdyno.plan.protocols.work import stayed
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table

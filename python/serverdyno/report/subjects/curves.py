@@ -12,7 +12,7 @@ from functools import partial
 from serverdyno import wording
 from serverdyno.analysis.dips import FallKind, ThroughputFall
 from serverdyno.analysis.trust import LIMITS, Mark, limits
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Cell, Column, Finding, Labels, Part, Section, Table

@@ -17,7 +17,7 @@ from serverdyno.analysis.comparability import Obstacle, ObstacleKind
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement, Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import DISK_SHARE, LIMITS, TAKEN_SHARE, Mark
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import basis, letters, mark_notes
 from serverdyno.report.figures.generator import cpus_busy, run_delay_share, taken_cpus
 from serverdyno.report.figures.results import Results

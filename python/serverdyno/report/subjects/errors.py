@@ -7,7 +7,7 @@ from functools import partial
 
 from serverdyno import units, wording
 from serverdyno.analysis.trust import Mark
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table

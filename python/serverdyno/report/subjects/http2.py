@@ -1,7 +1,7 @@
 """HTTP/2 as it came to be spoken: how it was chosen, and on how many connections its streams were.
 
 A client that speaks HTTP/2 speaks nothing else, so a counted stream is one of a negotiated protocol. Not for: what a
-suite asks for (`protocols/http.py`).
+suite asks for (`plan/protocols/http.py`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from serverdyno import protocols, wording
+from serverdyno import wording
+from serverdyno.plan import protocols
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.source import Source
 from serverdyno.store.note import ClientCache, RunNote, Session

@@ -14,7 +14,7 @@ from serverdyno import wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.trust import HIDDEN_SPEED, Mark, hidden_speed, waiting_share
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.histograms import MEDIAN, QUANTILE_NAMES, QUANTILES

@@ -1,6 +1,6 @@
 """Outages: how long clients were without their server, which open files went on over it, and whether data are right.
 
-Not for: how a server is taken away (`runner/outage.py`).
+Not for: how a server is taken away (`run/outage.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.plan.model import Mix
-from serverdyno.protocols.failover import CUTS
+from serverdyno.plan.protocols.failover import CUTS
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.sides import side

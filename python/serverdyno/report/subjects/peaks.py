@@ -12,7 +12,7 @@ from functools import partial
 from serverdyno import units, wording
 from serverdyno.analysis.oddities import mostly_own_queue
 from serverdyno.analysis.trust import LIMITS, Mark, limits
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results

@@ -1,6 +1,6 @@
 """Power cuts: how many flushed files were lost when the power of a guest with the same server was cut.
 
-Not for: how the power is cut (`powercut/rounds.py`).
+Not for: how the power is cut (`run/powercut/rounds.py`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from serverdyno import wording
 from serverdyno.analysis.scaling import Law, Step, Trouble, fit_law, speed_ups
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.model import Configuration
-from serverdyno.protocols.work import Terms
+from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import basis, letters, mark_notes
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import (

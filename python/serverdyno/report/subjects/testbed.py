@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from serverdyno import protocols, wording
+from serverdyno import wording
+from serverdyno.plan import protocols
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.model import Box, Figure, Link, Section, Testbed

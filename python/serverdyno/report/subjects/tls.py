@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from serverdyno import wording
 from serverdyno.analysis.oddities import resumption_differs
-from serverdyno.protocols.access import ANYBODY
+from serverdyno.plan.protocols.access import ANYBODY
 from serverdyno.report.source import Source
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from serverdyno import wording
 from serverdyno.analysis.improvement import Improvement, Metric
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.protocols.work import stayed
+from serverdyno.plan.protocols.work import stayed
 from serverdyno.published.model import Claim
 from serverdyno.published.tables import Tables, of_columns
 from serverdyno.report.figures.results import ConfigurationResult

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from serverdyno.errors import UserError
-from serverdyno.powercut.boot_files import Contents
-from serverdyno.powercut.machine import FAILED, READY
+from serverdyno.run.powercut.boot_files import Contents
+from serverdyno.run.powercut.machine import FAILED, READY
 from serverdyno.servers.base import Access
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha
 from serverdyno.servers.local import LocalServer, find_program

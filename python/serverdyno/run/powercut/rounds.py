@@ -21,10 +21,10 @@ from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet.consent import open_target
 from serverdyno.plan.model import Configuration, Suite
 from serverdyno.plan.spoken import protocol_of
-from serverdyno.powercut import boot_files, guests, machine
-from serverdyno.powercut.guests import InGuest
-from serverdyno.powercut.machine import BootFiles, Guest
 from serverdyno.probes.abandoned import private_directory
+from serverdyno.run.powercut import boot_files, guests, machine
+from serverdyno.run.powercut.guests import InGuest
+from serverdyno.run.powercut.machine import BootFiles, Guest
 from serverdyno.servers import waiting
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.registry import create
