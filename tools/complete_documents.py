@@ -37,9 +37,9 @@ def main() -> None:
 def documents() -> dict[str, dict[str, Any]]:
     """Return each document by the name of its file."""
     return {
-        "reference/usual/http.json": HttpProcess().document(),
-        "reference/usual/smb.json": SmbProcess(capacity_mib=CAPACITY_MIB).document(),
-        "reference/usual/nfs.json": NfsProcess(capacity_mib=CAPACITY_MIB).document(),
+        "testserver/usual/http.json": HttpProcess().document(),
+        "testserver/usual/smb.json": SmbProcess(capacity_mib=CAPACITY_MIB).document(),
+        "testserver/usual/nfs.json": NfsProcess(capacity_mib=CAPACITY_MIB).document(),
         "engine/tests/complete.json": _mixes(),
     }
 

@@ -4,7 +4,7 @@
 #![no_main]
 
 use dyno_nfs::wire::{mount, parse_mount, Body, Credential, FileHandle, Message, Records, RECORD_MARK_BYTES};
-use dyno_reference::nfs::{After, Dialogue, Options};
+use dyno_testserver::nfs::{After, Dialogue, Options};
 use libfuzzer_sys::fuzz_target;
 
 const EXPORT: &str = "/e";

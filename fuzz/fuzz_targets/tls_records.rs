@@ -7,10 +7,10 @@
 
 use dyno_http::{EvenShare, TlsOverTcp, Transport};
 use dyno_measure::{monotonic_ns, Fault, NS_PER_S};
-use dyno_reactor::{Dialer, Executor};
-use dyno_tls::{
+use dyno_net::tls::{
     Arrived, Authority, ClientOptions, Flow, KeyKind, TlsClient, Trust, Validity, Version, Versions,
 };
+use dyno_net::{Dialer, Executor};
 use libfuzzer_sys::fuzz_target;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

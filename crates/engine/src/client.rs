@@ -7,7 +7,7 @@ use crate::engine_thread::EngineThread;
 use crate::protocol::Protocol;
 use crate::schedule::Schedule;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_workload::{Outcome, Workload};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -5,7 +5,7 @@ use crate::counting::{Live, Tally};
 use crate::mix::Mix;
 use crate::schedule::Schedule;
 use crate::start::Start;
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;

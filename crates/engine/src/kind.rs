@@ -12,7 +12,7 @@ use crate::problems::Problems;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
 use dyno_measure::Failure;
-use dyno_target::TargetError;
+use dyno_net::TargetError;
 use dyno_workload::LoadFile;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

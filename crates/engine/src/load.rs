@@ -10,7 +10,7 @@ use crate::stall::StallWatch;
 use crate::start::Start;
 use crate::tally::MixTally;
 use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
-use dyno_reactor::{pin_to, run_delay_ns, wake_on_time};
+use dyno_net::{pin_to, run_delay_ns, wake_on_time};
 use merge::Merge;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use dyno_http::coding::Decoded;
 use dyno_http::{Handshake, Streams};
 use dyno_measure::Failure;
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_workload::ClassId;
 use std::future::Future;
 

@@ -7,7 +7,7 @@
 
 use crate::start::Start;
 use dyno_measure::{monotonic_ns, NS_PER_S};
-use dyno_reactor::run_delay_ns;
+use dyno_net::run_delay_ns;
 use rustix::time::{clock_gettime, ClockId};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::spec::StartRule;
 use dyno_measure::{monotonic_ns, unix_s, NS_PER_S};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 

@@ -11,6 +11,7 @@ mod client;
 mod counted;
 mod page_run;
 mod pattern;
+pub mod posix;
 mod uncached;
 
 pub use beginning::read_beginning;

@@ -4,7 +4,7 @@ use crate::coding::Decoded;
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor, Idle};
+use dyno_net::{Dialer, Executor, Idle};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -9,20 +9,20 @@
 //! `Target` can be neither built nor changed elsewhere:
 //!
 //! ```compile_fail,E0451
-//! let target = dyno_http::Target { peer: dyno_reactor::Peer::Tcp(([10, 0, 0, 1], 80).into()), host: String::new(), path: String::new(), trust: None };
+//! let target = dyno_http::Target { peer: dyno_net::Peer::Tcp(([10, 0, 0, 1], 80).into()), host: String::new(), path: String::new(), trust: None };
 //! ```
 //! ```compile_fail,E0616
 //! let mut target = dyno_http::Target::open("http://127.0.0.1/", None, &Default::default()).unwrap();
-//! target.peer = dyno_reactor::Peer::Tcp(([10, 0, 0, 1], 80).into());
+//! target.peer = dyno_net::Peer::Tcp(([10, 0, 0, 1], 80).into());
 //! ```
 //! ```compile_fail,E0277
 //! let target: dyno_http::Target = Default::default();
 //! ```
 
 use dyno_measure::{monotonic_ns, NS_PER_S};
-use dyno_reactor::{Dialer, Executor, Peer};
-use dyno_target::{is_loopback, name_and_port, resolve, Consent, TargetError};
-use dyno_tls::{can_be_certified, ClientOptions, TlsClient, Trust, Version, Versions};
+use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Trust, Version, Versions};
+use dyno_net::{is_loopback, name_and_port, resolve, Consent, TargetError};
+use dyno_net::{Dialer, Executor, Peer};
 use rustix::net::SocketAddrUnix;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use crate::response::{Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::rc::Rc;

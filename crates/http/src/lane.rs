@@ -10,7 +10,7 @@ use crate::response::{Head, Limits, Progress};
 use crate::room::RoomQueue;
 use crate::stream::{Handshake, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;

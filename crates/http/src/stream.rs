@@ -8,8 +8,8 @@
 
 use crate::response::Progress;
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::{Dialer, Idle, Socket};
-use dyno_tls::Agreed;
+use dyno_net::tls::Agreed;
+use dyno_net::{Dialer, Idle, Socket};
 use std::fmt::Debug;
 use std::future::Future;
 use std::rc::Rc;

@@ -80,5 +80,5 @@ fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
 /// Whether a host is loopback by how it is written, without a look-up.
 #[pyfunction]
 pub fn names_loopback(host: &str) -> bool {
-    dyno_target::names_loopback(host)
+    dyno_net::names_loopback(host)
 }

@@ -1,6 +1,6 @@
 //! The reference servers, on threads of this process.
 
-use dyno_reference::{http, nfs, smb};
+use dyno_testserver::{http, nfs, smb};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;

@@ -3,7 +3,7 @@
 use crate::data::to_python;
 use crate::question::{answer_error, in_slices};
 use dyno_engine::{OpenError, OpenTarget, Secrets};
-use dyno_target::TargetError;
+use dyno_net::TargetError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
@@ -108,5 +108,5 @@ impl Target {
 /// What the token file on `authority` must contain.
 #[pyfunction]
 pub fn consent_document(authority: &str, token: &str) -> String {
-    dyno_target::consent_document(authority, token)
+    dyno_net::consent_document(authority, token)
 }

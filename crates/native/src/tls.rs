@@ -1,20 +1,20 @@
 //! The authority of a run, and what it certifies.
 
-use dyno_tls::{KeyKind, Validity, Version, Versions};
+use dyno_net::tls::{KeyKind, Validity, Version, Versions};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 /// Makes certificates for the servers of a run. Its key is nowhere else.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Authority {
-    inner: dyno_tls::Authority,
+    inner: dyno_net::tls::Authority,
 }
 
 #[pymethods]
 impl Authority {
     #[new]
     fn new(py: Python<'_>) -> PyResult<Self> {
-        let made = py.detach(dyno_tls::Authority::new);
+        let made = py.detach(dyno_net::tls::Authority::new);
         Ok(Self {
             inner: made.map_err(|error| PyOSError::new_err(error.to_string()))?,
         })
@@ -63,5 +63,5 @@ pub fn tls_problem(least: &str, most: &str, ciphers: Vec<String>) -> Option<Stri
         least: version(least),
         most: version(most),
     };
-    dyno_tls::offer_problem(versions, &ciphers)
+    dyno_net::tls::offer_problem(versions, &ciphers)
 }

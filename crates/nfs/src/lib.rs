@@ -13,7 +13,7 @@ pub mod v4;
 pub mod wire;
 
 pub use advice::advice;
-pub use dyno_target::TargetError;
+pub use dyno_net::TargetError;
 pub use refusal::Refusal;
 pub use session::{Options, Session, TransferSizes, Version};
 pub use target::NfsTarget;

@@ -16,7 +16,7 @@ mod target;
 pub mod wire;
 
 pub use advice::advice;
-pub use dyno_target::TargetError;
+pub use dyno_net::TargetError;
 pub use probe::{probe, Offer};
 pub use refusal::Refusal;
 pub use session::{Authentication, Encryption, NegotiatedSession, Options, Session, Signing};

@@ -8,7 +8,7 @@ use crate::session::{Options, Session};
 use crate::smb1;
 use crate::wire::{capabilities, security, Dialect, NegotiateResponse};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::cell::Cell;

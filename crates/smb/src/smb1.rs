@@ -6,7 +6,7 @@
 use crate::wire::FRAME_BYTES;
 use crate::Refusal;
 use dyno_measure::{Detail, Failure, Fault};
-use dyno_reactor::Dialer;
+use dyno_net::Dialer;
 
 /// What a message of SMB 1 begins with.
 const ID: [u8; 4] = *b"\xffSMB";

@@ -3,7 +3,7 @@
 //!
 //! A server on loopback is the user's own, also on the loopback of another network namespace of this machine, unless
 //! there is a token for it. Any other must hold, in the root of each share, a file whose name contains the user's secret
-//! token and whose content can be made only by somebody who knows it (`dyno_target::consent_document`). The address that passed is the address that is
+//! token and whose content can be made only by somebody who knows it (`dyno_net::consent_document`). The address that passed is the address that is
 //! used: the name is resolved once, and a namespace stays open.
 //!
 //! `SmbTarget` can be neither built nor changed elsewhere:
@@ -21,8 +21,8 @@ use crate::session::{Options, Session};
 use crate::smb1;
 use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
-use dyno_target::{is_loopback, name_and_port, resolve, Consent, Namespace, TargetError};
+use dyno_net::{is_loopback, name_and_port, resolve, Consent, Namespace, TargetError};
+use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! `serve PORT CPU[,CPU...] tree|BYTES [FAULT]`: one thread a CPU.
 
-use dyno_reference::http::{Documents, Options, Server};
+use dyno_testserver::http::{Documents, Options, Server};
 use dyno_workload::Tree;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};

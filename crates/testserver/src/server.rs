@@ -5,7 +5,7 @@
 use crate::common::lock;
 use crate::threads::Threads;
 use dyno_measure::monotonic_ns;
-use dyno_reactor::{Executor, Listener, Socket};
+use dyno_net::{Executor, Listener, Socket};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;

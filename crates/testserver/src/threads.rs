@@ -1,6 +1,6 @@
 //! The threads of a server, whatever it speaks.
 
-use dyno_reactor::pin_to;
+use dyno_net::pin_to;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};

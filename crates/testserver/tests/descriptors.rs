@@ -1,6 +1,6 @@
 //! A server without file descriptors. In a process of its own, because the bound is one of the process.
 
-use dyno_reference::http::{Documents, Options, Server};
+use dyno_testserver::http::{Documents, Options, Server};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::fs::File;
 use std::io::{Read, Write};

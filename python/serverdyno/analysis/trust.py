@@ -5,7 +5,7 @@ spent waiting in or for the generator. In a closed loop a server without that wa
 g) at most; and it can't get quicker than its CPUs allow, by 1 / U for a share U of them that was busy. The smaller of
 the two, less 1, is the hidden speed: by how much the server may be faster than shown, at most.
 
-Two kinds of waiting add up to g. Ready work is measured exactly (`crates/reactor/src/ready_work.rs`). While an engine
+Two kinds of waiting add up to g. Ready work is measured exactly (`crates/net/src/ready_work.rs`). While an engine
 thread waits for a CPU (run delay), anything from none to all of its clients wait for it, so this part is a bound alone.
 A bound that exceeds the ready work's by more than `LOOSE_SPEED` says too little to be stated. Errors are not counted.
 """

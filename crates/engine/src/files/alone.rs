@@ -4,7 +4,7 @@
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
 use crate::job::JobEnd;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;

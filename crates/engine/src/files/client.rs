@@ -12,7 +12,7 @@ use dyno_files::{
 };
 use dyno_http::Streams;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_workload::{content_of, Block, FileAction, FileOp, Ledger, PathId, Presence, Slot, Writing};
 use std::collections::BTreeMap;
 

@@ -37,7 +37,7 @@ use crate::workspaces::Workspaces;
 use client::FilesClient;
 use client_task::{ClientTask, Queue};
 use dyno_measure::Failure;
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use dyno_workload::FileCatalogue;
 use rustix::io::Errno;
 use serde_json::Value;

@@ -10,7 +10,7 @@ use super::{FilesWork, LOGGING_ON};
 use crate::removal::{Progress, Removal};
 use crate::sampling::Sampling;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use dyno_workload::{FileAction, FileWorkload};
 use rand_xoshiro::rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -3,7 +3,7 @@
 use crate::counting::SessionFacts;
 use dyno_files::FileClient;
 use dyno_measure::Failure;
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -7,7 +7,7 @@ use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, W
 use dyno_http::h2::BY_ALPN;
 use dyno_http::{ConnectTo, Opening, Shape, Trusting, Version};
 use dyno_measure::Failure;
-use dyno_tls::{key_log_problem, ClientOptions, TlsClient, Version as TlsVersion, Versions};
+use dyno_net::tls::{key_log_problem, ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use dyno_workload::Shares;
 use serde::Deserialize;
 use serde_json::{json, Value};

@@ -9,7 +9,7 @@ use crate::problems::Problems;
 use crate::protocol::{Performed, Protocol};
 use crate::spec::nanoseconds;
 use dyno_http::Streams;
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_workload::{ClassId, Outcome, Workload};
 use serde::Deserialize;
 use serde_json::{json, Value};

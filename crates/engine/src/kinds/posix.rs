@@ -4,8 +4,8 @@
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
 use crate::problems::Problems;
+use dyno_files::posix::{DirectoryTarget, FlushCall, Options, Session};
 use dyno_measure::Failure;
-use dyno_posix::{DirectoryTarget, FlushCall, Options, Session};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::Value;
@@ -105,6 +105,6 @@ impl Sessions for DirectorySessions {
     }
 
     fn advice(failure: &Failure) -> Option<&'static str> {
-        dyno_posix::advice(failure)
+        dyno_files::posix::advice(failure)
     }
 }

@@ -5,12 +5,12 @@ use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
 use crate::problems::{Problems, CONTRADICTS};
 use dyno_measure::Failure;
+use dyno_net::TargetError;
 use dyno_smb::auth::{ServiceTicket, TicketError};
 use dyno_smb::{
     Authentication, Cipher, Dialect, Encryption, NegotiatedSession, Options, Session, Signing,
     SigningAlgorithm, SmbTarget,
 };
-use dyno_target::TargetError;
 use rustix::io::Errno;
 use serde::{de, Deserialize, Deserializer};
 use serde_json::{json, Value};

@@ -24,8 +24,8 @@ use dyno_http::{
     StreamClient, Target, TlsOverTcp, Transport, Version, WrittenHttp1,
 };
 use dyno_measure::Failure;
-use dyno_reactor::Dialer;
-use dyno_tls::TlsClient;
+use dyno_net::tls::TlsClient;
+use dyno_net::Dialer;
 use dyno_workload::{
     Catalogue, Entry, Get, Outcome, Shares, SingleUrl, Steps, Tree, WebbenchDynamic, WebbenchStatic,
     WeightedUrls, Workload,

@@ -16,16 +16,16 @@
 //! Directories on a path are opened once and kept (openat2, beneath the root, over no link); names are used relative to
 //! them, as by a program that works in that directory.
 
-use crate::counts::{Counts, Kind};
-use crate::failure::{failure, is_absent};
-use crate::options::{FlushCall, Options};
-use crate::status::info;
-use dyno_files::{
+use crate::posix::counts::{Counts, Kind};
+use crate::posix::failure::{failure, is_absent};
+use crate::posix::options::{FlushCall, Options};
+use crate::posix::status::info;
+use crate::{
     matches_pattern, Access, Break, Caching, Call, CallId, Disposition, Event, FileClient, Handle, Open,
     Piggyback, Reply, SpaceInfo, Stability, Traffic,
 };
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use nix::fcntl::{fcntl, FcntlArg};
 use nix::libc;
 use rustix::fs::{

@@ -1,6 +1,6 @@
 //! What stat(2) says of a file, as file calls tell it.
 
-use dyno_files::Info;
+use crate::Info;
 use rustix::fs::{FileType, Stat};
 
 #[allow(clippy::cast_sign_loss)] // Times before 1970 only have to differ from others.

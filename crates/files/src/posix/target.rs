@@ -3,12 +3,12 @@
 //!
 //! The directory is the one that the user named, and stays it: it is opened once. One that lies on a file system of
 //! another machine needs that machine's consent, as every load does: a file in the directory whose name contains the
-//! user's secret token, and whose content can be made only by somebody who knows it (`dyno_target::consent_document`).
+//! user's secret token, and whose content can be made only by somebody who knows it (`dyno_net::consent_document`).
 
-use crate::options::Options;
-use crate::session::Session;
-use dyno_reactor::Executor;
-use dyno_target::{Consent, TargetError};
+use crate::posix::options::Options;
+use crate::posix::session::Session;
+use dyno_net::Executor;
+use dyno_net::{Consent, TargetError};
 use rustix::fs::{fstatfs, open, openat2, Mode, OFlags, ResolveFlags};
 use rustix::io::{read, Errno};
 use std::ffi::OsString;

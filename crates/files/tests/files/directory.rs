@@ -1,12 +1,12 @@
 //! Every call on a real directory, held against what lies there; and that nothing outside of it can be touched.
 
+use dyno_files::posix::{DirectoryTarget, FlushCall, Options, Session};
 use dyno_files::{
     Access, Ask, Call, CallKind, Counted, Disposition, Files, Handle, Open, Reply, Stability, Uncached,
 };
 use dyno_measure::{Failure, Fault};
-use dyno_posix::{DirectoryTarget, FlushCall, Options, Session};
-use dyno_reactor::Executor;
-use dyno_target::TargetError;
+use dyno_net::Executor;
+use dyno_net::TargetError;
 use std::cell::Cell;
 use std::fs;
 use std::future::Future;

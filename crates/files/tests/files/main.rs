@@ -5,6 +5,7 @@ mod clock;
 mod close_to_open;
 mod connection;
 mod consistency;
+mod directory;
 mod diskmix;
 mod durable;
 mod failures;

@@ -1,6 +1,6 @@
 //! The question of consent: what a host that is not loopback must show, and the answer to what it shows.
 
-use crate::{names_loopback, TargetError};
+use crate::target::{names_loopback, TargetError};
 use sha2::{Digest, Sha256};
 
 const MIN_TOKEN_CHARACTERS: usize = 16;

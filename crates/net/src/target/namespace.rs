@@ -1,6 +1,6 @@
 //! The network namespace in which a server is looked for: this process's own, or another one of the same machine.
 
-use crate::TargetError;
+use crate::target::TargetError;
 use rustix::io::Errno;
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::fs::File;

@@ -142,7 +142,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Authority, KeyKind, Validity};
+    use crate::tls::{Authority, KeyKind, Validity};
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::CertificateDer;
     use rustls::server::ParsedCertificate;

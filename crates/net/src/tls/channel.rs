@@ -5,10 +5,10 @@
 //! a peer can make us keep is bounded by rustls: a record of 16 KiB, a handshake message of 64 KiB. Not for: what the
 //! bytes mean.
 
-use crate::failure::{failure_of, Moment};
-use crate::side::Side;
+use crate::tls::failure::{failure_of, Moment};
+use crate::tls::side::Side;
+use crate::{Idle, Socket};
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::{Idle, Socket};
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };

@@ -1,12 +1,12 @@
 //! The end that makes load: what it offers, and how often it takes up an earlier session.
 
-use crate::agreed::Agreed;
-use crate::channel::Channel;
-use crate::sessions::Sessions;
-use crate::side::ClientSide;
-use crate::trust::{Trust, TrustError, Verifier};
+use crate::tls::agreed::Agreed;
+use crate::tls::channel::Channel;
+use crate::tls::sessions::Sessions;
+use crate::tls::side::ClientSide;
+use crate::tls::trust::{Trust, TrustError, Verifier};
+use crate::Socket;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::Socket;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::CryptoProvider;

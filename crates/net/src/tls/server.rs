@@ -1,10 +1,10 @@
 //! The end that answers: of the reference server, and of tests.
 
-use crate::channel::Channel;
-use crate::client::Versions;
-use crate::side::ServerSide;
+use crate::tls::channel::Channel;
+use crate::tls::client::Versions;
+use crate::tls::side::ServerSide;
+use crate::Socket;
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::Socket;
 use rustls::crypto::aws_lc_rs::{default_provider, Ticketer};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -4,7 +4,7 @@
 //! its verifier lives, a mix at most, and only its first copy is walked: peers that send the same bytes again prove
 //! their possession of the key by the signature.
 
-use crate::agreed::{certificate_key, CertificateKey};
+use crate::tls::agreed::{certificate_key, CertificateKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_name, WebPkiServerVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, CryptoProvider};

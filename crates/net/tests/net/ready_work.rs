@@ -2,7 +2,7 @@
 //! truth is known; and the real loop's own counts.
 
 use dyno_measure::{monotonic_ns, Fault};
-use dyno_reactor::{Dialer, Executor, Listener, ReadyWork, ReadyWorkMeter};
+use dyno_net::{Dialer, Executor, Listener, ReadyWork, ReadyWorkMeter};
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

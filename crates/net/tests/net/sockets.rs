@@ -1,7 +1,7 @@
 //! What the kernel reports once must reach the task, whatever the task was waiting for at that moment.
 
 use dyno_measure::{monotonic_ns, Fault, NS_PER_S};
-use dyno_reactor::{Dialer, Executor, Idle, Socket};
+use dyno_net::{Dialer, Executor, Idle, Socket};
 use std::cell::Cell;
 use std::future::Future;
 use std::io::{Read, Write};

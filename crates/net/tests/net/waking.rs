@@ -1,7 +1,7 @@
 //! Tasks are called by each other and by other threads, and futures of others' making work on the loop.
 
 use dyno_measure::{monotonic_ns, Fault, NS_PER_S};
-use dyno_reactor::{Dialer, Executor, Listener, Socket};
+use dyno_net::{Dialer, Executor, Listener, Socket};
 use futures::channel::{mpsc, oneshot};
 use futures::future::{join, select, Either};
 use futures::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

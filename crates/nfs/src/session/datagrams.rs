@@ -5,7 +5,7 @@ use super::retransmission::{FIRST_TIMEOUT_NS, MOST_TIMEOUT_NS};
 use crate::wire::{Body, Message, Records, Transport, RECORD_MARK_BYTES};
 use dyno_files::Traffic;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Executor, Socket};
+use dyno_net::{Executor, Socket};
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::task::Poll;

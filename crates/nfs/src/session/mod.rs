@@ -36,7 +36,7 @@ use dyno_files::{
     Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, PageRun, Stability, Traffic,
 };
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor, Socket};
+use dyno_net::{Dialer, Executor, Socket};
 use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
 use std::io::IoSlice;

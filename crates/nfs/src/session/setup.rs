@@ -13,7 +13,7 @@ use crate::wire::{
 };
 use dyno_files::Traffic;
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::{Dialer, Executor, Socket};
+use dyno_net::{Dialer, Executor, Socket};
 use std::net::SocketAddr;
 
 /// Longer than any answer of a set-up.

@@ -2,7 +2,7 @@
 
 use super::rpc::{LAST_FRAGMENT, RECORD_MARK_BYTES};
 use super::Malformed;
-use dyno_reactor::MOST_DATAGRAM_BYTES;
+use dyno_net::MOST_DATAGRAM_BYTES;
 use std::ops::Range;
 
 /// Enough for what servers send beside data; several replies are taken at once.

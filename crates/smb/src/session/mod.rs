@@ -38,7 +38,7 @@ use dyno_files::{
     Break, Caching, Call, CallId, Event, FileClient, Grant, KeptHandles, Piggyback, Reply, Traffic,
 };
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor, Socket};
+use dyno_net::{Dialer, Executor, Socket};
 use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
 use std::ops::Range;

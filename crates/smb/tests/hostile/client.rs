@@ -2,7 +2,7 @@
 
 use dyno_files::{Access, Ask, CacheOptions, Call, Disposition, Files, Handle, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 

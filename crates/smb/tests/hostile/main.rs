@@ -8,7 +8,7 @@ use answers_to_one::OF_ONE;
 use client::{ways, work, Way};
 use dyno_files::{Cache, Uncached};
 use dyno_measure::Side;
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use dyno_smb::{Dialect, Options, Session};
 use scripted::{
     failed, Answer, Request, Scripted, CLOSE, CREATE, NEGOTIATE, QUERY_DIRECTORY, QUERY_INFO, READ,

@@ -5,7 +5,7 @@ use super::client::{create, existing, fault, fresh_path, options, pattern, run, 
 use super::samba::Samba;
 use dyno_files::{Ask, Caching, Call, FileClient, Grant, Handle, LeaseKey, Open, Reply, Stability, Traffic};
 use dyno_measure::{monotonic_ns, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_smb::{Dialect, Encryption, Options, Signing};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -6,7 +6,7 @@ use dyno_files::{
     Stability,
 };
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use dyno_smb::{Options, Session};
 use std::cell::Cell;
 use std::collections::HashMap;

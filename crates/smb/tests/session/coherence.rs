@@ -11,7 +11,7 @@ use dyno_files::{
     Uncached,
 };
 use dyno_measure::{monotonic_ns, Failure};
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use dyno_smb::Session;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};

@@ -19,5 +19,5 @@ mod scripted;
 mod sizes;
 /// What is asked of every cache, whatever the server. The one in memory has histories of its own.
 #[allow(dead_code)]
-#[path = "../../../files/tests/cache/stage.rs"]
+#[path = "../../../files/tests/files/stage.rs"]
 mod stage;

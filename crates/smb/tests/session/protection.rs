@@ -4,7 +4,7 @@ use crate::client::{fault, fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
 use dyno_files::{Call, FileClient, Reply, Stability};
 use dyno_measure::Fault;
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_smb::{Cipher, Dialect, Encryption, NegotiatedSession, Options, Signing, SigningAlgorithm};
 
 fn only(dialect: Dialect) -> Options {

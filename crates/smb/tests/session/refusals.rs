@@ -4,7 +4,7 @@ use crate::client::{options, run, Client};
 use crate::network::Namespace;
 use crate::samba::Samba;
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_smb::{advice, Dialect, Encryption, Options, Refusal, Signing, SmbTarget, TargetError};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -4,7 +4,7 @@ use crate::client::{fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
 use dyno_files::{Call, FileClient, Reply, Stability};
 use dyno_measure::monotonic_ns;
-use dyno_reactor::Executor;
+use dyno_net::Executor;
 use dyno_smb::{Encryption, Options, Signing};
 use std::cell::Cell;
 use std::fs;

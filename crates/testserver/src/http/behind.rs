@@ -7,7 +7,7 @@ use super::opening::Persistence;
 use super::request::MAX_HEAD_BYTES;
 use super::wire::LATE;
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::{Dialer, Executor, Idle, Socket};
+use dyno_net::{Dialer, Executor, Idle, Socket};
 use httparse::{Header, Status};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;

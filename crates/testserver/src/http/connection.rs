@@ -12,7 +12,7 @@ use super::responder::Responder;
 use super::wire::{Received, Wire};
 use super::worker::Worker;
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
-use dyno_reactor::Socket;
+use dyno_net::Socket;
 use std::cell::Cell;
 use std::rc::Rc;
 

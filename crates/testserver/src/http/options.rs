@@ -3,7 +3,7 @@
 use super::documents::Documents;
 use super::fault::Fault;
 use crate::common::usual;
-use dyno_tls::{ServerOptions, TlsServer, Version, Versions};
+use dyno_net::tls::{ServerOptions, TlsServer, Version, Versions};
 use dyno_workload::Tree;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::net::SocketAddr;

@@ -8,7 +8,7 @@ use super::worker::{keep_time, Shared, Worker};
 use crate::counts::Counts;
 use crate::server::{accept, run, Service};
 use crate::threads::Threads;
-use dyno_reactor::{Executor, Listener};
+use dyno_net::{Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;

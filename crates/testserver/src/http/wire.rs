@@ -1,8 +1,8 @@
 //! What the bytes of a connection go through: a socket alone, or TLS over it.
 
 use dyno_measure::{Failure, Fault};
-use dyno_reactor::Socket;
-use dyno_tls::{Arrived, Channel, Flow, ServerSide};
+use dyno_net::tls::{Arrived, Channel, Flow, ServerSide};
+use dyno_net::Socket;
 use std::cell::Cell;
 
 /// How any wait ends that lasts too long. Nobody sees it: the connection is closed.

@@ -6,8 +6,8 @@ use super::dialogue::{After, Dialogue};
 use super::fault::Fault;
 use super::host::Host;
 use dyno_measure::monotonic_ns;
+use dyno_net::{Datagrams, Executor, MOST_DATAGRAM_BYTES};
 use dyno_nfs::wire::{Transport, RECORD_MARK_BYTES};
-use dyno_reactor::{Datagrams, Executor, MOST_DATAGRAM_BYTES};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

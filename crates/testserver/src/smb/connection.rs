@@ -10,7 +10,7 @@ use super::message::{Disconnect, FRAME_BYTES};
 use super::misbehaviour::After;
 use super::negotiate::SMB1_HEADER_BYTES;
 use dyno_measure::{Failure, Fault as Outcome};
-use dyno_reactor::{Executor, Socket};
+use dyno_net::{Executor, Socket};
 use std::future::{pending, poll_fn, Future};
 use std::pin::pin;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use super::message::command;
 use super::options::Options;
 use crate::server::{accept, run, Service};
 use crate::threads::Threads;
-use dyno_reactor::{Executor, Listener};
+use dyno_net::{Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;

@@ -5,7 +5,7 @@ use super::server::{Connection, Server, OK};
 use super::testbed::{Namespace, Testbed, SERVER};
 use dyno_engine::MixSpec;
 use dyno_measure::{Fault, Side};
-use dyno_target::consent_document;
+use dyno_net::consent_document;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -3,7 +3,7 @@
 use super::testbed::{Testbed, NOBODY, SERVER};
 use dyno_http::{Body, Connecting, Connection, Exchange, Limits, RequestStyle, Version};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};

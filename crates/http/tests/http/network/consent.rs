@@ -3,8 +3,8 @@
 use super::testbed::{Testbed, SERVER};
 use dyno_http::{Opening, Target};
 use dyno_measure::Fault;
-use dyno_reactor::Peer;
-use dyno_target::{consent_document, TargetError};
+use dyno_net::Peer;
+use dyno_net::{consent_document, TargetError};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 

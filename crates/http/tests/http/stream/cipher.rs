@@ -3,7 +3,7 @@
 
 use dyno_http::{Opened, Progress, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Idle, Socket};
+use dyno_net::{Dialer, Idle, Socket};
 use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

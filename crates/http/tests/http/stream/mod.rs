@@ -5,7 +5,7 @@ mod cipher;
 use cipher::{CipherPeer, CipherTransport, NONCE};
 use dyno_http::{Body, Connecting, Connection, Exchange, Head, Limits};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
+use dyno_net::{Dialer, Executor};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;

@@ -7,7 +7,7 @@
 mod server;
 /// What is asked of every cache, whatever the server.
 #[allow(dead_code)]
-#[path = "../../../../files/tests/cache/stage.rs"]
+#[path = "../../../../files/tests/files/stage.rs"]
 mod stage;
 
 use dyno_files::{
@@ -15,8 +15,8 @@ use dyno_files::{
     Uncached,
 };
 use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_net::{Dialer, Executor};
 use dyno_nfs::{NfsTarget, Session};
-use dyno_reactor::{Dialer, Executor};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use server::Ganesha;

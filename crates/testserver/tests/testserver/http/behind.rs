@@ -1,7 +1,7 @@
 //! Requests that are handed on to servers behind this one.
 
 use super::client::{server_of, Client};
-use dyno_reference::http::{Documents, Options, Server};
+use dyno_testserver::http::{Documents, Options, Server};
 use dyno_workload::Tree;
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
 //! A plain, blocking HTTP client that believes nothing: the other side of the tests.
 
-use dyno_reference::http::{Documents, Options, Server};
+use dyno_testserver::http::{Documents, Options, Server};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;

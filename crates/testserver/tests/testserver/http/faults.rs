@@ -1,7 +1,7 @@
 //! Each fault does what its name says, and nothing else.
 
 use super::client::{get_and_close, server_of, server_with_fault, Client, Response};
-use dyno_reference::http::{faults, Documents, Options, Server, REQUEST_COUNT_PATH};
+use dyno_testserver::http::{faults, Documents, Options, Server, REQUEST_COUNT_PATH};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Starting, sharing a port, stopping.
 
 use super::client::{server_of, server_with_fault, Client};
-use dyno_reference::http::{Documents, Options, Server};
+use dyno_testserver::http::{Documents, Options, Server};
 use rustix::thread::{sched_getaffinity, CpuSet};
 use std::fs;
 use std::io::ErrorKind;

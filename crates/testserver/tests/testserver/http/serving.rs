@@ -1,7 +1,7 @@
 //! Right answers.
 
 use super::client::{get_and_close, server_of, Client};
-use dyno_reference::http::{Documents, Options, Server, REQUEST_COUNT_PATH};
+use dyno_testserver::http::{Documents, Options, Server, REQUEST_COUNT_PATH};
 use dyno_workload::Tree;
 use std::time::{Duration, SystemTime};
 

@@ -3,7 +3,7 @@
 use super::raw::{server, Raw, EXPORT, OK};
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{Body, Credential, Message, Program, Reader, Writer};
-use dyno_reference::nfs::{After, Dialogue, Options};
+use dyno_testserver::nfs::{After, Dialogue, Options};
 
 pub const NFS4: Program = Program(100_003, 4);
 pub const COMPOUND: u32 = 1;

@@ -4,7 +4,7 @@ use super::raw::EXPORT;
 use dyno_nfs::wire::{
     parse_port, port_of, Body, Message, Program, Transport, MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
 };
-use dyno_reference::nfs::{Options, Server};
+use dyno_testserver::nfs::{Options, Server};
 use std::net::UdpSocket;
 use std::time::Duration;
 

@@ -10,11 +10,11 @@ use dyno_files::{
     Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
 };
 use dyno_measure::monotonic_ns;
+use dyno_net::{Dialer, Executor};
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{Payload, Request};
 use dyno_nfs::{NfsTarget, Session};
-use dyno_reactor::{Dialer, Executor};
-use dyno_reference::nfs::{Options, Server};
+use dyno_testserver::nfs::{Options, Server};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::cell::RefCell;

@@ -5,7 +5,7 @@ use super::raw::{Raw, EXPORT, OK};
 use dyno_files::Stability;
 use dyno_nfs::status::{Status, Status4};
 use dyno_nfs::wire::{FileHandle, Header, Payload, Reader, Request, SetAttributes};
-use dyno_reference::nfs::{Options, Server};
+use dyno_testserver::nfs::{Options, Server};
 use std::time::{Duration, Instant};
 
 const CALLBACKS: u32 = 0x4000_0000;

@@ -3,9 +3,9 @@
 use super::raw::{url, EXPORT, UDP, VERSIONS};
 use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_net::{Dialer, Executor};
 use dyno_nfs::{NfsTarget, Session};
-use dyno_reactor::{Dialer, Executor};
-use dyno_reference::nfs::{faults, Options, Server};
+use dyno_testserver::nfs::{faults, Options, Server};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::thread;
@@ -176,5 +176,5 @@ fn over_udp_a_creation_whose_reply_was_lost_is_answered_from_memory() {
 
 #[test]
 fn an_unknown_fault_is_refused_by_name() {
-    assert!("sulk".parse::<dyno_reference::nfs::Fault>().is_err());
+    assert!("sulk".parse::<dyno_testserver::nfs::Fault>().is_err());
 }

@@ -8,7 +8,7 @@ use dyno_nfs::wire::{
     SetAttributes, SetTime, Written,
 };
 use dyno_nfs::wire::{FileHandle, DIRECTORY, REGULAR};
-use dyno_reference::nfs::{Options, Server};
+use dyno_testserver::nfs::{Options, Server};
 
 fn write(raw: &mut Raw, file: FileHandle, offset: u64, data: &[u8], stability: Stability) -> Written {
     let reply = raw.ask(&Request::Write {

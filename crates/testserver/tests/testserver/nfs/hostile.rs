@@ -6,7 +6,7 @@ use dyno_nfs::wire::{
     mount, parse_mount, Body, Credential, FileHandle, How, Message, Node, Payload, Records, Request,
     SetAttributes, NFS, RECORD_MARK_BYTES,
 };
-use dyno_reference::nfs::{After, Dialogue, Options};
+use dyno_testserver::nfs::{After, Dialogue, Options};
 
 const ROUNDS: usize = 10_000;
 /// A READ may bring 1 MiB, and nothing else as much.

@@ -7,7 +7,7 @@ use dyno_nfs::wire::{
     PORTMAPPER, UMNTALL,
 };
 use dyno_nfs::wire::{EXPORT as LIST_EXPORTS, UMNT};
-use dyno_reference::nfs::{Options, Server};
+use dyno_testserver::nfs::{Options, Server};
 use std::net::{Ipv4Addr, SocketAddr};
 
 fn two_exports() -> Server {

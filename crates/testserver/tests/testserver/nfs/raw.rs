@@ -4,7 +4,7 @@ use dyno_nfs::wire::{
     mount, parse_create, parse_get_attributes, parse_lookup, parse_mount, Attributes3, Body, Credential,
     FileHandle, How, Message, Program, Reader, Records, Request, SetAttributes,
 };
-use dyno_reference::nfs::{Options, Server};
+use dyno_testserver::nfs::{Options, Server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

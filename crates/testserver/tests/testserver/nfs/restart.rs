@@ -5,10 +5,10 @@ use dyno_files::{
     Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
 };
 use dyno_measure::monotonic_ns;
+use dyno_net::{Dialer, Executor};
 use dyno_nfs::wire::{parse_commit, parse_read, parse_write, FileHandle, Payload, Request};
 use dyno_nfs::NfsTarget;
-use dyno_reactor::{Dialer, Executor};
-use dyno_reference::nfs::{Flush, Options, Server};
+use dyno_testserver::nfs::{Flush, Options, Server};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc;

@@ -7,8 +7,8 @@ use dyno_files::{
     Stability,
 };
 use dyno_measure::monotonic_ns;
-use dyno_reference::smb::Options;
 use dyno_smb::Dialect;
+use dyno_testserver::smb::Options;
 use std::sync::Arc;
 
 const KEY: LeaseKey = LeaseKey(7);

@@ -6,8 +6,8 @@ use super::network::{enter, find_program, Capture, Namespace};
 use super::samba::{server_options, Samba};
 use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Reply};
 use dyno_measure::monotonic_ns;
-use dyno_reference::smb::Options;
 use dyno_smb::Dialect;
+use dyno_testserver::smb::Options;
 use std::net::{Ipv4Addr, SocketAddr};
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);

@@ -4,10 +4,10 @@ use super::client::{create, existing, fresh_path, options as client_options, pat
 use super::samba::server_options;
 use dyno_files::{Call, FileClient, Handle, KeptHandles, Reply, Stability};
 use dyno_measure::{monotonic_ns, Fault};
-use dyno_reactor::Executor;
-use dyno_reference::smb::{Options, Server};
+use dyno_net::Executor;
 use dyno_smb::wire::Dialect;
 use dyno_smb::Options as ClientOptions;
+use dyno_testserver::smb::{Options, Server};
 use std::time::Duration;
 
 const BYTES: usize = 40_000;

@@ -4,8 +4,8 @@ use super::client::{create, fault, options, run, Client};
 use super::samba::{server_options, Samba};
 use dyno_files::{Ask, Caching, Call, Event, FileClient, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reference::smb::Options;
 use dyno_smb::Signing;
+use dyno_testserver::smb::Options;
 
 const PATIENCE_NS: u64 = 500_000_000;
 
@@ -136,5 +136,5 @@ fn without_breaks_a_holder_is_told_nothing_when_another_writes() {
 
 #[test]
 fn an_unknown_fault_is_refused_by_name() {
-    assert!("sulk".parse::<dyno_reference::smb::Fault>().is_err());
+    assert!("sulk".parse::<dyno_testserver::smb::Fault>().is_err());
 }

@@ -4,7 +4,7 @@ use super::client::{create, existing, fault, fresh_path, pattern, run, Client};
 use super::samba::{server_options, Samba};
 use dyno_files::{Call, Disposition, FileClient, Open, Reply, Stability};
 use dyno_measure::Fault;
-use dyno_reference::smb::Options;
+use dyno_testserver::smb::Options;
 
 const NAMES: usize = 3000;
 

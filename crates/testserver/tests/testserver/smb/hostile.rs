@@ -2,7 +2,7 @@
 
 use super::client::{create, run, Client};
 use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Stability};
-use dyno_reference::smb::{Options, Server};
+use dyno_testserver::smb::{Options, Server};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -10,9 +10,9 @@ use dyno_files::{
     Stability,
 };
 use dyno_measure::monotonic_ns;
-use dyno_reactor::{Dialer, Executor};
-use dyno_reference::smb::Options;
+use dyno_net::{Dialer, Executor};
 use dyno_smb::Session;
+use dyno_testserver::smb::Options;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,6 @@
 //! The reference server in the place of the smbd that the session's own tests use, so that both are asked the same.
 
-use dyno_reference::smb::{Options, Server};
+use dyno_testserver::smb::{Options, Server};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -1,6 +1,6 @@
 //! An independent client, Samba's smbclient, against every dialect and protection. Skipped where it is not installed.
 
-use dyno_reference::smb::{Dialect, Encryption, Options, Server, Signing};
+use dyno_testserver::smb::{Dialect, Encryption, Options, Server, Signing};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};

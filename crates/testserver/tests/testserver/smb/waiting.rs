@@ -4,7 +4,7 @@ use super::client::{beside, create, existing, fault, fresh_path, options, run, C
 use super::samba::{server_options, Samba};
 use dyno_files::{Access, Ask, Caching, Call, Disposition, FileClient, LeaseKey, Open, Reply};
 use dyno_measure::{monotonic_ns, Fault};
-use dyno_reference::smb::Options;
+use dyno_testserver::smb::Options;
 
 const MS: u64 = 1_000_000;
 const PATIENCE_NS: u64 = 300 * MS;
