@@ -1,4 +1,4 @@
-"""What happens to a fleet's mix when a node, the scheduler or the controller is lost; who is refused at the door."""
+"""What happens to a fleet's mix when a node, the scheduler or the controller is lost; who is refused."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_controller_without_cpu_time_takes_no_node_for_one_that_can_not_be_rea
         asking = asyncio.ensure_future(node._silence())
         for _ in range(2):  # until it is connecting
             await asyncio.sleep(0)
-        time.sleep(2 * cluster.DOOR_S)
+        time.sleep(2 * cluster.CONNECT_S)
         return await asking
 
     with cluster.connected(fleet.folder) as connection:

@@ -40,8 +40,8 @@ MIX_LOOK_S = 1.2
 """The longest from one word of a node on a mix to the next: a mix of 2 s takes two, and no ping."""
 PING_S = 1.5
 """From the last word of a node to a ping: longer than a look at a mix takes, so that the answers are words enough."""
-DOOR_S = 0.75
-DOOR_LOOKS = 5
+CONNECT_S = 0.75
+CONNECT_LOOKS = 5
 """Number of looks in that time. A single look of a process without CPU time would be late."""
 SILENT_S = 3.0
 """A node that answers no ping for so long is lost, if it had CPU time."""
@@ -218,10 +218,10 @@ class DaskNode:
 
     async def _doubt(self) -> None:
         """Give it up where it has ended, or is silent for too long."""
-        due_s = time.monotonic() + DOOR_S
+        due_s = time.monotonic() + CONNECT_S
         why = await self._silence()
         if why == UNREACHED:
-            self._look(due_s)  # the wait at the door was one, and a long one
+            self._look(due_s)  # waiting for a connection was one, and a long one
         now_s = time.monotonic()
         if why == ENDED or self._heard.is_over(now_s, patient=why == STANDS_STILL):
             self._lose(why)
@@ -234,18 +234,18 @@ class DaskNode:
         at = host_and_port(self.address.rpartition("/")[2])
         connecting = asyncio.ensure_future(asyncio.open_connection(*at))
         try:
-            for _ in range(DOOR_LOOKS):
-                await asyncio.wait({connecting}, timeout=DOOR_S / DOOR_LOOKS)
+            for _ in range(CONNECT_LOOKS):
+                await asyncio.wait({connecting}, timeout=CONNECT_S / CONNECT_LOOKS)
             if not connecting.done():
                 return UNREACHED
-            _, door = connecting.result()
+            _, writer = connecting.result()
         except ConnectionRefusedError:
             return ENDED
         except OSError:
             return UNREACHED
         finally:
             connecting.cancel()
-        door.close()
+        writer.close()
         return STANDS_STILL
 
     def _lose(self, why: str) -> None:
@@ -325,7 +325,7 @@ class Cluster:
     def has_scheduler(self) -> bool:
         """Whether anybody listens where it should be."""
         try:
-            socket.create_connection(host_and_port(self.folder.at), DOOR_S).close()
+            socket.create_connection(host_and_port(self.folder.at), CONNECT_S).close()
         except OSError:
             return False
         return True

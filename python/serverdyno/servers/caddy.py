@@ -91,7 +91,7 @@ class Caddy(WebServer[CaddySettings]):
             *(f"    {line}" for line in ("admin off", "auto_https off", *servers)),
             "}",
         ]
-        for port, secure in self.doors():
+        for port, secure in self.endpoints():
             scheme = "https" if secure else "http"
             lines += [f"{scheme}://:{port} {{", f"    bind {self.host}"]
             if secure:

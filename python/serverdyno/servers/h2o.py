@@ -89,7 +89,7 @@ class H2o(WebServer[H2oSettings]):
             f'error-log: "{self.directory}/{ERROR_LOG}"',
             *([f'access-log: "{self.directory}/{ACCESS_LOG}"'] if settings.access_log else []),
         ]
-        for port, secure in self.doors():
+        for port, secure in self.endpoints():
             lines += ["listen:", f"  host: {self.host}", f"  port: {port}", *(self._tls() if secure else [])]
         lines += ["hosts:", "  default:", "    paths:", *self._paths()]
         return {CONFIGURATION: "\n".join(lines) + "\n"}

@@ -66,7 +66,7 @@ class Haproxy(Proxy[HaproxySettings]):
         user, settings = worker_user(), self.settings
         binds = [
             f"bind {self.host}:{port} backlog {LISTEN_BACKLOG}{self._tls() if secure else ''}"
-            for port, secure in self.doors()
+            for port, secure in self.endpoints()
         ]
         lines = [
             "global",

@@ -201,7 +201,7 @@ class Nginx(WebServer[NginxSettings]):
         version = " http2" if self.settings.http2 else ""
         listen = [
             f"listen {self.host}:{port}{f' ssl{version}' if secure else ''} backlog={LISTEN_BACKLOG};"
-            for port, secure in self.doors()
+            for port, secure in self.endpoints()
         ]
         return [
             "server {",

@@ -124,7 +124,7 @@ class Reference(WebServer[ReferenceSettings]):
         """It has no private file to show: the proof is that only our process listens, and that it counts
         requests.
         """
-        answers = [self.asked(REQUESTS_PATH, door) for door in self.doors()]
+        answers = [self.asked(REQUESTS_PATH, endpoint) for endpoint in self.endpoints()]
         return all(
             answer["status"] == HTTPStatus.OK and answer["body"].strip().isdigit() for answer in answers
         )

@@ -234,15 +234,15 @@ class Team(Members):
         self.front.ready()
         self._proof = [self._document_note()]
         if self.settings.dynamic != "off":
-            self._proof += [self._proven(server, door) for server, door in self._doors()]
+            self._proof += [self._proven(server, endpoint) for server, endpoint in self._endpoints()]
             self._proof += self._all_proven()
 
-    def _doors(self) -> list[tuple[WebServer[Any], tuple[int, bool]]]:
+    def _endpoints(self) -> list[tuple[WebServer[Any], tuple[int, bool]]]:
         """Who is asked at each port of the clients, in the clear and over TLS."""
-        doors = [(self.front, door) for door in self.front.doors()]
+        endpoints = [(self.front, endpoint) for endpoint in self.front.endpoints()]
         if self._tls_back is not None:
-            doors.append((self._tls_back, (self._tls_back.secure_port, True)))
-        return doors
+            endpoints.append((self._tls_back, (self._tls_back.secure_port, True)))
+        return endpoints
 
     @property
     def _tls_back(self) -> WebServer[Any] | None:
@@ -259,19 +259,19 @@ class Team(Members):
             )
         return f"Before load, a document at the front came from {answer['server'] or 'an unnamed server'}."
 
-    def _proven(self, server: WebServer[Any], door: tuple[int, bool]) -> str:
+    def _proven(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> str:
         """Say who made the page that answers at a port of the clients. Raises ServerError where nobody behind did."""
-        over = "over TLS" if door[1] else "in the clear"
-        made = self._made_by(server, door)
+        over = "over TLS" if endpoint[1] else "in the clear"
+        made = self._made_by(server, endpoint)
         by = "front" if server is self.front else "back"
         return f"Before load, the dynamic page asked for at the {by} was made, {over}, by {made}."
 
-    def _made_by(self, server: WebServer[Any], door: tuple[int, bool]) -> dynamic.MadeBy:
+    def _made_by(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> dynamic.MadeBy:
         """Who behind the front makes the page. Raises ServerError where nobody does."""
-        over = "over TLS" if door[1] else "in the clear"
+        over = "over TLS" if endpoint[1] else "in the clear"
         query = dynamic.fresh_query()
         try:
-            made = dynamic.judged(self.name, query, server.asked(f"{dynamic.PATH}?{query}", door))
+            made = dynamic.judged(self.name, query, server.asked(f"{dynamic.PATH}?{query}", endpoint))
         except (_native.AnswerError, ServerError) as error:
             hint = getattr(error, "hint", None) or "The front does not reach the server behind it."
             raise ServerError(
@@ -294,7 +294,7 @@ class Team(Members):
             return []
         silent = {str(back.port): back for back in self.behind}
         for _ in range(MOST_ASKED * len(self.behind)):
-            silent.pop(self._made_by(self.front, self.front.doors()[0]).port, None)
+            silent.pop(self._made_by(self.front, self.front.endpoints()[0]).port, None)
             if not silent:
                 named = ", ".join(str(back) for back in self.behind)
                 return [f"Before load, each of the servers behind the front made the page: {named}."]

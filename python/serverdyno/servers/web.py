@@ -106,8 +106,8 @@ class WebServer(LocalServer[WebSettingsT]):
         """One, or one in the clear and one of TLS."""
         return [self.port, *([self.secure_port] if self.secure_port else [])]
 
-    def doors(self) -> list[tuple[int, bool]]:
-        """Every port that it listens on, and whether it speaks TLS there."""
+    def endpoints(self) -> list[tuple[int, bool]]:
+        """Return every port that it listens on, and whether it speaks TLS there."""
         if not self.secure_port:
             return [(self.port, self.settings.over_tls)]
         return [(self.port, False), (self.secure_port, True)]
@@ -162,14 +162,14 @@ class WebServer(LocalServer[WebSettingsT]):
 
     def answers_as_ours(self) -> bool:
         """Whether it hands out the secret of its private directory. Raises AnswerError."""
-        answers = [self.asked(PROOF_PATH, door) for door in self.doors()]
+        answers = [self.asked(PROOF_PATH, endpoint) for endpoint in self.endpoints()]
         return all(
             answer["status"] == HTTPStatus.OK and answer["body"] == self.secret.encode() for answer in answers
         )
 
-    def asked(self, path: str, door: tuple[int, bool] | None = None) -> _native.Answer:
+    def asked(self, path: str, endpoint: tuple[int, bool] | None = None) -> _native.Answer:
         """One plain GET; of its first port where no other one is named. Raises AnswerError."""
-        port, secure = door or self.doors()[0]
+        port, secure = endpoint or self.endpoints()[0]
         trust = self.identity.trust if secure and self.identity else None
         return get(port, path, trust, self.host, self.consent_token if self.is_elsewhere else None)
 
@@ -178,13 +178,13 @@ class WebServer(LocalServer[WebSettingsT]):
         super().ready()
         self.pages = []
         if self.dynamic != "off":
-            self.pages = [self._proven_page(door) for door in self.doors()]
+            self.pages = [self._proven_page(endpoint) for endpoint in self.endpoints()]
 
-    def _proven_page(self, door: tuple[int, bool]) -> str:
+    def _proven_page(self, endpoint: tuple[int, bool]) -> str:
         """Say who made the page that answers at a port. Raises ServerError."""
-        query, over = dynamic.fresh_query(), "over TLS" if door[1] else "in the clear"
+        query, over = dynamic.fresh_query(), "over TLS" if endpoint[1] else "in the clear"
         try:
-            made = dynamic.judged(self.name, query, self.asked(f"{dynamic.PATH}?{query}", door))
+            made = dynamic.judged(self.name, query, self.asked(f"{dynamic.PATH}?{query}", endpoint))
             if made.carrier not in (self.dynamic, "native"):
                 raise ServerError(
                     f"{self.name}'s dynamic page comes by {made.carrier}, not by {self.dynamic}"
@@ -213,7 +213,7 @@ class WebServer(LocalServer[WebSettingsT]):
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`."""
-        return self._url(*self.doors()[0])
+        return self._url(*self.endpoints()[0])
 
     def _url(self, port: int, secure: bool) -> str:
         return f"{'https' if secure else 'http'}://{self.host}:{port}/"
