@@ -61,6 +61,12 @@ def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any
 LARGEST_READ_BYTES = 65_536
 
 
+def worked(result: dict[str, Any]) -> bool:
+    """Every client worked, and no operation failed."""
+    everybody = result["clients_participating"] == result["clients_planned"]
+    return bool(result["errors"] == [] and everybody and result["operations"] > 0)
+
+
 def whole(result: dict[str, Any]) -> bool:
     """Every client worked, no operation failed, and every byte that was read was compared.
 
@@ -68,12 +74,8 @@ def whole(result: dict[str, Any]) -> bool:
     """
     read, checked = result["bytes_read"], result["bytes_checked"]
     assert checked is not None
-    return bool(
-        result["errors"] == []
-        and result["clients_participating"] == result["clients_planned"]
-        and result["operations"] > 0
-        and 0 < read <= checked <= read + result["clients_planned"] * LARGEST_READ_BYTES
-    )
+    most = read + result["clients_planned"] * LARGEST_READ_BYTES
+    return worked(result) and bool(0 < read <= checked <= most)
 
 
 def silent_seconds(result: dict[str, Any]) -> tuple[int, ...]:

@@ -355,7 +355,9 @@ def test_local_files_of_a_scenario_that_was_killed_are_removed_when_the_next_one
 ) -> None:
     with home.started("scenario", "etesting-2002", "-d", tmp_path) as tool:
         deadline = time.monotonic() + PATIENCE_S
-        while not (left := [*home.temporary.glob("serverdyno-scenario-*/.owner")]):
+        while not (
+            left := [at for at in home.temporary.glob("serverdyno-scenario-*/.owner") if at.read_text()]
+        ):
             assert time.monotonic() < deadline and tool.poll() is None
             time.sleep(0.01)
         tool.kill()

@@ -18,7 +18,7 @@ from serverdyno.plan.protocols.nfs import NFS
 from serverdyno.probes.durability import FsyncCounter
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.registry import create, settings_types
-from support.disk_mix import clients_directory, passed, silent_seconds, whole
+from support.disk_mix import clients_directory, passed, silent_seconds, whole, worked
 from support.file_server import PATIENCE_S, needs_root, skip_unless_installed
 from support.nfs_server import captured, dissected, ganesha, libnfs, mixed, resurrecting, target
 
@@ -68,8 +68,8 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
     with ganesha({"nfs_version": version}) as server:
         with captured(server, capture):
             # Most packets make the workspaces.
-            short = mixed(target(server), workspaces=_native.Workspaces(), length_s=0.2, cache="leases")
-            assert whole(short)
+            short = mixed(target(server), workspaces=_native.Workspaces(), length_s=0.5, cache="leases")
+            assert worked(short)
         [volume] = server.data_directories()
         top = clients_directory(volume)
         files = [path for path in top.rglob("*") if path.is_file()]
