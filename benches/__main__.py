@@ -49,7 +49,18 @@ def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
 
 def run_builds(results: Results, places: Cpus, effort: Effort) -> None:
     """This build against another, where one is named."""
-    _carry_out(results.build_cases, results, places, effort)
+    if results.against is None:
+        return
+    web = [*builds.build_cases(results.against)]
+    results.build_cases = [*web, *builds.BONNIE]
+    _carry_out(web, results, places, effort)
+    with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
+        of_files = builds.file_cases(results.against, Path(folder))
+        results.build_cases += of_files
+        _carry_out_files(of_files, results, places, effort)
+    _say("Bonnie's phases on a directory in memory")
+    programs = builds.bonnies(results.against)
+    results.runs += bonnie.carry_out(places, effort, programs_in=programs, cases=builds.BONNIE)
 
 
 def _carry_out(cases: Iterable[speed.Case], results: Results, places: Cpus, effort: Effort) -> None:
@@ -59,6 +70,12 @@ def _carry_out(cases: Iterable[speed.Case], results: Results, places: Cpus, effo
             results.runs += case.carry_out(places, effort)
         else:
             results.left_out.append(f"{case.name}: {case.server} is not installed here")
+
+
+def _carry_out_files(cases: Iterable[files.FileCase], results: Results, places: Cpus, effort: Effort) -> None:
+    for case in cases:
+        _say(case.title)
+        results.runs += case.carry_out(places, effort)
 
 
 def run_counts(results: Results, places: Cpus, effort: Effort) -> None:
@@ -84,9 +101,7 @@ def run_files(results: Results, places: Cpus, effort: Effort) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
         results.file_cases = files.cases(Path(folder), sizes)
-        for case in results.file_cases:
-            _say(case.title)
-            results.runs += case.carry_out(places, effort)
+        _carry_out_files(results.file_cases, results, places, effort)
     _say("SMB requests counted by us and by the server")
     results.runs += files.count(places, effort, sizes)
 
@@ -99,9 +114,7 @@ def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
     with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
         cases = nfs.cases(Path(folder), nfs.Sizes())
         results.file_cases = [*results.file_cases, *cases]
-        for case in cases:
-            _say(case.title)
-            results.runs += case.carry_out(places, effort)
+        _carry_out_files(cases, results, places, effort)
 
 
 def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
@@ -140,7 +153,7 @@ def main() -> None:
     effort = Effort(options.rounds, options.seconds, options.patience, attempts)
     results = Results(effort, " ".join(["python -m benches", *sys.argv[1:]]))
     if options.against:
-        results.build_cases = [*builds.build_cases(options.against)]
+        results.against = options.against
         options.only = ["builds"]
     start = time.monotonic()
     peers.install_missing()

@@ -17,8 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -51,14 +51,17 @@ FIGURES: dict[str, ReadFigure] = {
 
 @dataclass(frozen=True, slots=True)
 class BonnieCase:
-    """One phase."""
+    """One phase. `prefix`: what the name of its runs begins with."""
 
     phase: str
+    prefix: str = "bonnie"
+    goal: Goal = field(default=Goal(OURS, (PEER,), "MB/s", Bound(0.95, at_least=True)))
+    """By default no slower than the peer, but for what a round differs from the next."""
 
     @property
     def name(self) -> str:
         """Of its runs."""
-        return f"bonnie-{self.phase}"
+        return f"{self.prefix}-{self.phase}"
 
     @property
     def title(self) -> str:
@@ -72,8 +75,8 @@ class BonnieCase:
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """No slower than the peer, but for what a round differs from the next."""
-        return (Goal(OURS, (PEER,), "MB/s", Bound(0.95, at_least=True)),)
+        """What it is to be."""
+        return (self.goal,)
 
 
 Phases = dict[str, tuple[float, float]]
@@ -89,6 +92,8 @@ class Program:
 
 
 CASES = [BonnieCase(phase) for phase in MESSAGES]
+ProgramsIn = Callable[[Path, int], list[Program]]
+"""The sides that are compared in a directory, with a file of so many MiB."""
 
 
 def missing() -> bool:
@@ -96,23 +101,52 @@ def missing() -> bool:
     return shutil.which(PROGRAM) is None
 
 
-def carry_out(places: Cpus, effort: Effort, size_mib: int = SIZE_MIB) -> Iterator[Run]:
-    """Both in turn, in an order that turns round; all phases of a call are runs of a round. Raises BenchError."""
+def beside_peer(folder: Path, size_mib: int) -> list[Program]:
+    """Return ours, with its check and without, and bonnie++."""
+    return [ours(folder, size_mib), ours(folder, size_mib, check=False), peer(folder, size_mib)]
+
+
+def carry_out(
+    places: Cpus,
+    effort: Effort,
+    size_mib: int = SIZE_MIB,
+    programs_in: ProgramsIn = beside_peer,
+    cases: Sequence[BonnieCase] = CASES,
+) -> Iterator[Run]:
+    """Yield runs of all sides in turn, in an order that turns round; all phases of a call are runs of a round.
+
+    Raises BenchError.
+    """
     with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
         for number in range(effort.rounds):
-            at = Path(folder)
-            programs = [ours(at, size_mib), ours(at, size_mib, check=False), peer(at, size_mib)]
+            programs = programs_in(Path(folder), size_mib)
             for program in programs if number % 2 == 0 else programs[::-1]:
-                for run in one_call(program, places, effort, size_mib):
+                for run in one_call(program, places, effort, size_mib, cases):
                     yield replace(run, round=number)
 
 
-def ours(folder: Path, size_mib: int, *, check: bool = True) -> Program:
-    """Return our program, with as few seeks as it takes. `check`: it compares what it reads; bonnie++ does not."""
-    command = [sys.executable, "-m", "serverdyno", "bonnie", "-d", str(folder), "-s", str(size_mib), "--json"]
+def ours(
+    folder: Path, size_mib: int, *, check: bool = True, name: str = "", before: Sequence[str] = ()
+) -> Program:
+    """Return our program, with as few seeks as it takes. `check`: it compares what it reads; bonnie++ does not.
+
+    `before`: words in front of the command.
+    """
+    command = [
+        *before,
+        sys.executable,
+        "-m",
+        "serverdyno",
+        "bonnie",
+        "-d",
+        str(folder),
+        "-s",
+        str(size_mib),
+        "--json",
+    ]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
     command += [] if check else ["--no-check"]
-    name = OURS if check else UNCHECKED
+    name = name or (OURS if check else UNCHECKED)
 
     def account(text: str) -> Account:
         return Account(1, 1, 1.0, 0, details={"phases": _our_phases(text)})
@@ -194,7 +228,9 @@ def timed(said_to: int, cpu_s: Callable[[], float]) -> tuple[str, Phases]:
     return text.decode(errors="replace"), found
 
 
-def one_call(program: Program, places: Cpus, effort: Effort, size_mib: int) -> list[Run]:
+def one_call(
+    program: Program, places: Cpus, effort: Effort, size_mib: int, cases: Sequence[BonnieCase] = CASES
+) -> list[Run]:
     """One call, whatever others did meanwhile: a run of each phase. Raises BenchError."""
     quiet, waiting = wait_until_quiet(effort.patience_s), time_wait_sockets()
     started, own, machine = datetime.now(UTC), time.process_time(), machine_cpu()
@@ -203,7 +239,7 @@ def one_call(program: Program, places: Cpus, effort: Effort, size_mib: int) -> l
     chunks = size_mib * MIB // CHUNK_BYTES
     return [
         Run(
-            case=BonnieCase(phase).name,
+            case=case.name,
             tool=program.name,
             round=0,
             attempt=0,
@@ -222,5 +258,6 @@ def one_call(program: Program, places: Cpus, effort: Effort, size_mib: int) -> l
             time_wait_before=waiting,
             details={},
         )
-        for phase, (seconds, cpu_s) in phases.items()
+        for case in cases
+        for seconds, cpu_s in [phases[case.phase]]
     ]

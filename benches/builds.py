@@ -1,18 +1,26 @@
-"""Two builds of ours against each other: what a change costs in the generator's CPU time for a request.
+"""Two builds of ours against each other: what a change costs in the generator's CPU time for an operation.
 
 The other build is another checkout with its native module built in it, so that each is called as it was written:
 `git worktree add ../before COMMIT`, `make -C ../before setup`, then `python -m benches --against ../before`.
-Both meet the same server, which is this checkout's, or nginx.
+Both meet the same server, which is this checkout's, nginx, Samba or Ganesha.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+from benches import bonnie, files, http2, load_files, nfs, speed, tls
+from benches.file_runs import FileStand, measure
+from benches.file_tools import FileTool
+from benches.file_tools import dyno as file_dyno
+from benches.files import FileCase
 from benches.ratios import Bound
-from benches.speed import Case, Goal, cases
+from benches.rounds import Run
+from benches.speed import Case, Goal
 from benches.tools import Tool, dyno
 
 OF_SPEED = (
@@ -21,28 +29,84 @@ OF_SPEED = (
     "nginx-sendfile-off-keep-alive",
     "nginx-sendfile-off-close",
 )
-BEFORE = "dyno, other build"
-LIMIT = Bound(1.01, at_least=False)
+OF_TLS_AND_HTTP2 = ("tls-full-handshakes", "tls-keep-alive", "http2-tls", "http2-clear")
+OURS, BEFORE = "dyno", "dyno, other build"
+LIMIT = Bound(1.05, at_least=False)
+AnyTool = TypeVar("AnyTool", Tool, FileTool)
 
 
-def of_other(checkout: Path, tool: Tool) -> Tool:
-    """The same tool of the other checkout."""
+def elsewhere(checkout: Path) -> list[str]:
+    """Return the words that run what follows them in another checkout."""
+    return ["env", f"--chdir={checkout}", f"PYTHONPATH={checkout / 'python'}"]
 
-    def command(url: str, seconds: float) -> list[str]:
-        environment = ["env", f"--chdir={checkout}", f"PYTHONPATH={checkout / 'python'}"]
-        return [*environment, *tool.command(url, seconds)]
 
-    return replace(tool, name=BEFORE, command=command)
+def of_other(checkout: Path, tool: AnyTool) -> AnyTool:
+    """Return the same tool of the other checkout."""
+    command: Callable[..., list[str]] = tool.command
+    found = replace(tool, name=BEFORE, command=lambda *of: [*elsewhere(checkout), *command(*of)])
+    if isinstance(found, Tool) and (of_server := found.of_server) is not None:
+        return replace(found, of_server=lambda server: of_other(checkout, of_server(server)))
+    return found
 
 
 def build_cases(checkout: Path) -> Iterator[Case]:
-    """The comparisons of `speed` with a row for each build instead of the peers."""
-    for case in cases():
+    """Yield the comparisons of the web with a row for each build instead of the peers."""
+    for case in [*speed.cases(), *tls.cases(), *http2.cases()]:
+        if case.name not in OF_SPEED + OF_TLS_AND_HTTP2:
+            continue
+        ours = case.tools[0]
         if case.name in OF_SPEED:
             ours = dyno(keep_alive=case.name.endswith("keep-alive"))
-            yield replace(
-                case,
-                name=f"builds-{case.name}",
-                tools=(ours, of_other(checkout.resolve(), ours)),
-                goals=(Goal(ours.name, (BEFORE,), "generator CPU, us/request", LIMIT),),
+        yield replace(
+            case,
+            name=f"builds-{case.name}",
+            tools=(ours, of_other(checkout.resolve(), ours)),
+            goals=(Goal(ours.name, (BEFORE,), "generator CPU, us/request", LIMIT),),
+        )
+
+
+def file_cases(checkout: Path, folder: Path, stream_bytes: int = files.STREAM_BYTES) -> list[FileCase]:
+    """Return streams over SMB and NFS, where the servers are installed. `folder` gets what they replay."""
+    found: list[FileCase] = []
+    for kind, protocol, absent in (
+        (FileCase, "smb", files.missing(files.Sizes())),
+        (nfs.NfsCase, "nfs", nfs.missing()),
+    ):
+        for way in load_files.STREAM_WAYS if not absent else ():
+            path = folder / f"{way}.load"
+            ours = file_dyno(OURS, path, "leases")
+            tools = {OURS: ours, BEFORE: of_other(checkout.resolve(), ours)}
+            found.append(
+                kind(
+                    f"builds-{protocol}-{way}",
+                    f"One client, {way}s of a file of {stream_bytes >> 20} MiB over {protocol.upper()}",
+                    files.STREAM_FIGURES,
+                    {name: partial(_streamed, tool, path, way, stream_bytes) for name, tool in tools.items()},
+                    (Goal(OURS, (BEFORE,), "client CPU, us/64 KiB", LIMIT),),
+                )
             )
+    return found
+
+
+def _streamed(tool: FileTool, path: Path, way: str, stream_bytes: int, stand: FileStand) -> list[Run]:
+    load_files.stream(path, way, stream_bytes)
+    return [files.in_pieces(run) for run in measure(stand, tool)]
+
+
+BONNIE = [
+    bonnie.BonnieCase(
+        phase, "builds-bonnie", Goal(bonnie.UNCHECKED, (BEFORE,), "generator CPU, us/chunk", LIMIT)
+    )
+    for phase in bonnie.MESSAGES
+]
+
+
+def bonnies(checkout: Path) -> bonnie.ProgramsIn:
+    """Return what makes both builds' Bonnie, neither of which compares what it reads."""
+
+    def programs(folder: Path, size_mib: int) -> list[bonnie.Program]:
+        here = bonnie.ours(folder, size_mib, check=False)
+        there = bonnie.ours(folder, size_mib, check=False, name=BEFORE, before=elsewhere(checkout.resolve()))
+        return [here, there]
+
+    return programs

@@ -189,7 +189,7 @@ def _stream(folder: Path, sizes: Sizes, way: str, most_bytes: int | None) -> Fil
     def ours(name: str, cache: str, verify_share: float, stand: FileStand) -> list[Run]:
         path = load_files.stream(folder / f"{way}.load", way, sizes.stream_bytes)
         tool = dyno(name, path, cache, verify_share=verify_share)
-        return [_in_pieces(run) for run in measure(stand, tool)]
+        return [in_pieces(run) for run in measure(stand, tool)]
 
     def theirs(stand: FileStand) -> list[Run]:
         local = folder / "local"
@@ -219,8 +219,8 @@ def _stream(folder: Path, sizes: Sizes, way: str, most_bytes: int | None) -> Fil
     )
 
 
-def _in_pieces(run: Run) -> Run:
-    """With 64 KiB as the operation. The few others, an open, a query and a close a pass, cost too."""
+def in_pieces(run: Run) -> Run:
+    """Return the run with 64 KiB as the operation. The few others, an open, a query and a close a pass, cost too."""
     pieces = round(_told(run, "bytes_in_window") / load_files.PIECE_BYTES)
     return replace(run, requests=pieces, requests_s=pieces / run.measured_s)
 

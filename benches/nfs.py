@@ -95,7 +95,7 @@ def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
 def _copy(folder: Path, sizes: Sizes, way: str) -> FileCase:
     def ours(stand: FileStand) -> list[Run]:
         path = load_files.stream(folder / f"{way}.load", way, sizes.copy_bytes)
-        return [_in_pieces(run) for run in measure(stand, dyno(OURS, path, "leases"))]
+        return [smb.in_pieces(run) for run in measure(stand, dyno(OURS, path, "leases"))]
 
     def theirs(stand: FileStand) -> list[Run]:
         local = folder / "local"
@@ -114,14 +114,6 @@ def _copy(folder: Path, sizes: Sizes, way: str) -> FileCase:
             Goal(OURS, (COPY,), "client CPU, us/64 KiB", Bound(1.0, at_least=False)),
         ),
     )
-
-
-def _in_pieces(run: Run) -> Run:
-    """With 64 KiB as the operation. The few others, an open, a query and a close a pass, cost too."""
-    moved = run.details["bytes_in_window"]
-    assert isinstance(moved, int | float)
-    pieces = round(moved / load_files.PIECE_BYTES)
-    return replace(run, requests=pieces, requests_s=pieces / run.measured_s)
 
 
 def _listing(folder: Path, sizes: Sizes) -> FileCase:

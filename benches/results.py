@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benches import bonnie, http2, startup, tls
 from benches.accuracy import LIMIT, Comparison
@@ -42,7 +43,9 @@ class Results:
     left_out: list[str] = field(default_factory=list)
     starts: list[startup.Start] = field(default_factory=list)
     file_cases: list[FileCase] = field(default_factory=list)
-    build_cases: list[Case] = field(default_factory=list)
+    against: Path | None = None
+    """Another checkout that this one is compared with."""
+    build_cases: list[Case | FileCase | BonnieCase] = field(default_factory=list)
 
     def kept(self, case: str) -> list[Run]:
         """The runs of a case that count."""
@@ -50,8 +53,8 @@ class Results:
 
     def cases(self) -> list[Case | FileCase | BonnieCase]:
         """The comparisons with peers and other builds that were carried out."""
-        web = [*cases(), *tls.cases(), *http2.cases(), *self.build_cases]
-        every: list[Case | FileCase | BonnieCase] = [*web, *self.file_cases, *bonnie.CASES]
+        web = [*cases(), *tls.cases(), *http2.cases()]
+        every: list[Case | FileCase | BonnieCase] = [*web, *self.file_cases, *bonnie.CASES, *self.build_cases]
         return [case for case in every if self.kept(case.name)]
 
     def rows(self) -> list[Row]:

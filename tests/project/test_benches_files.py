@@ -6,11 +6,12 @@ No figure is judged here, but counts: they are right or wrong on any machine.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
-from benches import files, load_files, nfs
+from benches import bonnie, builds, files, load_files, nfs
 from benches.file_runs import FileStand, one_run
 from benches.file_server import running_samba
 from benches.file_streams import stream_account
@@ -22,6 +23,7 @@ from benches.rounds import BenchError, Effort, cpus
 from serverdyno import _native
 from support.dyno_process import two_cpus
 from support.file_server import needs_root, skip_unless_installed
+from support.places import ROOT
 
 TINY = Effort(rounds=1, seconds=1.0, patience_s=0, attempts=1)
 PROGRAMS = ("smbd", "pdbedit", "smbtorture", "smbclient", "nsenter")
@@ -186,3 +188,20 @@ def test_a_tool_that_is_refused_is_an_error_and_not_a_figure(office: Path) -> No
         for tool in (smbtorture("smbtorture", office, 1), dyno("dyno", office, "none")):
             with pytest.raises(BenchError):
                 one_run(stand, tool)
+
+
+@needs_root
+@two_cpus
+def test_streams_and_bonnie_of_another_checkout_are_compared_with_ours(tmp_path: Path) -> None:
+    skip_unless_installed(*PROGRAMS)
+    effort = replace(TINY, seconds=0.5)
+    case = next(case for case in builds.file_cases(ROOT, tmp_path, 1 << 20) if case.name == "builds-smb-read")
+    runs = case.carry_out(cpus(), effort)
+    runs += bonnie.carry_out(cpus(), effort, 1, builds.bonnies(ROOT), builds.BONNIE)
+    found = {(run.case, run.tool) for run in runs}
+    assert found == {
+        (case.name, builds.OURS),
+        (case.name, builds.BEFORE),
+        *((each.name, tool) for each in builds.BONNIE for tool in (bonnie.UNCHECKED, builds.BEFORE)),
+    }
+    assert [run.errors for run in runs] == [0] * len(runs)
