@@ -112,6 +112,7 @@ def ours(folder: Path, size_mib: int, *, check: bool = True) -> Program:
     command = [sys.executable, "-m", "serverdyno", "bonnie", "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
     command += [] if check else ["--no-check"]
+    into = len(command)
     name = OURS if check else UNCHECKED
 
     def account(text: str) -> Account:
@@ -120,7 +121,9 @@ def ours(folder: Path, size_mib: int, *, check: bool = True) -> Program:
     tool = Tool(name, sys.executable, lambda _url, _seconds: command, account, 1)
 
     def call(cpu: int) -> tuple[Phases, float]:
-        found, process_s = run_tool(tool, "", MOST_S, cpu)
+        with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as place:
+            command[into:] = ["--into", f"{place}/experiment"]
+            found, process_s = run_tool(tool, "", MOST_S, cpu)
         return found.details["phases"], process_s
 
     return Program(name, call)

@@ -30,25 +30,12 @@ ARROWS = {
     "protocols": {"_native"},
     "plan": {"protocols", "suites", "_native"},
     "suites": {"plan"},
-    "scenarios": {"plan", "probes", "protocols", "_native"},
     "store": {"plan", "protocols", "_native"},
     "probes": {"plan", "_native"},
     "servers": {"protocols", "probes", "_native"},
     "fleet": {"protocols", "probes", "servers", "_native", "plan"},
     "published": {"plan"},
-    "tasks": {
-        "fleet",
-        "plan",
-        "probes",
-        "protocols",
-        "published",
-        "runner",
-        "scenarios",
-        "servers",
-        "store",
-        "_native",
-    },
-    "report": {"protocols", "analysis", "published", "store", "plan", "tasks", "_native"},
+    "report": {"protocols", "analysis", "published", "store", "plan", "_native"},
     "testbed": {"plan", "fleet"},
     "runner": {"protocols", "plan", "fleet", "servers", "probes", "store", "testbed", "_native"},
     "live": {"plan", "store", "runner", "_native"},
@@ -64,16 +51,14 @@ ARROWS = {
         "published",
         "report",
         "runner",
-        "scenarios",
         "servers",
         "store",
         "suites",
-        "tasks",
         "_native",
     },
 }
 # The rooms of `report` in the order in which a report is made: each may import those before it.
-ROOMS = ("figures", "subjects", "words", "sections", "views")
+ROOMS = ("figures", "subjects", "views")
 COMMON = {"clean", "counted", "errors", "interrupts", "lazy", "units", "wording", "__init__"}
 
 CRATE_ARROWS = {
