@@ -132,20 +132,13 @@ def ours(
 
     `before`: words in front of the command.
     """
-    command = [
-        *before,
-        sys.executable,
-        "-m",
-        "serverdyno",
-        "bonnie",
-        "-d",
-        str(folder),
-        "-s",
-        str(size_mib),
-        "--json",
-    ]
+    program = [*before, sys.executable, "-m", "serverdyno", "bonnie"]
+    command = [*program, "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
-    command += [] if check else ["--no-check"]
+    # A build of before has neither a check nor a folder.
+    offered = subprocess.run([*program, "--help"], capture_output=True, text=True, check=True).stdout
+    command += [] if check or "--no-check" not in offered else ["--no-check"]
+    into = len(command)
     name = name or (OURS if check else UNCHECKED)
 
     def account(text: str) -> Account:
@@ -154,7 +147,9 @@ def ours(
     tool = Tool(name, sys.executable, lambda _url, _seconds: command, account, 1)
 
     def call(cpu: int) -> tuple[Phases, float]:
-        found, process_s = run_tool(tool, "", MOST_S, cpu)
+        with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as place:
+            command[into:] = ["--into", f"{place}/experiment"] if "--into" in offered else []
+            found, process_s = run_tool(tool, "", MOST_S, cpu)
         return found.details["phases"], process_s
 
     return Program(name, call)

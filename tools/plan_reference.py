@@ -1,4 +1,4 @@
-"""Writes docs/plan.md and the JSON schemas of plans, plans of tasks and suites from their models.
+"""Writes docs/plan.md and the JSON schemas of plans and suites from their models.
 
 `python tools/plan_reference.py`. A test holds the files to what this makes.
 """
@@ -8,23 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from generated import write_or_check
 from pydantic import BaseModel
 
 from serverdyno.plan import protocols
 from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, ServerPlan, Suite, ThreadStep
+from serverdyno.plan.protocols.bonnie import BonnieSettings
 from serverdyno.plan.protocols.contention import ContentionSettings
 from serverdyno.plan.protocols.failover import FailoverSettings
 from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.plan.protocols.metadata import MetadataSettings
+from serverdyno.plan.protocols.scenario import LocalFile, OfClients, OnFile, OnTree, Scenario, Tree, TreeFiles
 from serverdyno.plan.protocols.steps import Step, Take
 from serverdyno.plan.protocols.streams import StreamsSettings
 from serverdyno.plan.protocols.tls import TlsSettings
 from serverdyno.plan.testbed import Subnet
-from serverdyno.tasks.bonnie import Bonnie
-from serverdyno.tasks.model import TaskPlan
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = """\
@@ -55,14 +55,15 @@ def files() -> dict[str, str]:
         "plan.md": HEAD + "\n".join(_lines()).rstrip() + "\n",
         "plan.schema.json": _json(plan_schema()),
         "suite.schema.json": _json(suite_schema()),
-        "tasks.schema.json": _json(_schema(TaskPlan)),
     }
 
 
 def plan_schema() -> dict[str, Any]:
     """Return the JSON schema of a plan's file; settings and factors are those of the server's driver."""
     schema = _schema(Plan)
-    schema["properties"]["suite"].pop("pattern", None)  # it may be a path, too
+    # They may be paths, too.
+    for part in (*schema["properties"]["suite"]["anyOf"], schema["properties"]["suites"]["items"]):
+        part.pop("pattern", None)
     return schema
 
 
@@ -94,12 +95,6 @@ def _lines() -> Iterator[str]:
     yield from _titled("### `[[testbed.subnets]]`: hosts on this machine that make it", Subnet)
     yield from _titled("### `[[servers]]`: what is measured", ServerPlan)
     yield from _titled("### `bounds` of a server that you run on another host", Bounds)
-    yield "## A plan of tasks"
-    yield ""
-    yield 'It has `tasks` where others have a `suite`: see [file-servers.md](file-servers.md), "Plans of tasks".'
-    yield ""
-    yield from _table(TaskPlan, {"servers": "`[[servers]]`, as above", "bonnie": "`[bonnie]`, see below"})
-    yield from _titled("### `[bonnie]`: the file and the seeks", Bonnie)
     yield "## A suite"
     yield ""
     yield from _table(Suite, {})
@@ -120,6 +115,14 @@ def _lines() -> Iterator[str]:
         "### `[files.failover]`: what clients of the workload failover do, and what is taken away",
         FailoverSettings,
     )
+    yield from _titled("### `[files.bonnie]`: the file and the seeks of the workload bonnie", BonnieSettings)
+    yield from _titled("### `[files.scenario]`: what the workload scenario does, step by step", Scenario)
+    yield from _titled("### `[files.scenario.trees.NAME]`: a tree of files", Tree)
+    yield from _titled("### `files` of a tree", TreeFiles)
+    yield from _titled("### `[files.scenario.local.NAME]`: a file of this machine", LocalFile)
+    for step in (*get_args(OnTree), *get_args(OnFile), *get_args(OfClients)):
+        [do] = get_args(step.model_fields["do"].annotation)
+        yield from _titled(f"### `[[files.scenario.steps]]` with `do` `{do}`", step)
     yield from _titled("### `[[documents.steps]]`: a request of a session", Step)
     yield from _titled("### `take` of a step: where a value stands, one of these", Take)
 

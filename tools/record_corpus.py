@@ -124,8 +124,8 @@ PLANS = {
     "disk-mix": (files("diskmix", [1, 2], 4, SMALL), "repetitions = 2" + SAMBA),
     "tasks": (
         "",
-        'tasks = ["bonnie", "etesting-2002"]\npublished = "2002-etesting-sfu"\nrepetitions = 2\nscale = 0.001\n'
-        '[bonnie]\nsize_mib = 2047\n[[servers]]\nserver = "ganesha"\nname = "sync"\n'
+        'suites = ["etesting-2002-bonnie", "etesting-2002"]\npublished = "2002-etesting-sfu"\nrepetitions = 2\n'
+        'scale = 0.001\n[[servers]]\nserver = "ganesha"\nname = "sync"\n'
         '[[servers]]\nserver = "ganesha"\nname = "async"\n[servers.settings]\nskip_syncs = true\n',
     ),
 }

@@ -89,14 +89,11 @@ class Journal:
     def end(self) -> list[str]:
         """Lets the clients come to an end, within a second. Why each ended that did not by itself; the first time."""
 
-def bonnie(target: Target, spec: str, nonce: int) -> list[BonniePhase]:
-    """Carries out Bonnie's phases on a target of this machine, and removes the files. `spec`: JSON of clients, file,
-    bytes, chunk_bytes, stdio_bytes, seeks, seekers, seed, check, most_ns. Raises ValueError, AnswerError.
-    """
-
-def scenario_step(target: Target, spec: str, nonce: int) -> list[StepPass]:
-    """Carries one step of a scenario out, in a session of its own, on a target of this machine. `spec`: JSON of action,
-    base, passes, block_bytes, seed, most_ns. Raises ValueError, AnswerError.
+def carry_out(target: Target, job: str, nonce: int) -> list[dict[str, Any]]:
+    """Carry out levels on files that end when their work is done: Bonnie's phases, or one step of a scenario in a
+    session of its own. Returns what was counted of each: the fields of `serverdyno.counted.Counted`. `job`: JSON of
+    task (`crates/engine/src/job.rs`), most_ns and max_rate_per_s, which a target elsewhere needs. Raises ValueError,
+    AnswerError.
     """
 
 def begin_journal(target: Target, spec: str, nonce: int) -> Journal:
@@ -139,37 +136,6 @@ class Snapshot(TypedDict):
     errors: int
     clients_active: int
     p99_ms: float | None  # of the response times so far, at most an eighth too high; None of few
-
-class BonniePhase(TypedDict):
-    """What one phase of Bonnie came to, all clients together."""
-
-    phase: str  # "putc", "rewrite", "write", "getc", "read", "seeks"
-    bytes: int
-    calls: int  # reads and writes of the program
-    elapsed_s: float
-    user_s: float  # CPU time of the threads that did it
-    system_s: float
-    p50_us: float
-    p99_us: float
-    max_us: float
-    bytes_checked: int  # read, and found to be what was written
-    bytes_unknown: (
-        int  # read while another seeker wrote them, and neither what was there before nor what came after
-    )
-    requests: dict[str, int]  # to the server, or system calls
-
-class StepPass(TypedDict):
-    """What one pass, or one phase, of a scenario's step came to."""
-
-    phase: str | None  # "create", "stat", "read", "remove"; "write", "read" of streams
-    elapsed_s: float
-    user_s: float  # CPU time of the thread that did it
-    system_s: float
-    entries: int  # files and directories
-    bytes: int  # read or written by the application
-    p50_us: float | None  # of a read or write, of streams
-    p99_us: float | None
-    requests: dict[str, int]  # to the server, or system calls
 
 def counted_schema() -> str:
     """Return the JSON schema of what was counted of a mix, with the text of each figure."""

@@ -142,6 +142,8 @@ class Counted:
     passes: Annotated[int | None, "Whole passes of the workload that clients completed, start to end; null over HTTP."] = None
     pass_operations: Annotated[int | None, "Operations of one pass of the workload of one client; null over HTTP."] = None
     bytes_checked: Annotated[int | None, "Application bytes read whose content was held against what the file should contain, start to end; null over HTTP."] = None
+    bytes_unknown: Annotated[int | None, "Bytes read of which nobody knows what they must be, because another client wrote them meanwhile: of levels that end when their work is done, like the next."] = None
+    entries: Annotated[int | None, "Files and directories that a step listed, looked at, read, made or removed."] = None
     protocol_requests: Annotated[int | None, "All requests of all sessions, those that made and removed workspaces too: what the server should have counted; null over HTTP."] = field(default=None, metadata=NO_COLUMN)
     breaks: Annotated[int | None, "Breaks: the server took caching back from a client. Null over HTTP and before format 6, like the next three."] = None
     breaks_to_answer: Annotated[int | None, "Breaks whose answer the server waited for, and another client with it."] = None

@@ -40,7 +40,7 @@ def planned(folder: Path, fleet: Path, node: str | None = None) -> Path:
         servers=[ServerPlan(server="reference", name=name, node=node) for name in ("first", "second")],
         generator=GeneratorPlan(fleet=str(fleet)),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

@@ -54,7 +54,7 @@ def planned(folder: Path, fleet: Path, *servers: str, mixes: int = 1, length_s: 
         servers=[ServerPlan(server="reference", name=name) for name in servers],
         generator=GeneratorPlan(fleet=str(fleet)),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

@@ -243,7 +243,7 @@ def failure_of_a_false_server(
         servers=[ServerPlan(server=server, node="b")],
         generator=GeneratorPlan(fleet=str(fleet.path)),
     )
-    with create_experiment(tmp_path / "e", "# made by a test\n", plan, suite):
+    with create_experiment(tmp_path / "e", "# made by a test\n", plan, [suite]):
         pass
     listener = Listener()
     with hostile("node", fleet, marker, f"serve: {json.dumps(harm)}"):

@@ -41,7 +41,7 @@ suite = Suite(
 )
 plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers)
 folder = Path(tempfile.mkdtemp()) / "e"
-with create_experiment(folder, "# made by a test\\n", plan, suite) as experiment:
+with create_experiment(folder, "# made by a test\\n", plan, [suite]) as experiment:
     try:
         ask_users_servers(experiment.head, experiment.head.configurations, Nobody())
     except DynoError as error:

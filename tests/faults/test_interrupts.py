@@ -143,7 +143,7 @@ def test_a_look_ends_as_an_interrupt_wherever_in_the_wait_the_signal_falls(tmp_p
             repetitions=1,
             servers=[ServerPlan(server="external", name="silent", url=url)],
         )
-        with create_experiment(tmp_path / "e", "# made by a test\n", plan, suite) as experiment:
+        with create_experiment(tmp_path / "e", "# made by a test\n", plan, [suite]) as experiment:
             head = experiment.head
         threads = set(threading.enumerate())
         for line in (*range(1, 60), *range(60, 600, 15)):

@@ -91,7 +91,7 @@ def created(folder: Path, first: ServerPlan) -> Path:
     )
     servers = [first, ServerPlan(server="reference-smb", name="other", settings={"network": "loopback"})]
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers)
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

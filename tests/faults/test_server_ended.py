@@ -27,6 +27,7 @@ from support.dyno_process import Home, wait_until
 from support.experiments import LEAST_WORKSPACE_BYTES, Breaker, carried_out
 from support.file_server import PATIENCE_S, machine, needs_root, skip_unless_installed, wait_until_machine_is
 from support.reference_servers import start_nfs, start_smb
+from support.suites_of_steps import bonnie_suite
 
 PROGRAMS = {"ganesha": "ganesha.nfsd", "samba": "smbd", "nginx": "nginx"}
 LENGTH_S = 120.0
@@ -84,11 +85,8 @@ def test_a_verb_whose_server_is_killed_says_so_and_leaves_nothing(home: Home, ve
 
 PLAN = """
 name = "p"
-tasks = ["bonnie"]
+suite = "./large.toml"
 repetitions = 1
-[bonnie]
-size_mib = 200
-seeks = 1
 [[servers]]
 server = "ganesha"
 name = "killed"
@@ -101,17 +99,18 @@ capacity_mib = 300
 
 
 @needs_root
-def test_a_plan_of_tasks_goes_on_with_the_next_server(home: Home, tmp_path: Path) -> None:
+def test_a_plan_of_steps_goes_on_with_the_next_server(home: Home, tmp_path: Path) -> None:
     skip_unless_installed(PROGRAMS["ganesha"])
     plan, folder = tmp_path / "plan.toml", tmp_path / "e"
     plan.write_text(PLAN)
+    (tmp_path / "large.toml").write_text(bonnie_suite("large", size_mib=200, seeks=1))
     with home.started("run", plan, "--into", folder) as tool:
         kill_once(home, tool.pid, "ganesha", "Bonnie.*")
         _, told = tool.communicate(timeout=PATIENCE_S)
-    assert "FAILED 001-killed-r1, bonnie: ganesha exited under load" in told, told
-    assert (folder / "runs" / "002-other-r1" / "bonnie.json").exists(), told
-    noted = json.loads((folder / "runs" / "001-killed-r1" / "failure.json").read_text())
-    assert noted["task"] == "bonnie"
+    assert "FAILED 001-killed-r1: ganesha exited under load" in told, told
+    assert len(list((folder / "runs" / "002-other-r1").glob("mix-*.parquet"))) == 6, told
+    noted = json.loads((folder / "runs" / "001-killed-r1" / "run.json").read_text())
+    assert noted["state"] == "failed"
     check_told(noted["reason"], "ganesha")
     assert home.processes() == []
 
@@ -153,7 +152,7 @@ def test_a_mix_ends_with_its_server(tmp_path: Path, server: str, processes: int)
         generator=GeneratorPlan(processes=processes),
     )
     folder = tmp_path / "e"
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     killer = Killer(server)
     assert not carried_out(folder, killer)
@@ -245,9 +244,9 @@ def spec(most_s: float, **more: object) -> str:
         "seekers": 1,
         "seed": 1,
         "check": True,
-        "most_ns": int(most_s * 1e9),
     }
-    return json.dumps(bonnie | more)
+    job = {"task": {"bonnie": bonnie | more}, "most_ns": int(most_s * 1e9), "max_rate_per_s": None}
+    return json.dumps(job)
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
@@ -264,7 +263,7 @@ def test_where_nothing_listens_any_more_a_users_server_is_not_said_to_accept_con
             server.stop()
 
     with waiting.ended_by(stop_once_written), pytest.raises(_native.AnswerError) as raised:
-        _native.bonnie(target, spec(2.0), 7)
+        _native.carry_out(target, spec(2.0), 7)
     fault, side, words, advice = raised.value.args
     assert (fault, side) == ("connection_refused", "server"), words
     assert advice is not None and "nothing listens there" in advice, advice

@@ -151,7 +151,7 @@ def level(folder: Path, server: str, **shape: Any) -> Path:
     suite = Suite(name="tiny", source="a test", leave_after_errors=100, **(wanted | shape))
     servers = [ServerPlan(server=server, settings=settings)]
     plan = Plan(name="tiny", suite="tiny", repetitions=1, servers=servers)
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

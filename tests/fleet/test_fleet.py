@@ -135,7 +135,7 @@ def test_a_plan_keeps_what_each_node_did_and_which_nodes_there_were(
         servers=[ServerPlan(server="reference")],
         generator=GeneratorPlan(fleet=str(fleet.path)),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)

@@ -43,7 +43,7 @@ def planned(folder: Path, fleet: Path, servers: list[ServerPlan], **shape: Any) 
         servers=servers,
         generator=GeneratorPlan(fleet=str(fleet)),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

@@ -61,7 +61,7 @@ def planned(folder: Path, fleet: Path, settings: dict[str, Any], clients: list[i
     team = ServerPlan(server="team", node=FRONT, back_nodes=BACKS, settings=team_of(settings))
     generator = GeneratorPlan(fleet=str(fleet))
     plan = Plan(name="tiny", suite="tiny", repetitions=1, servers=[team], generator=generator)
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

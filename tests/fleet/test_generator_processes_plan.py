@@ -42,7 +42,7 @@ def created(folder: Path, servers: list[ServerPlan], processes: int, *, files: b
     )
     generator = GeneratorPlan(processes=processes)
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers, generator=generator)
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

@@ -183,7 +183,7 @@ def test_an_experiment_loses_the_run_of_a_stopped_process_alone_and_is_resumed(t
         servers=[ServerPlan(server="reference", name=name) for name in ("first", "second")],
         generator=GeneratorPlan(processes=2),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
 
     def stop_one() -> None:

@@ -76,7 +76,7 @@ def planned(folder: Path, testbed: Testbed, server: ServerPlan, **shape: Any) ->
     }
     suite = Suite(name="tiny", source="a test", **(wanted | shape))
     plan = Plan(name="tiny", suite="tiny", repetitions=1, servers=[server], testbed=testbed)
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.expand import configurations, mixes, suite_shortened
-from serverdyno.plan.load import is_of_tasks, load_plan, parse_plan
+from serverdyno.plan.load import load_plan, parse_plan
 from serverdyno.plan.locate import key_lines
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.protocols.http import HTTP
@@ -27,7 +27,7 @@ from serverdyno.servers.registry import DRIVERS
 from support.places import ROOT
 
 SETTINGS_TYPES = {name: driver.settings_type for name, driver in DRIVERS.items()}
-SHIPPED = sorted(path for path in (ROOT / "plans").glob("*.toml") if not is_of_tasks(path))
+SHIPPED = sorted((ROOT / "plans").glob("*.toml"))
 HEAD = 'name = "p"\ntitle = "t"\nsuite = "quick-static"\n'
 
 

@@ -118,18 +118,18 @@ def test_a_suite_of_an_older_experiment_may_have_the_tables_of_all_protocols() -
 def test_problems_of_a_suite_and_of_its_tables_are_told_together() -> None:
     text = (
         'name = "s"\ntitle = "t"\nsource = ""\nworkload = "diskmixx"\nclients = [1]\nlength_s = 9\n'
-        '[files]\ncache = "all"\ncach = "none"\n[http]\nversion = 1\n[nfs]\n[sections]\n'
+        '[files]\ncache = "all"\ncach = "none"\n[http]\nversion = 1\n[nfsd]\n[sections]\n'
     )
     with pytest.raises(PlanError) as caught:
         suites.parse(text, "s.toml")
     begin = [problem.partition(" not ")[0] for problem in caught.value.problems]
     assert begin == [
         "line 4: workload: must be 'webbench-static', 'webbench-dynamic', 'url', 'session', 'diskmix', "
-        "'loadfile', 'streams', 'metadata', 'contention' or 'failover',",
+        "'loadfile', 'streams', 'metadata', 'contention', 'failover', 'bonnie' or 'scenario',",
         "line 8: files.cache: must be 'none', 'oplocks' or 'leases',",
         "line 9: files.cach:",
         "line 11: http.version: must be '1.0', '1.1' or '2',",
-        "line 12: nfs:",
+        "line 12: nfsd:",
         "line 13: sections:",
     ]
 
@@ -156,10 +156,11 @@ def test_an_experiment_of_format_2_is_read(tmp_path: Path) -> None:
     """Its suite has the tables of every protocol, and its configurations name none."""
     folder = tmp_path / "e"
     plan = parse_plan(HEAD + '[[servers]]\nserver = "samba"\n', "p.toml", settings_types())
-    create_experiment(folder, "", plan, suites.load("quick-files")).close()
+    create_experiment(folder, "", plan, [suites.load("quick-files")]).close()
     path = folder / "experiment.json"
     head = json.loads(path.read_text())
     head["format_version"] = 2
+    [head["suite"]] = head.pop("suites")
     head["suite"]["http"] = {
         "version": "1.1",
         "keep_alive": True,

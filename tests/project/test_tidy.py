@@ -37,21 +37,8 @@ ARROWS = {
     "fleet": {"plan", "plan.protocols", "probes", "servers", "_native"},
     "fleet.testbed": {"plan", "fleet"},
     "published": {"plan"},
-    "scenarios": {"plan", "plan.protocols", "probes", "_native"},
-    "tasks": {
-        "fleet",
-        "plan",
-        "plan.protocols",
-        "probes",
-        "published",
-        "run",
-        "scenarios",
-        "servers",
-        "store",
-        "_native",
-    },
     "run": {"plan", "plan.protocols", "fleet", "fleet.testbed", "probes", "servers", "store", "_native"},
-    "report": {"analysis", "plan", "plan.protocols", "published", "store", "tasks", "_native"},
+    "report": {"analysis", "plan", "plan.protocols", "published", "store", "_native"},
     "live": {"plan", "run", "store", "_native"},
     "cli": {
         "analysis",
@@ -64,15 +51,13 @@ ARROWS = {
         "published",
         "report",
         "run",
-        "scenarios",
         "servers",
         "store",
-        "tasks",
         "_native",
     },
 }
 # The rooms of `report` in the order in which a report is made: each may import those before it.
-ROOMS = ("figures", "subjects", "words", "sections", "views")
+ROOMS = ("figures", "subjects", "views")
 COMMON = {"clean", "counted", "errors", "interrupts", "lazy", "units", "wording", "__init__"}
 
 CRATE_ARROWS = {

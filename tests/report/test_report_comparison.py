@@ -127,7 +127,7 @@ def test_different_scales_are_refused_in_a_sentence() -> None:
 def test_different_suites_are_refused_in_a_sentence() -> None:
     other = experiment({"apache": Shape(100)})
     suite = other.head.suite.model_copy(update={"name": "quick-static"})
-    changed = build_from(replace(other, head=other.head.model_copy(update={"suite": suite})))
+    changed = build_from(replace(other, head=other.head.model_copy(update={"suites": [suite]})))
     with pytest.raises(UserError, match=r"suite: first webbench-4.1-static, second quick-static"):
         compare([report(), changed])
 
@@ -135,7 +135,7 @@ def test_different_suites_are_refused_in_a_sentence() -> None:
 def test_a_changed_parameter_under_the_same_name_is_refused() -> None:
     other = experiment({"apache": Shape(100)})
     suite = other.head.suite.model_copy(update={"timeout_s": 5.0})
-    changed = build_from(replace(other, head=other.head.model_copy(update={"suite": suite})))
+    changed = build_from(replace(other, head=other.head.model_copy(update={"suites": [suite]})))
     with pytest.raises(UserError, match=r"timeout_s: first 30, second 5\.0"):
         compare([report(), changed])
 

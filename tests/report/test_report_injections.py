@@ -85,7 +85,7 @@ def hostile() -> Source:
     head = source.head.model_copy(
         update={
             "plan": plan,
-            "suite": suite,
+            "suites": [suite],
             "configurations": configurations,
             "tool_version": INJECTIONS[24],
         }

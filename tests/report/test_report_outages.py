@@ -47,7 +47,7 @@ def source(shapes: Mapping[str, Shape], repetitions: int = 3) -> Source:
     made = experiment(
         {name: FileShape(shape.mbit_s) for name, shape in shapes.items()}, repetitions=repetitions
     )
-    head = made.head.model_copy(update={"suite": SUITE, "mixes": MIXES})
+    head = made.head.model_copy(update={"suites": [SUITE], "mixes": MIXES})
     stand_for = dict(zip((4, 5), MIXES, strict=True))  # of 8 and 16 clients
     records = [
         _with_outages(replace(record, mix=mix.index, name=mix.name), shapes)

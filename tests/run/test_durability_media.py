@@ -76,7 +76,7 @@ def judged_by_two_flushes(
     """`arranged` is done once the server runs."""
     with samba(settings) as server:
         arranged(server)
-        with watched(server, suites.load("quick-files")) as durability:
+        with watched(server, [suites.load("quick-files")]) as durability:
             flush_twice(server)
             server.requests_served()
             note = RunNote(state="done", **durability.note())

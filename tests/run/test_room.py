@@ -31,7 +31,7 @@ def created(folder: Path, workspace_bytes: int, *servers: ServerPlan) -> Path:
         sections={"files": FilesSettings(workspace_bytes=workspace_bytes)},
     )
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

@@ -369,7 +369,7 @@ def tiny_load(folder: Path, url: str, **bounds: Any) -> Experiment:
     plan = Plan(
         name="load", title="", suite="load", servers=[ServerPlan(server="external", url=url, **bounds)]
     )
-    return create_experiment(folder, "", plan, suite)
+    return create_experiment(folder, "", plan, [suite])
 
 
 def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_the_generator_gets_cpus_that_no_server_names(
         servers=[REFERENCE, ServerPlan(server="reference", name="pinned", cpus=[0, 1])],
     )
     suite = Suite(name="s", title="", source="", workload="url", clients=[1], length_s=2)
-    with create_experiment(tmp_path / "e", "", plan, suite) as created:
+    with create_experiment(tmp_path / "e", "", plan, [suite]) as created:
         assert created.head.plan.generator.cpus == [2]
         assert [configuration.cpus for configuration in created.head.configurations] == [(0, 1, 3), (0, 1)]
 

@@ -346,7 +346,7 @@ def test_a_suite_of_e_commerce_with_tls_of_its_own_wants_both_ports(
 ) -> None:
     suite = suite_over_tls({"max_version": "1.2"})
     _, problems = check_plan(
-        {"name": "p", "suite": suite.name, "servers": [server]}, settings_types(), suite=suite
+        {"name": "p", "suite": suite.name, "servers": [server]}, settings_types(), known=[suite]
     )
     if words is None:
         assert problems == []

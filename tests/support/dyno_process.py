@@ -218,7 +218,7 @@ def experiment(
         ramp_down_s=0.1,
     )
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

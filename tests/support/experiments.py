@@ -54,7 +54,7 @@ def carried_out(folder: Path, listener: Listener | None = None) -> bool:
 def carried_out_plan(plan: Path, folder: Path, listener: Listener | None = None) -> bool:
     """Carry out a plan file in this process, as `dyno run` does, without its report."""
     loaded = load_plan(plan, settings_types())
-    with create_experiment(folder, loaded.text, loaded.plan, loaded.suite) as experiment:
+    with create_experiment(folder, loaded.text, loaded.plan, loaded.suites) as experiment:
         return carry_out(experiment, listener or Listener())
 
 
@@ -89,6 +89,6 @@ def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: st
         sections={"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)},
     )
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder

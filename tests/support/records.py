@@ -40,7 +40,7 @@ def make_head(repetitions: int = 2) -> ExperimentHead:
         seed=7,
         scale=0.5,
         plan=Plan(name="p", title="t", suite="quick-static", servers=[ServerPlan(server="nginx")]),
-        suite=load("webbench-4.1-static-120-10t-15t"),
+        suites=[load("webbench-4.1-static-120-10t-15t")],
         configurations=CONFIGURATIONS,
         mixes=MIXES,
         order=order(CONFIGURATIONS, repetitions, "interleaved", seed=7),

@@ -117,7 +117,7 @@ def experiment(
     plan = Plan(
         name="three-servers",
         title="Three web servers, static files",
-        suite=suite.name,
+        suites=[suite.name],
         scale=scale,
         repetitions=repetitions,
         order=order,
@@ -136,7 +136,7 @@ def experiment(
         tool_version="0.1.0",
         created=datetime(2026, 1, 15, 10, 0, tzinfo=UTC),
         seed=1,
-        suite=suite,
+        suites=[suite],
         scale=scale,
         order=keys,
         configurations=configurations,

@@ -103,7 +103,7 @@ def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Sour
     plan = Plan(
         name="two-samba",
         title="Samba with strict sync and without",
-        suite=suite.name,
+        suites=[suite.name],
         repetitions=repetitions,
         generator=GeneratorPlan(cpus=[0]),
         servers=[ServerPlan(server="samba", name=name) for name in shapes],
@@ -116,7 +116,7 @@ def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Sour
         tool_version="0.1.0",
         created=datetime(2026, 1, 15, 10, 0, tzinfo=UTC),
         seed=1,
-        suite=suite,
+        suites=[suite],
         scale=1.0,
         order=keys,
         configurations=configurations,

@@ -216,7 +216,7 @@ def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: flo
     opened = OpenLoad(rate_per_s=[100, 20_000], objective="p99<50ms")
     made = closed.head.suite.model_copy(update={"open": opened, "axis": "rate", "clients": [64]})
     mixes = expand.mixes(made, closed.head.scale)
-    head = closed.head.model_copy(update={"suite": made, "mixes": mixes})
+    head = closed.head.model_copy(update={"suites": [made], "mixes": mixes})
     records: list[MixRecord] = []
     for key in head.order:
         random = np.random.default_rng(key.number)

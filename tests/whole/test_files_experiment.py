@@ -50,7 +50,7 @@ def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_
         sections={"files": FilesSettings(workspace_bytes=WORKSPACE_BYTES)},
     )
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers)
-    with create_experiment(folder, "# made by a test\n", plan, suite):
+    with create_experiment(folder, "# made by a test\n", plan, [suite]):
         pass
     return folder
 

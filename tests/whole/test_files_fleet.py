@@ -87,7 +87,7 @@ def planned(folder: Path, fleet: Path, servers: list[ServerPlan], clients: list[
         servers=servers,
         generator=GeneratorPlan(fleet=str(fleet)),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite(clients, **shape)):
+    with create_experiment(folder, "# made by a test\n", plan, [suite(clients, **shape)]):
         pass
     return folder
 
@@ -129,7 +129,7 @@ def test_clients_on_hosts_of_a_testbed_reach_file_servers_on_the_servers_host(tm
         servers=ELSEWHERE,
         testbed=of_option("namespaces:2"),
     )
-    with create_experiment(folder, "# made by a test\n", plan, suite([4])):
+    with create_experiment(folder, "# made by a test\n", plan, [suite([4])]):
         pass
     assert carried_out(folder, listener), listener.failures
     experiment = Experiment.open(folder)
@@ -166,7 +166,7 @@ def test_nodes_replay_a_load_file_that_they_can_not_read_themselves(tmp_path: Pa
     )
     folder, listener = tmp_path / "e", Listener()
     with create_experiment(
-        folder, "# made by a test\n", plan, Suite(name="t", source="a test", clients=[4], **shape)
+        folder, "# made by a test\n", plan, [Suite(name="t", source="a test", clients=[4], **shape)]
     ):
         pass
     hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(place)]

@@ -82,9 +82,9 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
 def measured(folder: Path) -> Experiment:
     """The experiment of the plan, carried out."""
     suite = suites.parse(SUITE, "nothing.toml")
-    plan = parse_plan(PLAN, "plan.toml", settings_types(), suite=suite)
+    plan = parse_plan(PLAN, "plan.toml", settings_types(), known=[suite])
     shorter = suite.model_copy(update={"length_s": 0.5, "ramp_up_s": 0.1, "ramp_down_s": 0.1})
-    with create_experiment(folder, PLAN, plan, shorter) as experiment:
+    with create_experiment(folder, PLAN, plan, [shorter]) as experiment:
         assert carry_out(experiment, SilentProgress())
     return Experiment.open(folder)
 
@@ -115,7 +115,7 @@ def test_a_suite_of_nothing_is_refused_on_a_server_of_documents() -> None:
     suite = suites.parse(SUITE, "nothing.toml")
     text = PLAN.replace('server = "null"', 'server = "nginx"').replace("factors", "#")
     with pytest.raises(PlanError, match="speaks HTTP, but the suite nothing measures nothing over null"):
-        parse_plan(text, "plan.toml", settings_types(), suite=suite)
+        parse_plan(text, "plan.toml", settings_types(), known=[suite])
 
 
 def test_its_section_is_checked_as_any_other() -> None:

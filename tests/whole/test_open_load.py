@@ -122,7 +122,7 @@ def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p9
         update={"open": OpenLoad(rate_per_s=list(RATES)), "axis": "rate", "clients": [64]}
     )
     mixes = expand.mixes(suite, closed.head.scale)
-    head = closed.head.model_copy(update={"suite": suite, "mixes": mixes})
+    head = closed.head.model_copy(update={"suites": [suite], "mixes": mixes})
     records = []
     for key in head.order:
         for mix in mixes:
@@ -306,10 +306,10 @@ def test_throughput_that_was_given_is_neither_compared_nor_made_precise() -> Non
     assert made is not None
     text = 'name = "p"\nsuite = "s"\nuntil_percent = 2\n[[servers]]\nserver = "reference"\n'
     with pytest.raises(PlanError, match=r"until_percent: .*sets the rates itself"):
-        parse_plan(text, "p.toml", settings_types(), suite=made)
-    plan = parse_plan(text.replace("until_percent = 2\n", ""), "p.toml", settings_types(), suite=made)
+        parse_plan(text, "p.toml", settings_types(), known=[made])
+    plan = parse_plan(text.replace("until_percent = 2\n", ""), "p.toml", settings_types(), known=[made])
     with pytest.raises(UserError, match=r"--until: .*sets the rates itself"):
-        until_precise(plan, "2%", made)
+        until_precise(plan, "2%", [made])
 
 
 SHARES = """

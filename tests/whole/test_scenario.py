@@ -7,30 +7,35 @@ import json
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benches.mixes import directory_target
 
-from serverdyno import _native, scenarios, wording
+from serverdyno import _native, wording
+from serverdyno.counted import Counted
 from serverdyno.errors import PlanError, ServerError
+from serverdyno.plan import suites
+from serverdyno.plan.model import Suite
+from serverdyno.plan.protocols import scenario as model
+from serverdyno.plan.protocols.files import FILES as WORK
+from serverdyno.plan.protocols.scenario import SCENARIO, Scenario
 from serverdyno.probes.abandoned import sweep
-from serverdyno.scenarios import model
-from serverdyno.scenarios.carry_out import Options, StepResult, carry_out
-from serverdyno.scenarios.model import Scenario
+from serverdyno.run.scenario import Options, carry_out
+from serverdyno.run.steps import counted
 from support.disk_mix import target as smb_target
 from support.dyno_process import Home
 from support.file_server import PATIENCE_S, needs_root, samba, smbclient
 from support.nfs_server import ganesha, libnfs
 from support.nfs_server import target as nfs_target
+from support.suites_of_steps import steps_suite
 
 MIB = 1 << 20
 KEEP = "not of the scenario"
 # A page of every kind of step.
 EVERYTHING = """
-name = "everything"
-title = "Each step once"
-
 [trees.t]
 directories = 2
 levels = 1
@@ -108,6 +113,29 @@ def posix(directory: Path) -> _native.Target:
     return directory_target(directory.as_uri())
 
 
+@dataclass
+class StepResult:
+    """A step, and what was counted of its passes or phases."""
+
+    name: str
+    passes: list[dict[str, Any]]
+
+
+def as_pass(state: str, told: Counted) -> dict[str, Any]:
+    times = _native.Histogram.from_bytes(told.response_time_hdr)
+    return {
+        "phase": None if state in ("", "cold", "warm") else state,
+        "elapsed_s": told.window_s,
+        "user_s": told.generator_cpu_user_s,
+        "system_s": told.generator_cpu_system_s,
+        "entries": told.entries,
+        "bytes": told.bytes_read + told.bytes_written,
+        "p50_us": times.value_at(0.5) / 1000,
+        "p99_us": times.value_at(0.99) / 1000,
+        "requests": {row.request: row.count for row in told.requests},
+    }
+
+
 def results(
     scenario: Scenario,
     to: _native.Target,
@@ -116,17 +144,31 @@ def results(
 ) -> dict[str, StepResult]:
     """By name. `then`: what is looked at after each step."""
     found: dict[str, StepResult] = {}
+    steps = iter(scenario.steps)
 
-    def done(result: StepResult) -> None:
+    def done(told: list[Counted]) -> None:
+        step = next(steps)
+        states = [state for state, _ in model.states(step)]
+        result = StepResult(model.label(step), list(map(as_pass, states, told)))
+        assert len(states) == len(told)
         found[result.name] = result
         then(result)
 
-    carry_out(scenario, to, Options(block_bytes=block_bytes, most_s=PATIENCE_S), done)
+    def task(wanted: dict[str, Any]) -> list[Counted]:
+        return counted(to, wanted, PATIENCE_S)
+
+    carry_out(scenario, task, Options(block_bytes=block_bytes), done)
     return found
 
 
+def parsed(steps: str) -> Scenario:
+    scenario = suites.parse(steps_suite("steps", steps), "steps").settings(WORK).scenario
+    assert scenario is not None
+    return scenario
+
+
 def everything() -> Scenario:
-    return scenarios.parse(EVERYTHING, "everything")
+    return parsed(EVERYTHING)
 
 
 def check_counts(found: dict[str, StepResult]) -> None:
@@ -192,8 +234,6 @@ def test_a_file_too_many_or_too_few_is_seen_by_a_listing(tmp_path: Path) -> None
 
 
 OF_CLIENTS = """
-name = "clients"
-title = "Several clients"
 [[steps]]
 do = "metadata"
 clients = 3
@@ -232,7 +272,7 @@ def check_clients(found: dict[str, StepResult]) -> None:
 @pytest.mark.parametrize("direct", [False, True])
 def test_several_clients_on_a_directory_make_the_calls_of_their_phases(tmp_path: Path, direct: bool) -> None:
     to = directory_target(tmp_path.as_uri(), direct=direct)
-    found = results(scenarios.parse(OF_CLIENTS, "clients"), to)
+    found = results(parsed(OF_CLIENTS), to)
     check_clients(found)
     own, shared, streams = found.values()
     for step in (own, shared):
@@ -246,7 +286,7 @@ def test_several_clients_on_a_directory_make_the_calls_of_their_phases(tmp_path:
 
 def test_a_client_that_fails_ends_the_others_and_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
-    scenario = scenarios.parse(OF_CLIENTS, "clients")
+    scenario = parsed(OF_CLIENTS)
     made: list[Path] = []
 
     def then(result: StepResult) -> None:
@@ -260,20 +300,27 @@ def test_a_client_that_fails_ends_the_others_and_nothing_is_left(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
+def shipped() -> list[Suite]:
+    return [suite for suite in map(suites.load, suites.names()) if suite.workload == SCENARIO]
+
+
 def test_the_shipped_scenarios_run_at_a_small_scale(home: Home, tmp_path: Path) -> None:
     names = home.dyno("scenario").stdout
-    for name in scenarios.names():
+    for suite in shipped():
+        name = suite.name
         assert name in names
         done = home.dyno("scenario", name, "-d", tmp_path, "--scale", "0.002", "--json")
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stdout)
         assert document["scale"] == 0.002
-        assert len(document["steps"]) == len(scenarios.load(name).steps)
+        scenario = suite.settings(WORK).scenario
+        assert scenario is not None and len(document["steps"]) == len(scenario.steps)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_scenario_of_2002_has_the_published_files() -> None:
-    scenario = scenarios.load("etesting-2002")
+    scenario = suites.load("etesting-2002").settings(WORK).scenario
+    assert scenario is not None
     assert [(each.name, each.count) for each in scenario.trees["names"].files] == [
         ("aaa", 100),
         ("bb", 59900),
@@ -303,8 +350,6 @@ def test_what_the_report_of_2002_says_stands_below_each_step(home: Home, tmp_pat
 
 def test_all_that_is_wrong_with_a_scenario_is_told_at_once_with_its_lines() -> None:
     text = """
-name = "wrong"
-title = "Wrong"
 [trees.a]
 levels = 2
 [[steps]]
@@ -320,15 +365,15 @@ file = "q"
 warm = true
 """
     with pytest.raises(PlanError) as caught:
-        scenarios.parse(text, "wrong")
+        parsed(text)
     told = "\n".join(caught.value.problems)
     for part in (
-        "line 4: trees.a.directories",
-        "line 8: steps[0].tree: no step before",
-        "line 11: steps[1].local",
+        ": files.scenario.trees.a.directories",
+        ": files.scenario.steps[0].tree: no step before",
+        ": files.scenario.steps[1].local",
         "'a' is a tree",
-        "line 15: steps[2].file",
-        "line 16: steps[2].warm",
+        ": files.scenario.steps[2].file",
+        ": files.scenario.steps[2].warm",
     ):
         assert part in told, told
 
@@ -347,7 +392,7 @@ warm = true
 )
 def test_what_can_not_be_is_refused_in_words(home: Home, arguments: list[str]) -> None:
     done = home.dyno("scenario", *arguments)
-    assert done.returncode != 0 and done.stderr.startswith("error:"), done.stderr
+    assert done.returncode != 0 and "\nerror:" in f"\n{done.stderr}", done.stderr
 
 
 def test_local_files_of_a_scenario_that_was_killed_are_removed_when_the_next_one_starts(
@@ -366,7 +411,7 @@ def test_local_files_of_a_scenario_that_was_killed_are_removed_when_the_next_one
 
 
 def test_an_interrupt_removes_everything(home: Home, tmp_path: Path) -> None:
-    with home.started("scenario", "etesting-2002", "-d", tmp_path, "--local", tmp_path) as tool:
+    with home.started("scenario", "etesting-2002", "-d", tmp_path) as tool:
         deadline = time.monotonic() + PATIENCE_S
         while not list(tmp_path.glob("*/names/aaa1")):
             assert time.monotonic() < deadline and tool.poll() is None
@@ -382,7 +427,7 @@ def test_over_nfs_each_step_is_the_requests_of_a_client_of_its_time_and_libnfs_s
     text = EVERYTHING.replace('{ name = "b", count = 2 }', "").replace("directories = 2\nlevels = 1", "")
     text = text.replace('name = "a", count = 3, bytes = 5000', f'name = "aaa", count = {matches}')
     text = text.replace("}, ]", f'}}, {{ name = "bbbbb", count = {names - matches} }}]')
-    scenario = scenarios.parse(text.replace('pattern = "a*"', 'pattern = "aaa*"'), "nfs")
+    scenario = parsed(text.replace('pattern = "a*"', 'pattern = "aaa*"'))
     with ganesha() as server:
         [volume] = server.data_directories()
         export = server.access().shares[0]
@@ -404,7 +449,7 @@ def test_over_nfs_each_step_is_the_requests_of_a_client_of_its_time_and_libnfs_s
         ]
         of_era = scenario.model_copy(update={"steps": tuple(lists)})
         era = results(of_era, nfs_target(server, readdirplus=False))
-        check_clients(results(scenarios.parse(OF_CLIENTS, "clients"), nfs_target(server)))
+        check_clients(results(parsed(OF_CLIENTS), nfs_target(server)))
         assert list(volume.glob("serverdyno-scenario-*")) == []
     of = {name: each.passes[0]["requests"] for name, each in plus.items()}
     old = {name: each.passes[0]["requests"] for name, each in era.items()}
@@ -440,7 +485,7 @@ def test_over_smb_each_step_has_its_requests_and_smbclient_sees_what_it_left(tmp
                 assert (tmp_path / "a1").stat().st_size == 5000
 
         found = results(everything(), smb_target(server), look)
-        check_clients(results(scenarios.parse(OF_CLIENTS, "clients"), smb_target(server)))
+        check_clients(results(parsed(OF_CLIENTS), smb_target(server)))
         assert sorted(path.name for path in volume.iterdir()) == before
     check_counts(found)
     requests = {name: each.passes[0]["requests"] for name, each in found.items()}

@@ -55,15 +55,15 @@ def test_an_interval_that_was_waited_for_holds_the_truth_about_as_often_as_it_sa
 def test_a_precision_that_is_none_is_refused(percent: str) -> None:
     plan = parse_plan(HEAD + ONE, "p.toml", settings_types())
     with pytest.raises(UserError, match="--until"):
-        until_precise(plan, percent, suites.load(plan.suite))
-    assert until_precise(plan, "2.5 %", suites.load(plan.suite)).until_percent == 2.5
+        until_precise(plan, percent, [suites.load(plan.suite_names[0])])
+    assert until_precise(plan, "2.5 %", [suites.load(plan.suite_names[0])]).until_percent == 2.5
 
 
 def test_nothing_can_be_added_to_a_sequential_order() -> None:
     sequential = 'order = "sequential"\n'
     with pytest.raises(UserError, match="sequential"):
         plan = parse_plan(HEAD + sequential + ONE, "p.toml", settings_types())
-        until_precise(plan, "2%", suites.load(plan.suite))
+        until_precise(plan, "2%", [suites.load(plan.suite_names[0])])
     with pytest.raises(PlanError, match=r"until_percent: .*needs the order"):
         parse_plan(HEAD + sequential + "until_percent = 2\n" + ONE, "p.toml", settings_types())
 
@@ -140,12 +140,12 @@ def test_program_paths_are_levels_of_a_factor_and_each_has_to_be_there(tmp_path:
 
 def test_plans_that_differ_in_more_than_their_servers_are_not_run_as_one() -> None:
     quick = suites.load("quick-static")
-    plan = LoadedPlan(parse_plan(HEAD + ONE, "a.toml", settings_types()), quick, HEAD + ONE)
+    plan = LoadedPlan(parse_plan(HEAD + ONE, "a.toml", settings_types()), (quick,), HEAD + ONE)
     text = HEAD.replace("0.5", "0.6") + "seed = 7\n" + ONE
-    other = LoadedPlan(parse_plan(text, "b.toml", settings_types()), quick, text)
+    other = LoadedPlan(parse_plan(text, "b.toml", settings_types()), (quick,), text)
     with pytest.raises(UserError, match=r"(?s)scale: 0.5, against 0.6.*seed: 1, against 7"):
         against(plan, other, settings_types())
-    longer = replace(plan, suite=quick.model_copy(update={"length_s": 7.0}))
+    longer = replace(plan, suites=(quick.model_copy(update={"length_s": 7.0}),))
     with pytest.raises(UserError, match=r"suite's length_s: 5.*, against 7"):
         against(plan, longer, settings_types())
     both = against(plan, plan, settings_types())

@@ -5,11 +5,12 @@
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
 use crate::engine_thread::EngineThread;
-use crate::job::{FileJob, FileJobOutcome, JobEnd};
+use crate::job::{FileJob, JobEnd};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::removal::Removal;
+use crate::tally::MixTally;
 use crate::workspaces::Workspaces;
 use dyno_measure::Failure;
 use dyno_net::TargetError;
@@ -143,7 +144,7 @@ pub trait Target: Send + Sync + Debug {
         _job: &FileJob,
         _nonce: u64,
         _end: &Arc<JobEnd>,
-    ) -> Option<Result<FileJobOutcome, Failure>> {
+    ) -> Option<Result<Vec<MixTally>, Failure>> {
         None
     }
 

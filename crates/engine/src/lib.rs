@@ -41,11 +41,11 @@ mod web;
 mod workspaces;
 
 pub use arrival::{Arrival, Law};
-pub use bonnie::{BonniePhase, BonnieSpec};
+pub use bonnie::BonnieSpec;
 pub use break_tally::BreakTally;
 pub use client_rows::ClientTally;
 pub use failover_tally::{FailoverTally, OutageTally};
-pub use job::{FileJob, FileJobOutcome, JobEnd};
+pub use job::{FileJob, FileTask, JobEnd};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};
@@ -53,7 +53,7 @@ pub use open_tally::OpenTally;
 pub use prepared::{OpenTarget, PreparedMix};
 pub use problems::Problems;
 pub use removal::{LeftOver, Removal};
-pub use scenario::{FilesSpec, MetadataSpec, StepAction, StepPass, StepSpec, StreamsSpec, TreeSpec};
+pub use scenario::{FilesSpec, MetadataSpec, StepAction, StepSpec, StreamsSpec, TreeSpec};
 pub use spec::{EngineSpec, MixSpec, PartSpec, StartRule, WindowSpec};
 pub use tally::{
     schema, CallTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OperationTally, RequestTally,

@@ -1,8 +1,7 @@
-//! What one step of a scenario asks for, and what came of it: the commands of a user who works with files. Not for: doing
+//! What one step of a scenario asks for: the commands of a user who works with files. Not for: doing
 //! it (`files/scenario.rs`), nor for which steps a scenario has (the control plane).
 
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Files of a directory that have a name in common.
@@ -142,31 +141,6 @@ pub struct StepSpec {
     /// What programs read and write at once, where the file is no smaller: st_blksize.
     pub block_bytes: u32,
     pub seed: u32,
-    /// The longest that it may take.
-    pub most_ns: u64,
-}
-
-/// What one pass of a step came to. Of times, making and ending the session is no part.
-#[derive(Debug, Clone, Serialize)]
-pub struct StepPass {
-    /// Of a phase, where the step has several.
-    pub phase: Option<&'static str>,
-    /// From the first call to the end of the last.
-    pub elapsed_s: f64,
-    /// CPU time in user space of the thread that did it.
-    pub user_s: f64,
-    /// CPU time in the kernel.
-    pub system_s: f64,
-    /// Files and directories that were listed, asked for, read, made or removed.
-    pub entries: u64,
-    /// Bytes read from the server or written there, by the application.
-    pub bytes: u64,
-    /// Median time of a read or write, of streams.
-    pub p50_us: Option<f64>,
-    /// Its 99th percentile.
-    pub p99_us: Option<f64>,
-    /// Requests to the server by the protocol's own names.
-    pub requests: BTreeMap<&'static str, u64>,
 }
 
 impl TreeSpec {

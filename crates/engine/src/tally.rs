@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// One class of operations, in the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
@@ -311,6 +311,13 @@ pub struct MixTally {
     /// Application bytes read whose content was held against what the file should contain, start to end; null over HTTP.
     #[merge(strategy = rule::sum_of_known)]
     pub bytes_checked: Option<u64>,
+    /// Bytes read of which nobody knows what they must be, because another client wrote them meanwhile: of levels that end
+    /// when their work is done, like the next.
+    #[merge(strategy = rule::sum_of_known)]
+    pub bytes_unknown: Option<u64>,
+    /// Files and directories that a step listed, looked at, read, made or removed.
+    #[merge(strategy = rule::sum_of_known)]
+    pub entries: Option<u64>,
     /// All requests of all sessions, those that made and removed workspaces too: what the server should have counted;
     /// null over HTTP.
     #[merge(strategy = rule::sum_of_known)]

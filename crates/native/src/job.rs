@@ -1,58 +1,31 @@
-//! Bonnie's phases and the steps of scenarios, from Python: carried out on threads of their own, ended by a signal or by the
-//! end of the server.
+//! Levels on files that end when their work is done, from Python: carried out on threads of their own, ended by a signal or
+//! by the end of the server.
 
-use crate::data::to_python;
+use crate::data::counted;
 use crate::question::{answer_error, in_slices};
 use crate::target::Target;
-use dyno_engine::{BonnieSpec, FileJob, JobEnd, StepSpec};
+use dyno_engine::{FileJob, JobEnd};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use serde::de::DeserializeOwned;
 use std::sync::mpsc::sync_channel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a job may take to end after a signal, the removal of Bonnie's file included.
+/// How long a job may take to end after a signal, the removal of its files included.
 const ENDING: Duration = Duration::from_secs(10);
-/// The most that a program reads or writes at once.
-const MOST_BLOCK_BYTES: u32 = 1 << 20;
-/// Threads of one machine, each with a session.
-const MOST_SEEKERS: u64 = 1024;
 
-/// Carries Bonnie's phases out on a target of this machine; `spec` is a JSON text.
+/// Carries a job out on a target; `job` is a JSON text. Returns what was counted of each of its levels.
 #[pyfunction]
-pub fn bonnie<'py>(py: Python<'py>, target: &Target, spec: &str, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
-    let spec: BonnieSpec = parsed(spec)?;
-    let is_whole = spec.chunk_bytes > 0 && spec.bytes > 0 && spec.bytes % u64::from(spec.chunk_bytes) == 0;
-    let is_some = spec.stdio_bytes > 0 && spec.seekers > 0 && spec.clients > 0;
-    if !is_whole || !is_some || u64::from(spec.clients) * u64::from(spec.seekers) > MOST_SEEKERS {
-        return Err(PyValueError::new_err(
-            "the size is a multiple of the chunk, nothing but the seeks may be none, and all clients have up to 1,024 seekers",
-        ));
-    }
-    carry_out(py, target, FileJob::Bonnie(spec), nonce)
-}
-
-/// Carries one step of a scenario out on a target of this machine; `spec` is a JSON text.
-#[pyfunction]
-pub fn scenario_step<'py>(
+pub fn carry_out<'py>(
     py: Python<'py>,
     target: &Target,
-    spec: &str,
+    job: &str,
     nonce: u64,
-) -> PyResult<Bound<'py, PyAny>> {
-    let spec: StepSpec = parsed(spec)?;
-    if !(1..=MOST_BLOCK_BYTES).contains(&spec.block_bytes) {
-        return Err(PyValueError::new_err("a block has up to 1 MiB"));
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let job: FileJob = serde_json::from_str(job).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    if let Some(problem) = job.problem() {
+        return Err(PyValueError::new_err(problem));
     }
-    carry_out(py, target, FileJob::Step(spec), nonce)
-}
-
-fn parsed<T: DeserializeOwned>(text: &str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-fn carry_out<'py>(py: Python<'py>, target: &Target, job: FileJob, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
     let end = Arc::new(JobEnd::default());
     let (ended, waited) = sync_channel::<()>(1);
     let (inner, ended_by) = (target.inner.clone(), end.clone());
@@ -69,8 +42,10 @@ fn carry_out<'py>(py: Python<'py>, target: &Target, job: FileJob, nonce: u64) ->
         // What it has made is removed before the tool ends.
         let _ = py.detach(move || waited.recv_timeout(ENDING));
     }
-    let outcome = asked?
-        .ok_or_else(|| PyValueError::new_err("the target has no files, or is not this machine"))?
+    let levels = asked?
+        .ok_or_else(|| {
+            PyValueError::new_err("the target has no files, or is elsewhere and nothing bounds the rate")
+        })?
         .map_err(|failure| answer_error(&failure, target.inner.advice_on(&failure)))?;
-    to_python(py, &outcome)
+    levels.iter().map(|level| counted(py, level)).collect()
 }

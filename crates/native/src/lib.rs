@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
-    use crate::job::{bonnie, scenario_step};
+    use crate::job::carry_out;
     #[pymodule_export]
     use crate::journal::{begin_journal, read_journal, Journal};
     #[pymodule_export]

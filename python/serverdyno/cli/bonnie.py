@@ -5,70 +5,45 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from serverdyno.cli.file_target import (
-    MIB,
-    AsJson,
-    Authentication,
-    Directory,
-    Hours,
-    LogOn,
-    Server,
-    Settings,
-    User,
-    target_at,
-)
+from serverdyno.cli import one_liner
+from serverdyno.cli.fields import add
+from serverdyno.cli.one_liner import AsJson, Authentication, Directory, Hours, Into, Server, Settings, User
 
 if TYPE_CHECKING:
-    from serverdyno import _native
+    from pydantic.fields import FieldInfo
 
 EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.0.0.1/export"
+MIB = 1 << 20
 
 
 def register(app: typer.Typer) -> None:
-    app.command("bonnie", epilog=EXAMPLE)(bonnie)
+    add(app, "bonnie", bonnie, _fields, epilog=EXAMPLE)
+
+
+def _fields() -> Mapping[str, FieldInfo]:
+    from serverdyno.plan.model import Suite  # noqa: PLC0415
+    from serverdyno.plan.protocols.bonnie import BonnieSettings  # noqa: PLC0415
+
+    of_suite = {"clients": Suite.model_fields["clients"]}
+    return BonnieSettings.model_fields | of_suite | one_liner.fields_of_plans()
 
 
 def bonnie(
+    given: dict[str, Any],
     directory: Directory = ".",
     server: Server = None,
     settings: Settings = None,
-    size_mib: Annotated[
-        int, typer.Option("-s", min=1, max=1 << 22, help="Size of the file in MB (2^20).")
-    ] = 100,
     machine: Annotated[str, typer.Option("-m", help="The label of the row.")] = "",
     html: Annotated[bool, typer.Option("--html", help="Print the row as HTML, as -html did.")] = False,
-    chunk_bytes: Annotated[
-        int,
-        typer.Option(
-            "--chunk",
-            min=512,
-            max=MIB,
-            help="Bytes per read or write. The default is 16384; older programs used 8192.",
-        ),
-    ] = 16384,
-    seeks: Annotated[int, typer.Option(min=1, max=10**7, help="Seeks of one Bonnie, in all.")] = 4000,
-    seekers: Annotated[int, typer.Option(min=1, max=64, help="Seekers of one Bonnie at the same time.")] = 3,
-    clients: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=16,
-            help="Bonnies at once, each with a session and a file of its own, which begin each phase together. "
-            "The row is of all together.",
-        ),
-    ] = 1,
-    check: Annotated[
-        bool,
-        typer.Option("--check/--no-check", help="Compare everything that is read with what was written."),
-    ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Of the places of the seeks.")] = 0,
     user: User = None,
     authentication: Authentication = "ntlm",
     hours: Hours = 24.0,
+    into: Into = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the six phases of Bonnie on a directory, an NFS export or an SMB share.
@@ -77,39 +52,47 @@ def bonnie(
     original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
-    from serverdyno.tasks import bonnie as task  # noqa: PLC0415
+    from serverdyno.plan import suites  # noqa: PLC0415
+    from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings  # noqa: PLC0415
+    from serverdyno.plan.protocols.files import FILES, FilesSettings  # noqa: PLC0415
+    from serverdyno.store.records import step_figures  # noqa: PLC0415
 
-    wanted = task.Bonnie(
-        size_mib=size_mib, chunk_bytes=chunk_bytes, seeks=seeks, seekers=seekers, clients=clients, check=check
-    )
-    size_bytes = wanted.size_bytes
-    place = server or directory
-    typer.echo(f"File '{place.rstrip('/')}/{task.file_name()}', size: {size_bytes}", err=True)
-    if clients > 1:
-        typer.echo(f"{clients} at once, each with a file of that size. The row is of all together.", err=True)
-    with target_at(directory, server, settings or (), LogOn(user, authentication)) as (url, target):
-        phases = task.carry_out(target, url, wanted, seed, hours * 3600)
+    values = one_liner.read(given, _fields(), "dyno bonnie")
+    own = {name: values.pop(name) for name in BonnieSettings.model_fields if name in values}
+    suite = suites.load(BONNIE).with_settings(FILES, FilesSettings(bonnie=BonnieSettings(**own)))
+    changed = {"clients": values.pop("clients", suite.clients), "length_s": hours * 3600, "certainty": {}}
+    place = one_liner.Place(directory, server, settings or (), user, authentication)
+    records, url, suite = one_liner.run(suite.model_copy(update=changed), place, values, into, command=BONNIE)
+    wanted, clients = suite.settings(FILES).bonnie, suite.clients[0]
+    assert wanted is not None  # the suite is one of Bonnie
+    phases = [step_figures(record, of_bonnie=True) for record in records]
     if as_json:
-        figures = {"url": url, "clients": clients, "size_bytes": size_bytes, "seeks": seeks, "phases": phases}
-        typer.echo(json.dumps(figures, indent=1))
+        told = [{"phase": phase.pop("step"), **phase} for phase in phases]
+        sizes = {"size_bytes": wanted.size_bytes, "seeks": wanted.seeks}
+        typer.echo(json.dumps({"url": url, "clients": clients, **sizes, "phases": told}, indent=1))
         return
     label = machine or socket.gethostname().partition(".")[0]
-    rates = bonnie_rows.rates(phases, wanted.all_bytes, wanted.all_seeks)
-    if html:
-        typer.echo(bonnie_rows.html_row(label, size_bytes // MIB, rates), nl=False)
-    else:
-        typer.echo(bonnie_rows.HEAD + bonnie_rows.text_row(label, size_bytes // MIB, rates), nl=False)
-    _tell(phases, wanted.all_bytes)
+    rates = bonnie_rows.rates(
+        [bonnie_rows.Phase(phase=phase["step"], **{key: phase[key] for key in TIMES}) for phase in phases],  # type: ignore[typeddict-item]
+        clients * wanted.size_bytes,
+        clients * wanted.seeks,
+    )
+    row = bonnie_rows.html_row if html else bonnie_rows.text_row
+    typer.echo(("" if html else bonnie_rows.HEAD) + row(label, wanted.size_bytes // MIB, rates), nl=False)
+    _tell(phases, clients * wanted.size_bytes)
 
 
-def _tell(phases: list[_native.BonniePhase], all_bytes: int) -> None:
+TIMES = ("elapsed_s", "user_s", "system_s")
+
+
+def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
     """What the original does not know: percentiles of the calls, and requests to the server."""
     typer.echo("\nBy call, as this program measured it:", err=True)
     typer.echo("phase      calls      p50 us      p99 us      max us  requests", err=True)
     for phase in phases:
         requests = ", ".join(f"{name} {count:,}" for name, count in sorted(phase["requests"].items()))
         typer.echo(
-            f"{phase['phase']:<8} {phase['calls']:>7,} {phase['p50_us']:>11,.1f} {phase['p99_us']:>11,.1f} "
+            f"{phase['step']:<8} {phase['calls']:>7,} {phase['p50_us']:>11,.1f} {phase['p99_us']:>11,.1f} "
             f"{phase['max_us']:>11,.1f}  {requests}",
             err=True,
         )

@@ -47,10 +47,12 @@ def carry_out_and_report(
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
     say(console, f"experiment: {experiment.folder}")
     head, rest = experiment.head, missing(experiment)
-    say_load(console, head.suite, head.configurations)
+    for suite in head.suites:
+        say_load(console, suite, head.configurations)
     if rest:
-        left = time_left(head.suite, list(rest.values()))
-        say(console, f"{plural(len(rest), 'run')}, about {format_duration_s(left.total_s())} in all")
+        left = time_left(head.suites, list(rest.values()))
+        takes = f", about {format_duration_s(left.total_s())} in all" if left.load_s else ""
+        say(console, f"{plural(len(rest), 'run')}{takes}")
     try:
         with ExitStack() as closing:
             with progress_for(console) as lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,6 @@ import typer
 
 if TYPE_CHECKING:
     from serverdyno.store.experiment import Experiment
-    from serverdyno.tasks.experiment import TaskHead
 
 DEEPEST = 4
 """Folders inside one another that are searched."""
@@ -34,7 +33,6 @@ def list_experiments(
     from serverdyno import clean  # noqa: PLC0415
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.errors import DynoError, UserError  # noqa: PLC0415
-    from serverdyno.store.experiment import is_of_tasks  # noqa: PLC0415
 
     if not folder.is_dir():
         raise UserError(
@@ -44,7 +42,7 @@ def list_experiments(
     rows = []
     for found in experiments_below(folder):
         try:
-            row = _row_of_tasks(found) if is_of_tasks(found) else _row(found)
+            row = _row(found)
         except DynoError as error:
             row = ["", "", "", f"can't be read: {error}", ""]
         rows.append([*row, f"{found}"])
@@ -61,11 +59,8 @@ def show(
 ) -> None:
     """Show an experiment: its plan and suite, the state of each run, and the path of its report."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
-    from serverdyno.store.experiment import Experiment, is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
-    if is_of_tasks(experiment):
-        _show_tasks(experiment)
-        return
     opened, out = Experiment.open(experiment), standard_output()
     head = opened.head
     say(out, head.plan.title)
@@ -73,9 +68,14 @@ def show(
         out,
         f"plan {head.plan.name}, made {head.created:%Y-%m-%d %H:%M %Z} with Serverdyno {head.tool_version}",
     )
-    say_load(out, head.suite, head.configurations)
-    levels = ", ".join(f"{mix.clients} x {mix.threads}" for mix in head.mixes)
-    say(out, f"load levels (clients x threads): {levels}; {head.mixes[0].length_s:g} s each")
+    for suite in head.suites:
+        say_load(out, suite, head.configurations)
+        mixes = head.of_suite(suite).mixes
+        if suite.ends_when_done:
+            say(out, f"{len(mixes)} levels that end when done; scale {head.scale:g}")
+            continue
+        levels = ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes)
+        say(out, f"load levels (clients x threads): {levels}; {mixes[0].length_s:g} s each")
     _, state, highest = _told(opened)
     say(out, f"state: {state}; highest: {highest or 'not measured'}")
     finished, notes = opened.finished(), opened.run_notes()
@@ -91,32 +91,9 @@ def show(
     say(out, f"report: {page}" if page.is_file() else f"no report yet; to write it: dyno report {experiment}")
 
 
-def _show_tasks(folder: Path) -> None:
-    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
-    from serverdyno.store.experiment import PAGE  # noqa: PLC0415
-    from serverdyno.tasks.experiment import TaskExperiment  # noqa: PLC0415
-
-    out = standard_output()
-    with TaskExperiment.open(folder) as opened:
-        head, missing = opened.head, opened.missing()
-        (records, failures, _), page = opened.records(), opened.report_folder().path / PAGE
-    say(out, head.plan.title)
-    made = f"{head.created:%Y-%m-%d %H:%M %Z} with Serverdyno {head.tool_version}"
-    say(out, f"plan {head.plan.name}, made {made}")
-    say(out, f"tasks: {', '.join(head.tasks)}; scale {head.plan.scale:g}")
-    say(out, f"state: {_state_of_tasks(head, records, failures)}")
-    for run in head.order:
-        done = len(head.tasks) - len(missing.get(run, ()))
-        failed = f": {failures[run].reason}" if run in failures else ""
-        say(out, f"  {run.folder}  {done} of {len(head.tasks)} tasks{failed}")
-    say(out, f"report: {page}" if page.is_file() else f"no report yet; to write it: dyno report {folder}")
-
-
 def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:
     """Folders that hold an experiment, without following links: `folder` itself, or those in it."""
-    from serverdyno.store.experiment import is_of_tasks  # noqa: PLC0415
-
-    if (folder / "experiment.json").is_file() or is_of_tasks(folder):
+    if (folder / "experiment.json").is_file():
         yield folder
     elif deepest:
         for child in sorted(folder.iterdir()):
@@ -132,23 +109,6 @@ def _row(folder: Path) -> list[str]:
     return [f"{opened.head.created:%Y-%m-%d %H:%M}", opened.head.plan.name, *_told(opened)]
 
 
-def _row_of_tasks(folder: Path) -> list[str]:
-    """The same of an experiment of tasks, which has no highest value. Raises DynoError."""
-    from serverdyno.tasks.experiment import TaskExperiment  # noqa: PLC0415
-
-    with TaskExperiment.open(folder) as opened:
-        head, (records, failures, _) = opened.head, opened.records()
-    state = _state_of_tasks(head, records, failures)
-    servers = ", ".join(configuration.name for configuration in head.configurations)
-    return [f"{head.created:%Y-%m-%d %H:%M}", head.plan.name, servers, state, ""]
-
-
-def _state_of_tasks(head: TaskHead, records: Sized, failures: Sized) -> str:
-    planned = len(head.order) * len(head.tasks)
-    state = "complete" if len(records) == planned else f"{len(records)} of {planned} tasks"
-    return f"{state}, {len(failures)} failed" if failures else state
-
-
 def _told(opened: Experiment) -> tuple[str, str, str]:
     """Return the servers, the state, and the highest mean throughput with its place, as in the report."""
     head = opened.head
@@ -158,9 +118,13 @@ def _told(opened: Experiment) -> tuple[str, str, str]:
     failed = sum(note.state == "failed" for note in opened.run_notes().values())
     state = "complete" if len(records) == planned else f"{len(records)} of {planned} levels"
     state += f", {failed} failed" if failed else ""
+    # Suites may count in other units: the highest value is that of the first.
+    timed = next((suite for suite in head.suites if not suite.ends_when_done), head.suite)
+    of_first = {mix.index for mix in head.of_suite(timed).mixes if mix.step is None}
+    records = [record for record in records if record.mix in of_first]
     if not records:
         return servers, state, ""
-    terms = head.suite.terms
+    terms = timed.terms
     levels: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for record in records:
         levels[record.configuration, record.mix, record.clients].append(terms.throughput(record))

@@ -40,7 +40,6 @@ def open_experiments(
     from serverdyno.cli.output import say  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.live import browse, serve  # noqa: PLC0415
-    from serverdyno.store.experiment import is_of_tasks  # noqa: PLC0415
 
     wanted = folders or [Path("experiments")]
     if absent := [f"{folder}" for folder in wanted if not folder.is_dir()]:
@@ -49,8 +48,7 @@ def open_experiments(
             hint="`dyno run` and `dyno load` create the folder experiments.",
         )
     below = (each for folder in wanted for each in experiments_below(folder))
-    # Those of tasks have no load levels to draw.
-    found = list(dict.fromkeys(each for each in below if not is_of_tasks(each)))
+    found = list(dict.fromkeys(below))
     if not found:
         raise UserError(
             f"no experiment in or below {', '.join(map(str, wanted))}",

@@ -51,5 +51,5 @@ def load(
     plan, suite, text = quick_plan(url, given | ({"http": "2"} if http2 else {}))
     if fleet is not None:
         plan = with_fleet(plan, fleet)
-    with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
+    with create_experiment(into or default_folder(plan.name), text, plan, [suite]) as experiment:
         carry_out.carry_out_and_report(experiment, page=report, new=True, as_json=as_json)

@@ -28,10 +28,10 @@ def check(
     suite: Annotated[Path | None, typer.Option(help="As for `dyno run`.")] = None,
 ) -> None:
     """List all problems of a plan, or show its runs and how long they take."""
-    from serverdyno.cli import tasks  # noqa: PLC0415
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
-    from serverdyno.plan.expand import mixes  # noqa: PLC0415
-    from serverdyno.plan.load import is_of_tasks, load_plan  # noqa: PLC0415
+    from serverdyno.cli.run import check_published  # noqa: PLC0415
+    from serverdyno.plan.expand import levels_of, with_scaled_work  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
     from serverdyno.run.placed import placed  # noqa: PLC0415
     from serverdyno.run.remarks import remarks  # noqa: PLC0415
@@ -39,25 +39,28 @@ def check(
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
-    if is_of_tasks(plan):
-        tasks.refuse(suite=suite)
-        tasks.check(plan, scale)
-        return
     loaded = load_plan(plan, settings_types(), scale, suite)
     checked = loaded.plan
-    planned = mixes(loaded.suite, checked.scale)
+    check_published(checked)
+    planned = levels_of(loaded.suites, checked.scale)
     levels, _ = placed(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
-    left = time_left(loaded.suite, [planned for _ in runs])
+    left = time_left(loaded.suites, [planned for _ in runs])
     console = standard_output()
     say(console, f"{plan}: no problems")
-    say(
-        console,
-        f"{len(runs)} runs of {len(planned)} mixes: about {format_duration_s(left.total_s())}, "
-        f"{format_duration_s(left.load_s)} of it load",
-    )
-    say_load(console, loaded.suite, levels)
-    if not extras.missing():
+    takes = f": about {format_duration_s(left.total_s())}, {format_duration_s(left.load_s)} of it load"
+    say(console, f"{len(runs)} runs of {len(planned)} levels{takes if left.load_s else ''}")
+    for each in loaded.suites:
+        say_load(console, each, levels)
+        if each.ends_when_done:
+            settings = with_scaled_work(each, checked.scale).settings(each.work)
+            room = each.clients[0] * each.work.workspace_bytes(settings)
+            say(
+                console,
+                f"suite {each.name}: its levels end when their work is done, so how long they take depends on the "
+                f"servers; a server needs room for {room / 1e6:,.0f} MB",
+            )
+    if not extras.missing() and not all(each.ends_when_done for each in loaded.suites):
         say(console, _can_tell(len(levels), checked.repetitions, checked.minimum_effect_percent))
     for run in runs:
         say(console, f"  {run.folder}")

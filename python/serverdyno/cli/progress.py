@@ -64,7 +64,8 @@ class PlainLines:
 
     def mix_finished(self, record: MixRecord) -> None:
         """Clients, throughput, errors, time left."""
-        self.say(f"{_finished(record)}, {format_duration_s(self._left_s)} left")
+        left = "" if record.step is not None else f", {format_duration_s(self._left_s)} left"
+        self.say(f"{_finished(record)}{left}")
 
     def notice(self, text: str, hint: str | None = None) -> None:
         self.say(text, "bold")
@@ -96,7 +97,8 @@ class LiveLine(PlainLines):
     def mix_finished(self, record: MixRecord) -> None:
         """One more bar, and the finished line."""
         super().mix_finished(record)
-        self._levels.append(record)
+        if record.step is None:
+            self._levels.append(record)
 
     def _show(self, line: Text) -> None:
         with interrupts.held():
@@ -160,6 +162,8 @@ def _bar(record: MixRecord, highest: float) -> str:
 
 
 def _finished(record: MixRecord) -> str:
+    if record.step is not None:
+        return f"{record.configuration} r{record.repetition}  {record.name:>24}  {record.window_s:.3f} s"
     rate = format_count(record.operations_s)
     return (
         f"{record.configuration} r{record.repetition}  {_load(record):>12}  {rate:>10} operations/s  "

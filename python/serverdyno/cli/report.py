@@ -37,18 +37,14 @@ def report(
 
     The HTML page is always written. Other formats are removed unless asked for.
     """
-    from serverdyno.cli import carry_out, extras, tasks  # noqa: PLC0415
+    from serverdyno.cli import carry_out, extras  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.store.experiment import Experiment, is_of_tasks  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     if pdf:
         extras.require("pdf")
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
-    if is_of_tasks(experiment):
-        tasks.refuse(beside=beside)
-        tasks.report(experiment, views)
-        return
     if not carry_out.show_and_write(Experiment.open(experiment), views, beside):
         again = f"dyno resume {shlex.quote(str(experiment))}"
         raise UserError(f"{experiment} has no finished mix yet", hint=f"To continue it: {again}")

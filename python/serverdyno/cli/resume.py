@@ -26,14 +26,9 @@ def resume(
     """
     from rich.console import Console  # noqa: PLC0415
 
-    from serverdyno.cli import carry_out, tasks  # noqa: PLC0415
+    from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.cli.output import say  # noqa: PLC0415
-    from serverdyno.store.experiment import Experiment, is_of_tasks  # noqa: PLC0415
-
-    if is_of_tasks(experiment):
-        tasks.refuse(live=live)
-        tasks.resume(experiment)
-        return
+    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     with Experiment.open(experiment, writable=True) as opened:
         for problem in opened.set_aside_damaged():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from serverdyno.cli import tasks
 from serverdyno.cli.live import Live
+
+if TYPE_CHECKING:
+    from serverdyno.plan.model import Plan
 
 Fleet = Annotated[
     Path | None, typer.Option(help="Folder of a fleet whose nodes make the load; see dyno fleet.")
@@ -65,33 +67,34 @@ def run(
     """Measure a plan: start its servers, load them, and write a report."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.plan.against import against as merged  # noqa: PLC0415
-    from serverdyno.plan.load import is_of_tasks, load_plan, until_precise, with_fleet, with_testbed  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan, until_precise, with_fleet, with_testbed  # noqa: PLC0415
     from serverdyno.plan.testbed import of_option  # noqa: PLC0415
     from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
-    if is_of_tasks(plan):
-        tasks.refuse(
-            suite=suite,
-            clients=clients,
-            fleet=fleet,
-            testbed=testbed,
-            against=against,
-            until=until,
-            live=live,
-        )
-        tasks.run(plan, scale, into)
-        return
     loaded = load_plan(plan, settings_types(), scale, suite, clients)
     if against is not None:
         loaded = merged(loaded, load_plan(against, settings_types(), scale, suite, clients), settings_types())
     if fleet is not None:
         loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet))
     if testbed is not None:
-        made = with_testbed(loaded.plan, of_option(testbed), settings_types(), loaded.suite)
+        made = with_testbed(loaded.plan, of_option(testbed), settings_types(), loaded.suites)
         loaded = replace(loaded, plan=made)
     if until is not None:
-        loaded = replace(loaded, plan=until_precise(loaded.plan, until, loaded.suite))
+        loaded = replace(loaded, plan=until_precise(loaded.plan, until, loaded.suites))
+    check_published(loaded.plan)
     folder = into or default_folder(loaded.plan.name)
-    with create_experiment(folder, loaded.text, loaded.plan, loaded.suite) as experiment:
+    with create_experiment(folder, loaded.text, loaded.plan, loaded.suites) as experiment:
         carry_out.carry_out_and_report(experiment, new=True, live=live)
+
+
+def check_published(plan: Plan) -> None:
+    """Raise UserError where the published report that a plan names is not known."""
+    if plan.published is None:
+        return
+    from serverdyno import published  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.plan.document import unknown_name  # noqa: PLC0415
+
+    if plan.published not in (names := published.names()):
+        raise UserError(f"published: {unknown_name('published report', plan.published, names)}")

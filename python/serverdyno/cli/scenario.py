@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import json
-import math
-import sys
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from serverdyno import wording
-from serverdyno.cli.file_target import (
+from serverdyno.cli import one_liner
+from serverdyno.cli.fields import add
+from serverdyno.cli.one_liner import (
     AsJson,
     Authentication,
     Directory,
     Hours,
-    LogOn,
+    Into,
     Server,
     Settings,
     User,
-    target_at,
     url_of,
 )
 
 if TYPE_CHECKING:
-    from serverdyno import _native
+    from pydantic.fields import FieldInfo
+
+    from serverdyno.plan.model import Suite
+    from serverdyno.plan.protocols.scenario import Scenario, Step
     from serverdyno.published.tables import Cell
-    from serverdyno.scenarios.carry_out import StepResult
-    from serverdyno.scenarios.model import Scenario
 
 EXAMPLE = "Example: dyno scenario etesting-2002 -d nfs://127.0.0.1/export --scale 0.1"
 TIMES_TABLE = "interaction"
@@ -42,68 +41,66 @@ _HEAD = (
 
 
 def register(app: typer.Typer) -> None:
-    app.command("scenario", epilog=EXAMPLE)(scenario)
+    add(app, "scenario", scenario, _fields, epilog=EXAMPLE)
+
+
+def _fields() -> Mapping[str, FieldInfo]:
+    from serverdyno.plan.model import Plan  # noqa: PLC0415
+    from serverdyno.plan.protocols.nfs import NfsSettings  # noqa: PLC0415
+    from serverdyno.plan.protocols.posix import PosixSettings  # noqa: PLC0415
+
+    of_plan = {name: Plan.model_fields[name] for name in ("scale", "drop_caches")}
+    of_protocols = {
+        "readdirplus": NfsSettings.model_fields["readdirplus"],
+        "direct": PosixSettings.model_fields["direct"],
+    }
+    return of_plan | of_protocols | one_liner.fields_of_plans()
 
 
 def scenario(
+    given: dict[str, Any],
     name_or_file: Annotated[
-        str | None, typer.Argument(metavar="[SCENARIO]", help="A name, or a TOML file. Without: the names.")
+        str | None,
+        typer.Argument(metavar="[SUITE]", help="A suite of steps, by name or TOML file. Without: the names."),
     ] = None,
     directory: Directory = ".",
     server: Server = None,
     settings: Settings = None,
-    scale: Annotated[
-        float, typer.Option(help="So many times the files, and the bytes of single files; results say so.")
-    ] = 1.0,
-    drop_caches: Annotated[
-        bool,
-        typer.Option("--drop-caches", help="Drop this machine's page cache before each step; root alone."),
-    ] = False,
-    readdirplus: Annotated[
-        bool, typer.Option(help="NFS: list with attributes; --no-readdirplus as clients before 2003.")
-    ] = True,
-    direct: Annotated[
-        bool, typer.Option("--direct", help="A directory: around the page cache (O_DIRECT), where aligned.")
-    ] = False,
-    local: Annotated[
-        Path | None,
-        typer.Option(help="Where files to copy lie for a while; by default with temporary files."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of contents.")] = 0,
     user: User = None,
     authentication: Authentication = "ntlm",
     hours: Hours = 24.0,
+    into: Into = None,
     as_json: AsJson = False,
 ) -> None:
-    """Carry a scenario's steps out: lists, copies, a tree that is unpacked and built. What it makes, it removes."""
-    from serverdyno import scenarios  # noqa: PLC0415
-    from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.plan.protocols.files import block_bytes  # noqa: PLC0415
-    from serverdyno.scenarios import carry_out, model  # noqa: PLC0415
+    """Run a list of file operations: list, copy, unpack, build. Removes its own files."""
+    from serverdyno.plan.protocols.files import FILES  # noqa: PLC0415
+    from serverdyno.store.records import step_figures  # noqa: PLC0415
 
     if name_or_file is None:
-        for name in scenarios.names():
-            typer.echo(f"{name:<20} {scenarios.load(name).title}")
+        for suite in _shipped():
+            typer.echo(f"{suite.name:<20} {suite.title}")
         return
-    if not (math.isfinite(scale) and 0 < scale <= 1):
-        raise UserError("--scale must be above 0 and at most 1", hint=EXAMPLE)
-    scheme = url_of(directory).partition(":")[0] if server is None else None
-    if (not readdirplus and scheme not in {None, "nfs"}) or (direct and scheme != "file"):
-        raise UserError("--no-readdirplus is for nfs://, and --direct for a directory", hint=EXAMPLE)
-    chosen = model.scaled(scenarios.load(name_or_file), scale)
-    more = {"readdirplus": False} if not readdirplus else {"direct": True} if direct else {}
-    done: list[StepResult] = []
-    tell = _teller(chosen, done, as_json=as_json)
-    with target_at(directory, server, settings or (), LogOn(user, authentication), more) as (url, target):
-        options = carry_out.Options(block_bytes(url), drop_caches, local, seed, hours * 3600)
-        if scale != 1:
-            typer.echo(f"Scale {scale:g}: not the sizes of the scenario.", err=True)
-        carry_out.carry_out(chosen, target, options, tell)
+    values = one_liner.read(given, _fields(), "dyno scenario")
+    suite = _suite(name_or_file, values, None if server else url_of(directory).partition(":")[0])
+    place = one_liner.Place(directory, server, settings or (), user, authentication)
+    suite = suite.model_copy(update={"length_s": hours * 3600})
+    records, url, suite = one_liner.run(suite, place, values, into, command="scenario")
+    chosen, scale = suite.settings(FILES).scenario, values.get("scale", 1.0)
+    assert chosen is not None  # the suite is one of steps
+    steps = list(_by_step(chosen, [step_figures(record, of_bonnie=False) for record in records]))
     if as_json:
-        head = {"scenario": chosen.name, "url": url, "scale": scale, "caches_dropped": drop_caches}
-        typer.echo(json.dumps(head | {"steps": [asdict(result) for result in done]}, indent=1))
+        dropped = values.get("drop_caches", False)
+        head = {"scenario": suite.name, "url": url, "scale": scale, "caches_dropped": dropped}
+        told = [
+            {"name": passes[0]["step"], "do": step.do, "passes": list(map(_as_pass, passes))}
+            for step, passes in steps
+        ]
+        typer.echo(json.dumps(head | {"steps": told}, indent=1))
         return
-    dropped = "dropped before" if drop_caches else "kept what it had"
+    _tell_all(chosen, steps)
+    if scale != 1:
+        typer.echo(f"Scale {scale:g}: not the sizes of the suite.", err=True)
+    dropped = "dropped before" if values.get("drop_caches") else "kept what it had"
     typer.echo(
         f"\ncold: in a fresh session, this machine's page cache {dropped}. warm: once more in the same session.\n"
         "user and system: CPU time of the client's thread, which does not sort or print. Not results of the original "
@@ -112,41 +109,92 @@ def scenario(
     )
 
 
-def _teller(chosen: Scenario, done: list[StepResult], *, as_json: bool) -> Callable[[StepResult], None]:
-    """Return what notes each step in `done`, and prints it where no JSON is asked for."""
-    then = {} if as_json else _published(chosen)
+def _shipped() -> Iterator[Suite]:
+    from serverdyno.plan import suites  # noqa: PLC0415
+    from serverdyno.plan.protocols.scenario import SCENARIO  # noqa: PLC0415
 
-    def tell(result: StepResult) -> None:
-        if not done and not as_json:
-            typer.echo(_HEAD)
-        done.append(result)
-        if not as_json:
-            _tell(result)
-            for line in then.get(result.name, ()):
-                typer.echo(line)
-            sys.stdout.flush()
-
-    return tell
+    return (suite for suite in map(suites.load, suites.names()) if suite.workload == SCENARIO)
 
 
-def _published(scenario: Scenario) -> dict[str, list[str]]:
-    """By step the lines of the report that the scenario re-creates: other machines, and the sizes of scale 1."""
-    if scenario.published is None:
-        return {}
+def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Suite:
+    """Return the suite with the protocol's settings that options change. `scheme`: of the URL; None: a server of ours.
+
+    Raises UserError, PlanError.
+    """
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.plan import suites  # noqa: PLC0415
+    from serverdyno.plan.document import read_text  # noqa: PLC0415
+    from serverdyno.plan.load import SUITE_FILE  # noqa: PLC0415
+    from serverdyno.plan.protocols.nfs import NFS  # noqa: PLC0415
+    from serverdyno.plan.protocols.posix import POSIX  # noqa: PLC0415
+    from serverdyno.plan.protocols.scenario import SCENARIO  # noqa: PLC0415
+
+    if name_or_file.endswith(SUITE_FILE):
+        suite = suites.parse(read_text(Path(name_or_file)), name_or_file)
+    else:
+        suite = suites.load(name_or_file)
+    if suite.workload != SCENARIO:
+        raise UserError(f"the suite {suite.name} has no steps", hint="`dyno scenario` lists those that have.")
+    if (not values.get("readdirplus", True) and scheme not in {None, "nfs"}) or (
+        values.get("direct") and scheme != "file"
+    ):
+        raise UserError("--no-readdirplus is for nfs://, and --direct for a directory", hint=EXAMPLE)
+    of_nfs = {name: values.pop(name) for name in ("readdirplus",) if name in values}
+    of_directory = {name: values.pop(name) for name in ("direct",) if name in values}
+    suite = suite.with_settings(NFS, suite.settings(NFS).model_copy(update=of_nfs))
+    return suite.with_settings(POSIX, suite.settings(POSIX).model_copy(update=of_directory))
+
+
+def _by_step(chosen: Scenario, rows: Sequence[dict[str, Any]]) -> Iterator[tuple[Step, list[dict[str, Any]]]]:
+    """Yield each step with the figures of its passes or phases."""
+    from serverdyno.plan.protocols.scenario import states  # noqa: PLC0415
+
+    left = iter(rows)
+    for step in chosen.steps:
+        yield step, [next(left) for _ in states(step)]
+
+
+def _as_pass(row: Mapping[str, Any]) -> dict[str, Any]:
+    of_clients = row["state"] not in ("", "cold", "warm")
+    return {"phase": row["state"] if of_clients else None} | {
+        key: value for key, value in row.items() if key not in ("step", "state", "figure")
+    }
+
+
+def _tell_all(chosen: Scenario, steps: Sequence[tuple[Step, Sequence[Mapping[str, Any]]]]) -> None:
+    """A line for each pass or phase; below a step the lines of the report that it re-creates."""
+    then = _published(chosen)
+    typer.echo(_HEAD)
+    for step, passes in steps:
+        for number, one in enumerate(passes):
+            requests = ", ".join(f"{name} {count:,}" for name, count in sorted(one["requests"].items()))
+            typer.echo(
+                f"{'' if number else one['step']:<24} {one['state'] or 'cold':<6} {one['elapsed_s']:>10.3f} "
+                f"{one['user_s']:>8.3f} {one['system_s']:>8.3f} {one['entries']:>9,} {one['bytes'] / 1e6:>9,.1f}  "
+                f"{_rate(step, one)}{requests}"
+            )
+        for line in then(step.figure):
+            typer.echo(line)
+
+
+def _published(chosen: Scenario) -> Any:
+    """Return what gives the published lines of a figure: other machines, and the sizes of scale 1."""
+    if chosen.published is None:
+        return lambda _: ()
     from serverdyno import published  # noqa: PLC0415
-    from serverdyno.scenarios import model  # noqa: PLC0415
 
-    report = published.load(scenario.published)
-    year, table = scenario.published.partition("-")[0], report.tables[TIMES_TABLE]
-    found: dict[str, list[str]] = {}
-    for step in scenario.steps:
-        rows = table.select({"figure": step.figure}) if step.figure is not None else []
+    report = published.load(chosen.published)
+    year, table = chosen.published.partition("-")[0], report.tables[TIMES_TABLE]
+
+    def lines(figure: int | None) -> list[str]:
+        rows = table.select({"figure": figure}) if figure is not None else []
         servers = dict.fromkeys(row["server"] for row in rows)
-        found[model.label(step)] = [
+        return [
             f"  {year}: {server:<22.22}" + "".join(_cell(rows, server, *column) for column in _COLUMNS)
             for server in servers
         ]
-    return found
+
+    return lines
 
 
 def _cell(rows: list[dict[str, Cell]], server: Cell, time: str, width: int) -> str:
@@ -156,24 +204,14 @@ def _cell(rows: list[dict[str, Cell]], server: Cell, time: str, width: int) -> s
     return f" {wording.NOTHING if seconds is None else f'{seconds:.3f}':>{width}}"
 
 
-def _tell(result: StepResult) -> None:
-    """A line for each pass or phase, as it ends; of several clients also the rate."""
-    for number, one in enumerate(result.passes):
-        requests = ", ".join(f"{name} {count:,}" for name, count in sorted(one["requests"].items()))
-        name = "" if number else result.name
-        state = one["phase"] or ("warm" if number else "cold")
-        typer.echo(
-            f"{name:<24} {state:<6} {one['elapsed_s']:>10.3f} {one['user_s']:>8.3f} {one['system_s']:>8.3f} "
-            f"{one['entries']:>9,} {one['bytes'] / 1e6:>9,.1f}  {_rate(one)}{requests}"
-        )
+def _rate(step: Step, one: Mapping[str, Any]) -> str:
+    """`1,234 files/s; ` of a phase; of streams what they move, with percentiles of reads and writes."""
+    from serverdyno.plan.protocols.scenario import OfClients, Streams  # noqa: PLC0415
 
-
-def _rate(one: _native.StepPass) -> str:
-    """`1,234 files/s; ` of a phase, with percentiles where reads and writes were timed by themselves."""
-    if one["phase"] is None:
+    if not isinstance(step, OfClients):
         return ""
     elapsed_s = max(one["elapsed_s"], 1e-9)
-    if one["p50_us"] is None or one["p99_us"] is None:
+    if not isinstance(step, Streams):
         return f"{one['entries'] / elapsed_s:,.0f} files/s; "
     moved = one["bytes"] / 1e6 / elapsed_s
     return f"{moved:,.1f} MB/s, p50 {one['p50_us']:,.0f} us, p99 {one['p99_us']:,.0f} us; "

@@ -52,8 +52,8 @@ def selftest(
 
     text = PLAN.format(repetitions=repetitions, server=server)
     plan = parse_plan(text, "dyno selftest", settings_types(), scale)
-    suite = load(plan.suite)
-    with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
+    suite = load(plan.suite_names[0])
+    with create_experiment(into or default_folder(plan.name), text, plan, [suite]) as experiment:
         carry_out.carry_out_and_report(experiment)
         judged = judge(report.build(experiment))
     out = standard_output()

@@ -41,7 +41,7 @@ def open_target(
     if bounds is None and not target.loopback:
         raise UserError(
             f"{access.url} is {target.address}, which is not this machine: its load needs bounds",
-            hint="Give the server `bounds` in the plan, or --max-rate to `dyno load`.",
+            hint="Give the server `bounds` in the plan, or give --max-rate.",
         )
     return target
 
@@ -60,7 +60,8 @@ def open_section(protocol: Protocol[Any], access: Access, section: Mapping[str, 
 
 def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None:
     for mix in mixes:
-        if bounds and (mix.clients > bounds.max_clients or mix.length_s > bounds.max_length_s):
+        # A level that ends when its work is done is ended at the bound.
+        if bounds and (mix.clients > bounds.max_clients or mix.planned_s > bounds.max_length_s):
             raise UserError(
                 f"mix {mix.name}, {mix.clients} clients for {mix.length_s:g} s, exceeds the bounds of {url}: "
                 f"{bounds.max_clients} clients and {bounds.max_length_s:g} s"

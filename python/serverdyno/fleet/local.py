@@ -129,6 +129,9 @@ def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> Coun
 def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:
     """Clients of the largest mix on each share of a file server, and the bytes that each needs there at least."""
     shares = _shares(setup)
+    if setup.suite.ends_when_done:  # all of its clients are on the first share
+        work = setup.suite.work
+        return [setup.suite.clients[0], *[0] * (shares - 1)], work.workspace_bytes(setup.suite.settings(work))
     most = max([_preflight_clients(setup), *(mix.clients for mix in mixes)])
     # Clients are dealt out to the shares in turn.
     clients = [len(range(share, most, shares)) for share in range(shares)]

@@ -59,7 +59,8 @@ def _read(opened: Experiment, folder: str) -> dict[str, Any]:
     axis = axis_of(head.suite.axis, terms.operation)
     records = [record for record in opened.readable_mixes()[0] if record.void is None]
     by_configuration: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
+    first = {mix.index for mix in head.of_suite(head.suite).mixes if mix.step is None}
+    for record in (record for record in records if record.mix in first):
         by_configuration[record.configuration][record.mix].append(
             level(record, axis, terms.throughput(record))
         )
@@ -68,7 +69,7 @@ def _read(opened: Experiment, folder: str) -> dict[str, Any]:
         "created": f"{head.created:%Y-%m-%d %H:%M}",
         "plan": head.plan.name,
         "title": head.plan.title,
-        "suite": head.suite.name,
+        "suite": ", ".join(suite.name for suite in head.suites),
         "unit": terms.unit,
         "axis": axis.title,
         "levels": len(records),

@@ -36,7 +36,7 @@ class Feed:
         self._rate = PresentRate()
         self.about: Event = {
             "title": head.plan.title,
-            "suite": head.suite.name,
+            "suite": ", ".join(suite.name for suite in head.suites),
             "folder": folder,
             "unit": self._terms.unit,
             "axis": self._axis.title,
@@ -44,7 +44,7 @@ class Feed:
             "levels_planned": len(head.order) * len(head.mixes),
         }
         for record in done:
-            self._keep(level(record, self._axis, self._terms.throughput(record)))
+            self._keep_level(record)
 
     def since(self, index: int) -> tuple[list[Event], Event]:
         """Return the events from number `index` on, and what is true now."""
@@ -93,7 +93,7 @@ class Feed:
 
     def mix_finished(self, record: MixRecord) -> None:
         """A load level stays."""
-        self._keep(level(record, self._axis, self._terms.throughput(record)))
+        self._keep_level(record)
         self._inner.mix_finished(record)
 
     def notice(self, text: str, hint: str | None = None) -> None:
@@ -103,6 +103,14 @@ class Feed:
     def run_failed(self, run: RunKey, error: DynoError) -> None:
         self._keep({"kind": "failed", "text": f"{run.folder}: {error}", "hint": error.hint})
         self._inner.run_failed(run, error)
+
+    def _keep_level(self, record: MixRecord) -> None:
+        """Keep a point of a curve, or a line for a level that ended when its work was done."""
+        if record.step is None:
+            self._keep(level(record, self._axis, self._terms.throughput(record)))
+            return
+        text = f"{record.configuration} r{record.repetition}, {record.name}: {record.window_s:.3f} s"
+        self._keep({"kind": "notice", "text": text, "hint": None})
 
     def _keep(self, event: Event) -> None:
         with self._lock:

@@ -34,17 +34,20 @@ def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes)
         *(_named(server, AFTER) for server in plan.servers),
     ]
     merged = plan.model_copy(update={"servers": servers, "title": f"{plan.title}, against {base.plan.title}"})
-    _, problems = check_plan(merged.model_dump(exclude_none=True), settings_types, suite=loaded.suite)
+    _, problems = check_plan(merged.model_dump(exclude_defaults=True), settings_types, known=loaded.suites)
     if problems:
         raise UserError("the two plans together: " + "; ".join(found.message for found in problems))
-    return LoadedPlan(merged, loaded.suite, _texts(loaded.text, base.text))
+    return LoadedPlan(merged, loaded.suites, _texts(loaded.text, base.text))
 
 
 def _all_but_servers(loaded: LoadedPlan) -> dict[str, object]:
-    parameters = loaded.suite.parameters()
     return {
         **loaded.plan.model_dump(exclude=OF_THE_USER),
-        **{f"suite's {key}": parameters[key] for key in parameters},
+        **{
+            f"{suite.name}'s {key}": value
+            for suite in loaded.suites
+            for key, value in suite.parameters().items()
+        },
     }
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from serverdyno.errors import PlanError
 from serverdyno.plan.document import Problem, sentence
 from serverdyno.plan.expand import mixes
-from serverdyno.plan.model import MAX_CLIENTS, Suite
+from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Suite
 
 # Shorter windows say more about one moment of the machine than about the server.
 MIN_WINDOW_S = 1.0
@@ -29,13 +29,14 @@ def suite_problems(suite: Suite) -> list[Problem]:
         *_load_problems(suite),
         *_open_problems(suite),
         *_work_problems(suite),
+        *_step_problems(suite),
     ]
 
 
 def scale_problems(suite: Suite, scale: float) -> list[Problem]:
     """A window that shortening makes too short to measure anything in."""
     window_s = mixes(suite, scale)[0].window_s
-    if window_s >= MIN_WINDOW_S:
+    if window_s >= MIN_WINDOW_S or suite.ends_when_done:
         return []
     full_window_s = suite.length_s - suite.ramp_up_s - suite.ramp_down_s
     least = MIN_WINDOW_S / full_window_s
@@ -68,6 +69,22 @@ def _time_problems(suite: Suite) -> list[Problem]:
         )
         problems.append(Problem(("think_time_s",), message))
     return problems
+
+
+def _step_problems(suite: Suite) -> list[Problem]:
+    """What levels that end when their work is done have no use for."""
+    if not suite.ends_when_done:
+        return []
+    found = [
+        Problem((key,), "has no meaning for levels that end when their work is done")
+        for key in OF_LEVELS_IN_TIME
+        if getattr(suite, key) != Suite.model_fields[key].default
+    ]
+    if len(suite.clients) != 1 or (suite.workload == "scenario" and suite.clients != [1]):
+        found.append(
+            Problem(("clients",), "must be one number; of a scenario 1, since its steps name their clients")
+        )
+    return found
 
 
 def _work_problems(suite: Suite) -> list[Problem]:

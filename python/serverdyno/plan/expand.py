@@ -68,11 +68,34 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
     """The mixes of a suite, with every time that belongs to the length multiplied by `scale`.
 
     Length, both ramps and the start delay are shortened alike, so that the same share of a mix is measured.
-    Clients, threads, rate and think time stay: they are the load, and this is a shorter look at the same load.
+    Clients, threads, rate and think time stay: they are the load, and this is a shorter look at the same load. Levels
+    that end when their work is done have no ramps, their length is a bound, and `scale` is of their work
+    (`with_scaled_work`).
     """
+    if steps := suite.work.planned_steps(suite.settings(suite.work), suite.clients[0]):
+        return [
+            Mix(
+                index=index,
+                name=f"{each.step}, {each.state}" if each.state else each.step,
+                clients=each.clients,
+                threads=1,
+                length_s=suite.length_s,
+                ramp_up_s=0.0,
+                ramp_down_s=0.0,
+                delay_s=0.0,
+                think_time_s=0.0,
+                last=index == len(steps),
+                suite=suite.name,
+                step=each.step,
+                state=each.state,
+                figure=each.figure,
+            )
+            for index, each in enumerate(steps, start=1)
+        ]
     levels = _levels(suite)
     return [
         Mix(
+            suite=suite.name,
             index=index,
             name=_name(suite, index, clients if rate is None else rate),
             clients=clients,
@@ -87,6 +110,17 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
         )
         for index, (clients, rate) in enumerate(levels, start=1)
     ]
+
+
+def levels_of(suites: Sequence[Suite], scale: float = 1.0) -> list[Mix]:
+    """Return the levels of several suites, one suite after the other, with places from 1."""
+    found = [mix for suite in suites for mix in mixes(suite, scale)]
+    return [replace(mix, index=index) for index, mix in enumerate(found, start=1)]
+
+
+def with_scaled_work(suite: Suite, scale: float) -> Suite:
+    """Return a suite with this share of the work of its levels that end when done."""
+    return suite.with_settings(suite.work, suite.work.scaled(suite.settings(suite.work), scale))
 
 
 def trial(planned: Mix, rate_per_s: int) -> Mix:

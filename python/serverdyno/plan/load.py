@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,21 +27,12 @@ SUITE_FILE = ".toml"
 """How the path of a suite's file ends, where a plan names one in place of a shipped suite."""
 
 
-TASKS = "tasks"
-"""The key that a plan of tasks has, and no other."""
-
-
-def is_of_tasks(path: Path) -> bool:
-    """Return whether a file is a plan of tasks. Raises UserError, and PlanError for what is no TOML."""
-    return TASKS in parse_toml(read_text(path), str(path))
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedPlan:
-    """A checked plan, its suite, and the text of its file."""
+    """A checked plan, its suites in order, and the text of its file."""
 
     plan: Plan
-    suite: Suite
+    suites: tuple[Suite, ...]
     text: str
 
 
@@ -54,19 +46,35 @@ def load_plan(
     """The plan in a file. Raises PlanError with all its problems, UserError for a file that can't be read.
 
     `settings_types`: the settings model of every server there is, by name. `scale`, `suite_file` and `clients`
-    (`1,2,4`) replace what the plan and its suite say. The path of a suite in a plan is relative to the plan's folder.
+    (`1,2,4`) replace what the plan and its suites say. The path of a suite in a plan is relative to the plan's folder.
     """
     text = read_text(path)
-    named = parse_toml(text, str(path)).get("suite")
-    if suite_file is None and isinstance(named, str) and named.endswith(SUITE_FILE):
-        suite_file = path.parent / named
-    own = None if suite_file is None else suites.parse(read_text(suite_file), str(suite_file))
-    if clients is not None and (own is not None or isinstance(named, str)):
-        own = with_clients(own or suites.load(str(named)), clients)
-    plan = parse_plan(text, str(path), settings_types, scale, own)
+    data = parse_toml(text, str(path))
+    named = [data["suite"]] if "suite" in data else data.get("suites")
+    known: list[Suite | str] = [
+        _named(name, path.parent)
+        for name in (named if isinstance(named, list) else ())
+        if isinstance(name, str)
+    ]
+    if suite_file is not None:
+        known = [suites.parse(read_text(suite_file), str(suite_file))]
+    if clients is not None:
+        known = [
+            with_clients(each if isinstance(each, Suite) else suites.load(each), clients) for each in known
+        ]
+    plan = parse_plan(text, str(path), settings_types, scale, known)
     if plan.generator.fleet is not None:
         plan = with_fleet(plan, path.parent / plan.generator.fleet)
-    return LoadedPlan(plan, own or suites.load(plan.suite), text)
+    return LoadedPlan(
+        plan, tuple(each if isinstance(each, Suite) else suites.load(each) for each in known), text
+    )
+
+
+def _named(name: str, folder: Path) -> Suite | str:
+    """Return the suite of a file's path below a folder; any other name as it is. Raises UserError, PlanError."""
+    if not name.endswith(SUITE_FILE):
+        return name
+    return suites.parse(read_text(folder / name), f"{folder / name}")
 
 
 def with_clients(suite: Suite, option: str) -> Suite:
@@ -103,18 +111,18 @@ def with_fleet(plan: Plan, folder: Path) -> Plan:
     return plan.model_copy(update={"generator": generator})
 
 
-def with_testbed(plan: Plan, testbed: Testbed, settings_types: SettingsTypes, suite: Suite) -> Plan:
+def with_testbed(plan: Plan, testbed: Testbed, settings_types: SettingsTypes, known: Sequence[Suite]) -> Plan:
     """Return a plan whose load a testbed makes, in place of its own. Raises UserError where it can't."""
     made = plan.model_copy(update={"testbed": testbed})
-    _, problems = check_plan(made.model_dump(exclude_none=True), settings_types, suite=suite)
+    _, problems = check_plan(made.model_dump(exclude_defaults=True), settings_types, known=known)
     if own := [found for found in problems if found.path[:1] == ("testbed",)]:
         raise UserError("--testbed: " + "; ".join(found.message for found in own))
     return made
 
 
-def until_precise(plan: Plan, percent: str, suite: Suite) -> Plan:
+def until_precise(plan: Plan, percent: str, known: Sequence[Suite]) -> Plan:
     """Return a plan that goes on until an option's `2%` is reached. Raises UserError where it is none, or can't be."""
-    if message := precision_problem(suite):
+    if message := next(filter(None, map(precision_problem, known)), None):
         raise UserError(f"--until: {message}")
     try:
         wanted = float(percent.strip().removesuffix("%"))
@@ -132,15 +140,22 @@ def parse_plan(
     source: str,
     settings_types: SettingsTypes,
     scale: float | None = None,
-    suite: Suite | None = None,
+    known: Sequence[Suite | str] = (),
 ) -> Plan:
-    """The plan in a text; `source` is what its problems are said to be of. Otherwise as `load_plan`."""
+    """Return the plan in a text; `source` is what its problems are said to be of. `known`: its suites, or their names.
+    Otherwise as `load_plan`.
+    """
     data = parse_toml(text, source)
     if scale is not None:
         data["scale"] = scale
-    if suite is not None:
-        data["suite"] = suite.name
-    plan, problems = check_plan(data, settings_types, suite=suite)
+    names = [each.name if isinstance(each, Suite) else each for each in known]
+    if names and "suite" not in data and len(names) == len(data.get("suites", ())):
+        data["suites"] = names
+    elif names and not {"suite", "suites"} <= data.keys():
+        data = {**{key: value for key, value in data.items() if key != "suites"}, "suite": names[0]}
+    plan, problems = check_plan(
+        data, settings_types, known=[each for each in known if isinstance(each, Suite)]
+    )
     if scale is not None:
         # The file isn't wrong where the option is.
         problems = [

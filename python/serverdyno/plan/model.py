@@ -50,11 +50,14 @@ Certainty = Annotated[
 Order = Literal["interleaved", "sequential", "random"]
 Law = Literal["poisson", "uniform"]
 MAX_CLIENTS = 100_000
+MOST_SUITES = 20
 MAX_RATE_PER_S = 10_000_000
 FEWEST_UNTIL = 6
 EQUIVALENCE_PERCENT = 5.0
 """Repetitions before precision is looked at for the first time; see `analysis.precision`."""
 MAX_LENGTH_S = 24 * 3600
+OF_LEVELS_IN_TIME = ("threads", "threads_from", "ramp_up_s", "ramp_down_s", "delay_s", "think_time_s")
+"""Parameters of suites without a meaning for levels that end when their work is done."""
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
 
 
@@ -254,6 +257,11 @@ class Suite(Model):
         return protocols.work_of(self.workload)
 
     @property
+    def ends_when_done(self) -> bool:
+        """Whether its levels end when their work is done, and not at a time."""
+        return bool(self.work.planned_steps(self.settings(self.work), 1))
+
+    @property
     def terms(self) -> Terms:
         """What its workload is called and counted in."""
         return self.work.terms_of(self.workload)
@@ -275,6 +283,7 @@ class Suite(Model):
             key: value
             for key, value in self.model_dump(exclude={"open"}).items()
             if key in type(self).model_fields and key not in NOT_OF_THE_LOAD
+            if not (self.ends_when_done and key in OF_LEVELS_IN_TIME)
         }
         if self.open is not None:
             left_out = set() if self.open.objective else {"objective", "precision_percent", "most_trials"}
@@ -289,8 +298,13 @@ class Suite(Model):
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """One fixed load for a fixed time, ready to run. `index` is its place in the suite, from 1; `last`: no
-    other comes after it. `rate_per_s`: of open load, at which operations come; None: as clients get their answers.
+    """One level, ready to run. `index` is its place in the experiment, from 1; `last`: no other of its suite comes
+    after it. `rate_per_s`: of open load, at which operations come; None: as clients get their answers. `suite`: None in
+    experiments before format 9, which have one.
+
+    `step`: the name of a level that ends when its work is done, in its `state` (cold, warm, or a phase); None: the
+    level ends at its time. All levels of a suite that end when done share files or sessions: they are a group, redone
+    as a whole. `figure`: of the published report that the step re-creates.
     """
 
     index: int
@@ -304,6 +318,15 @@ class Mix:
     think_time_s: float
     last: bool = False
     rate_per_s: int | None = None
+    suite: str | None = None
+    step: str | None = None
+    state: str = ""
+    figure: int | None = None
+
+    @property
+    def planned_s(self) -> float:
+        """How long it takes as far as that is planned; 0 where it ends when its work is done."""
+        return self.length_s if self.step is None else 0.0
 
     @property
     def window_s(self) -> float:
@@ -404,7 +427,8 @@ class ServerPlan(Model):
 
 
 class Plan(Model):
-    """Suite x configurations x repetitions. A title that is left out is the name.
+    """Suites x configurations x repetitions. A title that is left out is the name. The suites of a run follow one
+    another on one server, in the order of the plan; a server is started anew for each run.
 
     `minimum_effect_percent`: the least difference that would matter, as the percentage by which the quicker is faster
     than the slower. Verdicts are about it; 0: any difference. `until_percent`: repetitions are added in pairs, from six
@@ -413,15 +437,23 @@ class Plan(Model):
 
     name: Name = Field(description="Name of the plan and of the experiment's folder.")
     title: str = Field(default="", description="Title of the report. Default: the name.")
-    suite: Name = Field(
+    suite: Name | None = Field(
+        default=None,
         description="A name that `dyno suites` lists, or the path of a suite file, relative to the plan's folder and "
-        "ending with `.toml`."
+        "ending with `.toml`.",
+    )
+    suites: list[Name] = Field(
+        default=[],
+        max_length=MOST_SUITES,
+        description="In place of `suite`: several suites, in the order in which each run has them, on one server.",
     )
     scale: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="Shortens each load level to this share of its length. Every figure shows the scale.",
+        description="Shortens each load level to this share of its length. Of levels that end when their work is done: "
+        "this share of Bonnie's file, of the files of scenarios, and of the bytes of their single files. Every figure "
+        "shows the scale.",
     )
     repetitions: Annotated[int, Option()] = Field(
         default=3, ge=1, le=1000, description="Number of times that each configuration is measured."
@@ -458,12 +490,33 @@ class Plan(Model):
         default=None,
         description="Hosts in network namespaces of this machine make the load, over links with rates; needs root.",
     )
+    drop_caches: bool = Field(
+        default=False,
+        description="Drop this machine's page cache before each step of a scenario (needs root). The server's files "
+        "are in it, too, where the server runs here.",
+    )
+    published: Name | None = Field(
+        default=None, description="A published report whose tables stand next to the steps of these suites."
+    )
     servers: list[ServerPlan] = Field(min_length=1, description="What is measured.")
 
     @model_validator(mode="before")
     @classmethod
     def _has_a_title(cls, data: Any) -> Any:
         return titled(data) if isinstance(data, dict) else data
+
+    @model_validator(mode="after")
+    def _has_suites(self) -> Self:
+        if (self.suite is None) == (not self.suites):
+            raise ValueError("needs suite or suites, and not both")
+        if len(set(self.suites)) < len(self.suites):
+            raise ValueError("suites: a suite is there twice")
+        return self
+
+    @property
+    def suite_names(self) -> list[str]:
+        """The suites, in order."""
+        return self.suites or [self.suite or ""]
 
     @field_validator("until_percent")
     @classmethod

@@ -20,8 +20,9 @@ from serverdyno._native import names_loopback
 from serverdyno.plan import protocols, suites
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
-from serverdyno.plan.expand import combinations, configuration_name, configurations_of, mixes
-from serverdyno.plan.model import Bounds, Configuration, GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.expand import combinations, configuration_name, levels_of
+from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
@@ -32,42 +33,34 @@ MAX_CONFIGURATION_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What a server of a plan is checked against. `mixes` is empty, `suite` None, where it isn't known."""
+    """What a server of a plan is checked against. `mixes` and `suites`: those that are known."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
     generator: GeneratorPlan
     mixes: list[Mix]
-    suite: Suite | None
+    suites: Sequence[Suite]
 
 
 def check_plan(
     data: Mapping[str, Any],
     settings_types: SettingsTypes,
     machine_cpus: Collection[int] | None = None,
-    suite: Suite | None = None,
+    known: Sequence[Suite] = (),
 ) -> tuple[Plan | None, list[Problem]]:
     """The plan in a document, or None, and everything that is wrong with it.
 
     `settings_types`: the settings model of every server there is, by the server's name. `machine_cpus`: the
-    CPUs that may be named; those that this process may use unless told otherwise. `suite`: the plan's suite, where
-    it isn't a shipped one.
+    CPUs that may be named; those that this process may use unless told otherwise. `known`: suites of the plan that are
+    not shipped.
     """
     plan, unsound = check_model(Plan, data)
     frame = _frame(data, _first_keys(unsound))
     problems: list[Problem] = []
-    planned_mixes: list[Mix] = []
-    if suite is None and frame.suite in suites.names():
-        suite = suites.load(frame.suite)
-    if suite is not None:
-        planned_mixes = mixes(suite, frame.scale)
-        problems += scale_problems(suite, frame.scale)
-        if frame.until_percent is not None and (message := precision_problem(suite)):
-            problems.append(Problem(("until_percent",), message))
-    elif frame.suite == data.get("suite"):
-        problems.append(Problem(("suite",), unknown_name("suite", frame.suite, suites.names())))
+    found, of_suites = _suites_of(data, frame, known)
+    problems += of_suites
     available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
-    context = _Context(settings_types, available, frame.generator, planned_mixes, suite)
+    context = _Context(settings_types, available, frame.generator, levels_of(found, frame.scale), found)
     problems += cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
     if (too_many := _size_problem(servers, frame.repetitions)) is not None:
@@ -76,35 +69,54 @@ def check_plan(
         problems += _server_problems(("servers", index), server, context)
     problems += _name_problems(servers)
     problems += _testbed_problems(frame, servers, context)
+    problems += _step_problems(frame, context)
     # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
 
 
-def check_servers(
-    data: Mapping[str, Any], settings_types: SettingsTypes, machine_cpus: Collection[int] | None = None
-) -> tuple[dict[int, tuple[Configuration, ...]], list[Problem]]:
-    """The configurations of each server that a document's `servers` soundly names, by its place there, and everything
-    that is wrong with the servers, whatever is done to them. Arguments as of `check_plan`.
-    """
-    available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
-    context = _Context(settings_types, available, GeneratorPlan(), [], None)
-    servers = _sound_servers(data)
-    repetitions = data.get("repetitions")
-    times = repetitions if isinstance(repetitions, int) and repetitions > 0 else 1
-    if (too_many := _size_problem(servers, times)) is not None:
-        return {}, [too_many]
-    problems = [
-        found
-        for index, server in servers.items()
-        for found in _server_problems(("servers", index), server, context)
-    ]
-    sound = {index: tuple(configurations_of(server, settings_types)) for index, server in servers.items()}
-    return sound, [*problems, *_name_problems(servers)]
+def _suites_of(
+    data: Mapping[str, Any], frame: Plan, known: Sequence[Suite]
+) -> tuple[list[Suite], list[Problem]]:
+    """The suites of a plan, and what is wrong with their names and with shortening them."""
+    by_name = {suite.name: suite for suite in known}
+    found: list[Suite] = []
+    problems: list[Problem] = []
+    for place, name in enumerate(frame.suite_names):
+        path: tuple[str | int, ...] = ("suites", place) if frame.suites else ("suite",)
+        if name not in by_name and name not in suites.names():
+            if name in (data.get("suite"), *(data.get("suites") or ())):
+                problems.append(Problem(path, unknown_name("suite", name, suites.names())))
+            continue
+        suite = by_name.get(name) or suites.load(name)
+        found.append(suite)
+        problems += scale_problems(suite, frame.scale)
+        if frame.until_percent is not None and (message := precision_problem(suite)):
+            problems.append(Problem(("until_percent",), message))
+        if frame.suites and suite.open is not None and not suite.open.rate_per_s:
+            problems.append(
+                Problem(path, f"{name} measures peaks first: it must be the only suite of a plan")
+            )
+        if frame.suites and suite.objective is not None:
+            problems.append(Problem(path, f"{name} is a search: it must be the only suite of a plan"))
+    return found, problems
+
+
+def _step_problems(frame: Plan, context: _Context) -> Iterator[Problem]:
+    """What levels that end when their work is done can't have."""
+    done = [suite.name for suite in context.suites if suite.ends_when_done]
+    if not done:
+        return
+    generator = frame.generator
+    if generator.fleet is not None or generator.processes > 1 or frame.testbed is not None:
+        key = "testbed" if frame.testbed is not None else "generator"
+        yield Problem((key,), f"{done[0]} has levels that end when done: this process alone makes them")
 
 
 def precision_problem(suite: Suite) -> str | None:
     """Why a suite's averages have no precision to reach; None: they have."""
+    if suite.ends_when_done:
+        return f"suite {suite.name} has levels that end when their work is done, and no average throughput"
     if suite.open is None:
         return None
     return f"suite {suite.name} sets the rates itself (open load), so average throughput says nothing about the server"
@@ -168,8 +180,12 @@ def goes_to_loopback(url: str, connect_to: str | None) -> bool:
 
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:
     """The plan context its servers, with stand-ins for what is missing or unsound."""
-    stand_ins = {"name": "stand-in", "title": "", "suite": "stand-in"}
+    stand_ins: dict[str, Any] = {"name": "stand-in", "title": ""}
     sound = {key: value for key, value in data.items() if key in Plan.model_fields and key not in unsound}
+    if isinstance(sound.get("suites"), list):
+        sound["suites"] = list(dict.fromkeys(sound["suites"]))
+    if ("suite" in sound) == ("suites" in sound):
+        sound = {key: value for key, value in sound.items() if key != "suites"} | {"suite": "stand-in"}
     return Plan.model_validate({**stand_ins, **sound, "servers": [{"server": ""}]})
 
 
@@ -225,30 +241,36 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
 
 
 def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
-    """A server that speaks nothing that the suite's work can be carried out over."""
+    """A server that speaks nothing that a suite's work can be carried out over."""
     spoken = protocol_of_server(server, context.settings_types)
-    if context.suite is None or spoken is None:
-        return
-    protocol, work = protocols.of(spoken), context.suite.work
+    if spoken is not None:
+        for suite in context.suites:
+            yield from _problems_with(suite, path, server, protocols.of(spoken), context)
+
+
+def _problems_with(
+    suite: Suite, path: tuple[str, int], server: ServerPlan, protocol: Protocol[Any], context: _Context
+) -> Iterator[Problem]:
+    work = suite.work
     if protocol.work is not work:
         carried = " or ".join(each.title for each in protocols.carrying(work))
         yield Problem(
             (*path, "server"),
-            f"speaks {protocol.title}, but the suite {context.suite.name} measures {work.name} over {carried}",
+            f"speaks {protocol.title}, but the suite {suite.name} measures {work.name} over {carried}",
         )
         return
     defaults = {
         key: field.default for key, field in context.settings_types[server.server].model_fields.items()
     }
     for levels in combinations(server):
-        settings, work_settings = context.suite.settings(protocol), context.suite.settings(work)
+        settings, work_settings = suite.settings(protocol), suite.settings(work)
         server_settings = {**defaults, **server.settings, **levels}
         wrong = protocol.server_problem(settings, work_settings, server.url, server_settings)
         cut = work.cut(work_settings)
         if wrong is None and cut is not None and not cut.by_clients:
             wrong = cut_problem(server, cut, context.settings_types[server.server])
         if wrong is None and server.url is None:
-            wrong = work.server_problem(work_settings, context.suite.workload, server_settings)
+            wrong = work.server_problem(work_settings, suite.workload, server_settings)
         if wrong is not None:
             yield Problem((*path, "settings" if server.url is None else "url"), wrong)
             return
@@ -412,7 +434,8 @@ def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[
     if clients > bounds.max_clients:
         message = f"{bounds.max_clients}, but the suite goes up to {clients} clients"
         yield Problem((*path, "max_clients"), message)
-    length_s = max(mix.length_s for mix in planned)
+    # A level that ends when its work is done is ended at the bound.
+    length_s = max(mix.planned_s for mix in planned)
     if length_s > bounds.max_length_s:
         yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a mix takes {length_s:g} s")
 

@@ -5,7 +5,7 @@ Here is what spans all subjects: their order, the numbers of tables and figures,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -14,10 +14,11 @@ from serverdyno.analysis import precision
 from serverdyno.errors import DynoError
 from serverdyno.report.basis import NAMES_STATEMENT
 from serverdyno.report.caveats import caveats
-from serverdyno.report.figures.raw import raw_tables
+from serverdyno.report.figures.raw import RawTable, raw_tables
 from serverdyno.report.figures.results import Results, compute
+from serverdyno.report.figures.steps import Step, compared
 from serverdyno.report.methodology import methodology
-from serverdyno.report.model import Fact, Part, Report, Section
+from serverdyno.report.model import Fact, Finding, Labels, Part, Report, Section
 from serverdyno.report.parts import numbered
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import (
@@ -40,6 +41,7 @@ from serverdyno.report.subjects import (
     response_times,
     runs,
     scaling,
+    steps,
     testbed,
     timeline,
     tuning,
@@ -65,7 +67,7 @@ class Subject(Protocol):
         """Return what it says."""
 
 
-FIRST: tuple[Subject, ...] = (capacity, open_load, outages, answer, peaks, differences)
+FIRST: tuple[Subject, ...] = (capacity, open_load, outages, answer, peaks, differences, steps)
 VARIED: tuple[Subject, ...] = (scaling, tuning, factorial)
 REST: tuple[Subject, ...] = (
     durability,
@@ -115,7 +117,7 @@ def source_of(experiment: Experiment) -> Source:
 
 def half_width_percent(source: Source) -> float | None:
     """Return how precise the overall averages are so far: see `analysis.precision`."""
-    results = judged(source)
+    results = judged(source.in_time[0])
     if len(results.configurations) == 1:
         return precision.of_one_configuration(results.configurations[0].runs.throughput)
     return precision.of_comparisons(results.comparisons or differences.compared(results))
@@ -144,45 +146,120 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     Published reports have peaks: next to other experiments nothing stands `beside`.
     """
     source = clean.everything(source)
-    results = judged(source if source.head.suite.objective is None else capacity.by_rate(source))
-    parts = {subject: subject.build(results) for subject in SUBJECTS if subject.applies(results)}
-    found = next(part.answer for part in parts.values() if part.answer is not None)
-    summary = next(part.summary for part in parts.values() if part.summary is not None)
-    sections = [section for part in parts.values() for section in part.sections]
-    published = [] if beside is None or not source.closed_load else [next_to.section(results, beside)]
-    first, summary, *others, bed = numbered(
+    found = compared(source)
+    views = [
+        _View(source, part, found if place == 0 else (), first=place == 0)
+        for place, part in enumerate(source.in_time)
+    ]
+    results = views[0].results
+    published = [] if beside is None or not results.source.closed_load else [next_to.section(results, beside)]
+    made = numbered(
         [
-            Section("answer", "Answer", figures=found.figures),
-            summary,
-            *(section for section in sections if not section.appendix),
-            *(section for section in sections if section.appendix),
+            Section("answer", "Answer", figures=tuple(f for view in views for f in view.answer.figures)),
+            *(view.summary for view in views),
+            *(section for view in views for section in view.sections if not section.appendix),
+            *(section for view in views for section in view.sections if section.appendix),
             *published,
-            testbed.section(results.source),
+            testbed.section(source),
         ]
     )
+    (first, summary, *others), bed = made[:-1], made[-1]
     labels = {table.key: table.label for section in (summary, *others) for table in section.tables}
+    comparisons = tuple(each for view in views for each in view.results.comparisons)
     return Report(
         title=source.head.plan.title,
         particulars=_particulars(source),
-        answer=replace(found, figures=first.figures, caveats=caveats(results)),
-        summary=replace(summary, text=(_what_was_done(results), *summary.text, NAMES_STATEMENT)),
-        findings=tuple(
-            finding for subject in FINDINGS if subject in parts for finding in parts[subject].findings(labels)
+        answer=replace(
+            views[0].answer,
+            verdict=" ".join(view.verdict for view in views),
+            figures=first.figures,
+            caveats=(
+                *(caveat for view in views for caveat in caveats(view.results)),
+                *steps.caveats(source, found),
+            ),
         ),
-        methodology=methodology(results),
+        summary=replace(
+            summary,
+            text=(*(_what_was_done(view.results) for view in views), *summary.text, NAMES_STATEMENT),
+        ),
+        findings=tuple(finding for view in views for finding in view.findings(labels)),
+        methodology=(
+            *(fact for view in views if view.results.source.head.mixes for fact in methodology(view.results)),
+            *steps.methodology(source),
+        ),
         sections=tuple(others),
         testbed=bed,
-        disclosure=disclosure(source.disclosure),
-        reproduce=reproduce(results.source),
-        raw=raw_tables(results),
-        source=results.source,
+        disclosure=(*steps.disclosures(results), *disclosure(source.disclosure)),
+        reproduce=reproduce(source),
+        raw=(*(table for view in views for table in view.raw()), *steps.raw(results)),
+        source=source,
         results=results,
-        comparisons=results.comparisons,
+        comparisons=comparisons,
     )
+
+
+class _View:
+    """What a report says of one suite whose levels end at a time; the first says all of the steps, too. If a plan has
+    several such suites, titles and sentences name theirs.
+    """
+
+    def __init__(self, source: Source, part: Source, found: tuple[Step, ...], *, first: bool) -> None:
+        results = judged(part if part.head.suite.objective is None else capacity.by_rate(part))
+        self.results = replace(results, steps=found, whole_source=source if first else None)
+        self.parts = {
+            subject: subject.build(self.results) for subject in SUBJECTS if subject.applies(self.results)
+        }
+        several = len(source.in_time) > 1
+        self._suite = part.head.suite.name if several else ""
+        own = list(self.parts.values())
+        self.answer, *more = [each.answer for each in own if each.answer is not None]
+        # Steps come last: where there is load as well, it answers first.
+        self.verdict = " ".join([self.named(self.answer.verdict), *(each.verdict for each in more)])
+        summary, *further = [each.summary for each in own if each.summary is not None]
+        self.summary = self._section(summary)
+        self.sections = [
+            *further,
+            *(
+                section if subject is steps else self._section(section)
+                for subject, each in self.parts.items()
+                for section in each.sections
+            ),
+        ]
+
+    def named(self, text: str) -> str:
+        return f"{self._suite}: {text}" if self._suite else text
+
+    def findings(self, labels: Labels) -> Iterator[Finding]:
+        own = {key.removeprefix(self._prefix): label for key, label in labels.items()}
+        for subject in FINDINGS:
+            if subject in self.parts:
+                for finding in self.parts[subject].findings(own):
+                    yield replace(finding, topic=self.named(finding.topic))
+
+    def raw(self) -> Iterator[RawTable]:
+        for table in raw_tables(self.results):
+            yield replace(table, name=f"{self._prefix}{table.name}")
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self._suite}-" if self._suite else ""
+
+    def _section(self, section: Section) -> Section:
+        if not self._suite:
+            return section
+        return replace(
+            section,
+            key=f"{self._prefix}{section.key}",
+            title=self.named(section.title),
+            tables=tuple(replace(table, key=f"{self._prefix}{table.key}") for table in section.tables),
+            figures=tuple(replace(each, key=f"{self._prefix}{each.key}") for each in section.figures),
+        )
 
 
 def _what_was_done(results: Results) -> str:
     source = results.source
+    if not source.head.mixes:
+        return "We timed each step of " + wording.listing([suite.name for suite in source.head.suites]) + "."
     names = source.configuration_names
     levels = [results.axis.level(mix) for mix in source.head.mixes]
     subject = wording.listing(names) if len(names) <= MOST_SUBJECTS else f"{len(names):,} configurations"
@@ -208,7 +285,7 @@ def _particulars(source: Source) -> tuple[Fact, ...]:
     head = source.head
     return (
         Fact("Experiment", head.plan.name),
-        Fact("Suite", head.suite.name),
+        Fact("Suite", ", ".join(suite.name for suite in head.suites)),
         Fact("Made", f"{head.created:%Y-%m-%d %H:%M %Z}"),
         Fact("Tool", f"Serverdyno {head.tool_version}"),
     )

@@ -38,13 +38,13 @@ def _split(text: str) -> Caveat:
 
 def _texts(results: Results) -> tuple[str, ...]:
     source, found = results.source, []
-    if source.shortened:
+    if source.shortened and source.head.mixes:
         found.append(
             f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
         )
     found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
     found += runs.set_aside(source)
-    if not results.mixes:
+    if not results.mixes and source.head.mixes:
         found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
     elif len(results.used) < source.planned_mixes:
         found.append(

@@ -63,7 +63,12 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
     `tolerated_percent`: the slowdown that must be ruled out before a program is told that nothing is slower.
     """
     for each in reports:
-        head = each.source.head
+        head = each.results.source.head
+        if not head.mixes:
+            raise UserError(
+                f"{head.plan.name}: all of its levels end when their work is done, so it has no throughput to compare",
+                hint="dyno report compares its configurations, step by step.",
+            )
         if head.suite.open is not None:
             raise UserError(
                 f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput says "
@@ -284,7 +289,7 @@ def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
     """Return times without service compared. If data were lost, no time makes up for it: nobody is called faster."""
-    made = outages.differences(reports[0].source.head.mixes, gaps, basis)
+    made = outages.differences(reports[0].results.source.head.mixes, gaps, basis)
     if made is None:
         raise UserError(
             "There are no times without service to compare.",
@@ -310,5 +315,5 @@ def _outages_result(
         verdict=Verdict.NOT_COMPARABLE if data_wrong else most_alarming({level.verdict for level in levels}),
         slowdown=Slowdown.CANT_TELL if data_wrong else slowdown(levels, tolerated_percent),
         outages=tuple(gaps),
-        levels=tuple(mix.clients for mix in reports[0].source.head.mixes),
+        levels=tuple(mix.clients for mix in reports[0].results.source.head.mixes),
     )

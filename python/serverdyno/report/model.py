@@ -12,7 +12,6 @@ from typing import Literal
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.results import Results
-from serverdyno.report.figures.steps import Step, TaskSource
 from serverdyno.report.source import Source
 
 Labels = Mapping[str, str]
@@ -284,8 +283,11 @@ class OutageAnswer(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Everything that is said of an experiment of any kind. `answer` stands above everything else."""
+class Report:
+    """Everything that is said of an experiment, and what it was computed from. `answer` stands above everything else.
+
+    `results`: of the first suite whose levels end at a time, and all steps. `comparisons`: of all such suites.
+    """
 
     title: str
     particulars: tuple[Fact, ...]
@@ -298,6 +300,9 @@ class Page:
     disclosure: tuple[Disclosure, ...]
     reproduce: Disclosure
     raw: tuple[RawTable, ...] = field(repr=False)
+    source: Source
+    results: Results
+    comparisons: tuple[Comparison, ...]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -314,20 +319,3 @@ class Page:
     def tables(self) -> list[Table]:
         """Every table, in order."""
         return [table for section in (self.summary, *self.sections) for table in section.tables]
-
-
-@dataclass(frozen=True, slots=True)
-class Report(Page):
-    """The report of an experiment with load levels, and what it was computed from."""
-
-    source: Source
-    results: Results
-    comparisons: tuple[Comparison, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskReport(Page):
-    """The report of an experiment of tasks, and what it was computed from."""
-
-    source: TaskSource
-    steps: tuple[Step, ...]

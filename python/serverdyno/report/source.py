@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from serverdyno.analysis.improvement import Margins
-from serverdyno.plan.model import Configuration
+from serverdyno.plan.model import Configuration, Suite
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.store.head import ExperimentHead
@@ -74,7 +74,23 @@ class Source:
     @property
     def closed_load(self) -> bool:
         """Whether clients wait for answers and the server is not taken away, so that throughput is compared."""
-        return not self.open and self.cut is None
+        return bool(self.head.mixes) and not self.open and self.cut is None
+
+    def of_suite(self, suite: Suite) -> Source:
+        """Return what of the experiment belongs to one suite whose levels end at a time."""
+        head = self.head.of_suite(suite)
+        own = {mix.index for mix in head.mixes}
+        return replace(self, head=head, records=[each for each in self.records if each.mix in own])
+
+    @property
+    def in_time(self) -> list[Source]:
+        """Return a part for each suite whose levels end at a time. Of an experiment without such suites the one part
+        has no level.
+        """
+        timed = [suite for suite in self.head.suites if not suite.ends_when_done]
+        if timed:
+            return [self.of_suite(suite) for suite in timed]
+        return [replace(self, head=self.head.model_copy(update={"mixes": []}), records=[])]
 
     @property
     def cut(self) -> Cut | None:
@@ -111,6 +127,11 @@ class Source:
         """What the verdicts of a comparison are about."""
         plan = self.head.plan
         return Margins(plan.minimum_effect_percent, plan.equivalence_percent)
+
+    @property
+    def margins_of_steps(self) -> Margins:
+        """What the verdicts of steps are about: no equivalence is claimed of them."""
+        return Margins(self.head.plan.minimum_effect_percent)
 
     @property
     def memory_bytes(self) -> int | None:

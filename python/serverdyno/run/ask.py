@@ -22,7 +22,8 @@ from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.smb import SMB
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.run.progress import Progress
-from serverdyno.run.under_test import under_test
+from serverdyno.run.site import HERE
+from serverdyno.run.under_test import opened, served
 from serverdyno.servers import waiting
 from serverdyno.servers.base import Access
 from serverdyno.servers.registry import driver_type
@@ -93,9 +94,12 @@ def _asked(
             raise KeyboardInterrupt
 
     try:
-        with waiting.ended_by(obey), under_test(head, configuration, head.mixes) as (server, setup):
-            looks = looked(setup, head.mixes)
-            _look_at_documents(setup, head.mixes[0])
+        with waiting.ended_by(obey), served(head, configuration, HERE) as server:
+            for suite in head.suites:
+                mixes = head.of_suite(suite).mixes
+                with opened(head, configuration, server, mixes) as setup:
+                    looks = looked(setup, mixes)
+                    _look_at_documents(setup, mixes[0])
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None

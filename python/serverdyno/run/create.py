@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -22,7 +23,7 @@ def default_folder(name: str) -> Path:
     return next(folder for folder in chain([first], taken) if not folder.exists())
 
 
-def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) -> Experiment:
+def create_experiment(folder: Path, plan_text: str, plan: Plan, suites: Sequence[Suite]) -> Experiment:
     """The folder of a new experiment, open for writing. Raises UserError where there is something already.
 
     CPUs that the plan leaves open are chosen here, so that all runs, also after a resume, have the same.
@@ -34,9 +35,15 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
         seed=plan.seed,
         scale=plan.scale,
         plan=plan.model_copy(update={"generator": generator, "repetitions": plan.begins_with}),
-        suite=suite.with_settings(suite.work, suite.work.with_noted_inputs(suite.settings(suite.work))),
+        suites=[_as_run(suite, plan.scale) for suite in suites],
         configurations=configurations,
-        mixes=expand.mixes(suite, plan.scale),
+        mixes=expand.levels_of(suites, plan.scale),
         order=order(configurations, plan.begins_with, plan.order, plan.seed),
     )
     return Experiment.create(folder, plan_text, head)
+
+
+def _as_run(suite: Suite, scale: float) -> Suite:
+    """Return a suite with its work at the scale in force, and a digest of every file that its load is made from."""
+    scaled = expand.with_scaled_work(suite, scale)
+    return scaled.with_settings(scaled.work, scaled.work.with_noted_inputs(scaled.settings(scaled.work)))

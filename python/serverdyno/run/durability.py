@@ -86,13 +86,13 @@ class Durability:
 
 
 @contextmanager
-def watched(server: RunningServer, suite: Suite) -> Iterator[Durability]:
+def watched(server: RunningServer, suites: Sequence[Suite]) -> Iterator[Durability]:
     """Watches a file server that is running for as long as load goes to it.
 
     The kernel's count begins before the server's own is read, and ends after it: so the server can't have counted more.
     """
     # The syncs of a server that is killed and started again can't be counted through: it is another process.
-    if not suite.work.has_durability or cut_of(suite) is not None:
+    if not all(suite.work.has_durability and cut_of(suite) is None for suite in suites):
         yield Durability()
         return
     with FsyncCounter(server.pids()) as counter:

@@ -15,9 +15,11 @@ from serverdyno.run.progress import Progress
 from serverdyno.run.remarks import remarks
 from serverdyno.run.room import check_room
 from serverdyno.run.run import NextRate, Run
+from serverdyno.run.scenario import check_may_drop_caches
 from serverdyno.run.site import HERE, Site, site_of
 from serverdyno.run.time_left import time_left
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
 
 
@@ -47,11 +49,15 @@ def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
         # A search ends by itself, and its note says so.
         ended = {number for number, note in experiment.run_notes().items() if note.state in ("done", "lost")}
         finished |= {(number, mix.index) for number in ended for mix in experiment.head.mixes}
-    rest = {
-        run: [mix for mix in experiment.head.mixes if (run.number, mix.index) not in finished]
-        for run in experiment.head.order
-    }
+    rest = {run: _missing_of(run, experiment.head, finished) for run in experiment.head.order}
     return {run: mixes for run, mixes in rest.items() if mixes}
+
+
+def _missing_of(run: RunKey, head: ExperimentHead, finished: Collection[tuple[int, int]]) -> list[Mix]:
+    """The mixes of a run to be done: those that aren't finished, and all of a group of which one isn't."""
+    rest = [mix for mix in head.mixes if (run.number, mix.index) not in finished]
+    groups = {mix.suite for mix in rest if mix.step is not None}
+    return [mix for mix in head.mixes if mix in rest or (mix.step is not None and mix.suite in groups)]
 
 
 def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: Progress) -> None:
@@ -84,6 +90,7 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     rest = {run.configuration for run in missing(experiment)}
     configurations = [each for each in experiment.head.configurations if each.name in rest]
     check_installed(configurations)
+    check_may_drop_caches(experiment.head)
     for remark in remarks(configurations):
         progress.notice(remark)
     check_room(experiment.head, configurations)
@@ -97,7 +104,7 @@ def run_all(
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
-    left = time_left(head.suite, list(rest.values()))
+    left = time_left(head.suites, list(rest.values()))
     for key, mixes in rest.items():
         run = Run(experiment, key, mixes, progress, left, next_rate, site)
         left.run_begins()
@@ -108,7 +115,7 @@ def run_all(
             if isinstance(error, FleetError):
                 raise
             progress.run_failed(key, error)
-        left.run_ends(sum(mix.length_s for mix in mixes[run.done :]))
+        left.run_ends(sum(mix.planned_s for mix in mixes[run.done :]))
 
 
 def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:

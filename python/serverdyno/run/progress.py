@@ -24,7 +24,7 @@ class Progress(Protocol):
         """A few times a second while it runs."""
 
     def mix_finished(self, record: MixRecord) -> None:
-        """A mix is over and kept."""
+        """A mix is over and kept; of a group, a level that will be kept once all of the group are over."""
 
     def notice(self, text: str, hint: str | None = None) -> None:
         """Something that the user must know and that stops nothing."""

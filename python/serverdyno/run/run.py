@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from serverdyno.counted import Counted
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.expand import trial
 from serverdyno.plan.model import Configuration, Mix, RunKey
-from serverdyno.probes.window import WindowMeter
+from serverdyno.probes.window import UNKNOWN, WindowMeter
+from serverdyno.run import steps
 from serverdyno.run.ask import looked
 from serverdyno.run.disclose import disclose_fleet, disclose_server
 from serverdyno.run.durability import Durability, watched
@@ -20,15 +23,15 @@ from serverdyno.run.progress import Progress
 from serverdyno.run.record import HostFigures, mix_record
 from serverdyno.run.site import HERE, Site
 from serverdyno.run.time_left import TimeLeft
-from serverdyno.run.under_test import under_test
+from serverdyno.run.under_test import opened, served
 from serverdyno.run.workspaces import workspaces_taken_away
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
+from serverdyno.store.records import MixRecord, SyncRow
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
-    from serverdyno.counted import Counted
 
 NextRate = Callable[[RunKey], int | None]
 """The rate of the next trial of a run that searches for capacity, in requests/s; None: its search is over."""
@@ -48,11 +51,13 @@ def used_since(
 @dataclass(slots=True)
 class Requests:
     """Requests that were made, to be held against the server's own count. `failed`: None of file servers, where what
-    fails is an operation, and the requests that it came to are among those that were answered.
+    fails is an operation, and the requests that it came to are among those that were answered. `are_known`: no level
+    ended when its work was done, of which those beside its work are not counted.
     """
 
     answered: int = 0
     failed: int | None = 0
+    are_known: bool = True
 
     def add(self, result: Counted) -> None:
         """Counts all of one mix, ramps included; a request that was sent again on a new connection once.
@@ -70,7 +75,8 @@ class Requests:
 @dataclass(slots=True)
 class Run:
     """The run of one configuration, or the rest of it after a resume. `left`: of the whole experiment; `next_rate`: of
-    a search, whose trials are at most `mixes`; `done`: how many of `mixes` are kept.
+    a search, whose trials are at most `mixes`; `done`: how many of `mixes` are kept; `served`: by the server's own
+    count, None: not known; `members_before`: CPU seconds of each member of a team before the first mix.
     """
 
     experiment: Experiment
@@ -81,33 +87,82 @@ class Run:
     next_rate: NextRate | None = None
     site: Site = HERE
     done: int = 0
+    served: int | None = 0
+    members_before: Mapping[str, float | None] = field(default_factory=dict)
     requests: Requests = field(default_factory=Requests)
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
 
     def carry_out(self) -> None:
         """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
         self.progress.stage(f"starting {self.key.configuration}")
-        configuration = self._configuration()
+        head, configuration = self.experiment.head, self._configuration()
+        with served(head, configuration, self.site) as server, watched(server, head.suites) as durability:
+            for _, mixes in groupby(self.mixes, key=lambda mix: mix.suite):
+                self._suite(list(mixes), server, durability)
+            self._note(server, durability)
+
+    def _suite(self, mixes: Sequence[Mix], server: RunningServer, durability: Durability) -> None:
+        """Run the mixes of one suite, or what is left of it."""
+        head, configuration = self.experiment.head, self._configuration()
+        suite = head.suite_of(mixes[0])
         with (
-            under_test(self.experiment.head, configuration, self.mixes, self.site) as (server, setup),
-            workspaces_taken_away(configuration, server.access(), self.mixes[0], setup, self.progress),
-            watched(server, setup.suite) as durability,
+            opened(head, configuration, server, mixes, self.site) as setup,
+            workspaces_taken_away(configuration, server.access(), mixes[0], setup, self.progress),
         ):
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
-            looked(setup, self.mixes)
+            looked(setup, mixes)
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
-            self.requests.add(local.preflight(setup, self.mixes[0]))
-            self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
-            members_before = server.cpu_by_member_s()
-            for mix in self._due():
-                self._run_mix(mix, setup, server, durability)
-            self._note(server, served_before, members_before, durability)
+            if not suite.ends_when_done:
+                self.requests.add(local.preflight(setup, mixes[0]))
+            if not self.done:
+                self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
+                self.members_before = server.cpu_by_member_s()
+            if suite.ends_when_done:
+                self._run_group(mixes, setup, server, durability)
+            else:
+                for mix in self._due(mixes):
+                    self._run_mix(mix, setup, server, durability)
+            served = used_since({"": served_before}, {"": server.requests_served()})[""]
+            self.served = None if served is None or self.served is None else self.served + int(served)
 
-    def _due(self) -> Iterator[Mix]:
+    def _run_group(
+        self, levels: Sequence[Mix], setup: LoadSetup, server: RunningServer, durability: Durability
+    ) -> None:
+        """Run the levels of a suite that end when their work is done, and keep them all once the last has ended."""
+        head, records = self.experiment.head, list[MixRecord]()
+        self.requests.are_known = False
+
+        def done(mix: Mix, result: Counted) -> None:
+            records.append(mix_record(self.key, mix, result, HostFigures(UNKNOWN, None)))
+            self.progress.mix_finished(records[-1])
+
+        self.progress.stage(f"{self.key.configuration}: {setup.suite.title}")
+        cpu_before_s, syncs_before = server.cpu_s(), durability.syncs()
+        # All configurations are asked for the same contents and places, each repetition for others.
+        seed = local.stream_seed(head.seed, self.key.repetition, 0)
+        steps.carry_out(levels, setup, seed, done, drop_caches=head.plan.drop_caches)
+        server.check()
+        used_s = used_since({"": cpu_before_s}, {"": server.cpu_s()})[""]
+        syncs = durability.syncs()
+        known = syncs is not None and syncs_before is not None
+        rows = [
+            SyncRow(name, count - (syncs_before or {}).get(name, 0)) for name, count in (syncs or {}).items()
+        ]
+        records[-1] = replace(
+            records[-1],
+            server_cpu_s=used_s,
+            server_rss_bytes=server.rss_bytes(),
+            syncs_known=known,
+            syncs=rows if known else [],
+        )
+        self.experiment.write_mix(*records)
+        self.done += len(records)
+
+    def _due(self, mixes: Sequence[Mix]) -> Iterator[Mix]:
         """The mixes as they are run; of a search each trial follows from those before it."""
-        for mix in self.mixes:
+        for mix in mixes:
             if self.next_rate is None:
                 yield mix
             elif (rate_per_s := self.next_rate(self.key)) is not None:
@@ -167,17 +222,10 @@ class Run:
         server = self._configuration().cpus
         return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
-    def _note(
-        self,
-        server: RunningServer,
-        served_before: int | None,
-        members_before: Mapping[str, float | None],
-        durability: Durability,
-    ) -> None:
+    def _note(self, server: RunningServer, durability: Durability) -> None:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
-        served = server.requests_served()
-        counted = None if served is None or served_before is None else served - served_before
-        if cut_of(self.experiment.head.suite) is not None:
+        counted = self.served
+        if cut_of(self.experiment.head.suite) is not None or not self.requests.are_known:
             # A server that was started anew counts from nothing, and of what was cut off nobody knows.
             counted = None
         self.experiment.write_run_note(
@@ -185,11 +233,11 @@ class Run:
             RunNote(
                 state="done",
                 from_mix=self.mixes[0].index,
-                requests_answered=self.requests.answered,
-                requests_failed=self.requests.failed,
+                requests_answered=self.requests.answered if self.requests.are_known else None,
+                requests_failed=self.requests.failed if self.requests.are_known else None,
                 requests_by_server_count=counted,
                 crashes=list(server.crashes()),
-                cpu_by_member_s=used_since(members_before, server.cpu_by_member_s()) or None,
+                cpu_by_member_s=used_since(self.members_before, server.cpu_by_member_s()) or None,
                 **self.agreed.note(),
                 **durability.note(),
             ),

@@ -49,13 +49,15 @@ class TimeLeft:
             self.overhead_s = sum(self._learned) / len(self._learned)
 
 
-def time_left(suite: Suite, runs: Sequence[Sequence[Mix]]) -> TimeLeft:
-    """Return what the mixes of `runs` take."""
+def time_left(suites: Sequence[Suite], runs: Sequence[Sequence[Mix]]) -> TimeLeft:
+    """Return what the mixes of `runs` take. Nobody knows that of levels that end when their work is done."""
     mixes = max(runs, key=len, default=[])
     clients = max((mix.clients for mix in mixes), default=0)
-    workspaces_s = clients * suite.work.workspace_bytes(suite.settings(suite.work)) / WORKSPACE_BYTES_S
+    timed = [suite for suite in suites if not suite.ends_when_done]
+    bytes_each = sum(suite.work.workspace_bytes(suite.settings(suite.work)) for suite in timed)
+    workspaces_s = clients * bytes_each / WORKSPACE_BYTES_S
     return TimeLeft(
-        load_s=sum(mix.length_s for mixes in runs for mix in mixes),
+        load_s=sum(mix.planned_s for mixes in runs for mix in mixes),
         runs=len(runs),
         overhead_s=START_S + workspaces_s,
     )

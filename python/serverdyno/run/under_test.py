@@ -31,32 +31,47 @@ NODE_LOOK_S = 1.0
 def under_test(
     head: ExperimentHead, configuration: Configuration, mixes: Sequence[Mix], site: Site = HERE
 ) -> Iterator[tuple[RunningServer, LoadSetup]]:
-    """The server, proven and open to load, and what load on it needs; it is stopped whatever happens.
+    """The server, proven and open to load of the mixes' suite, and what that needs; it is stopped whatever happens.
 
     Raises DynoError, with nothing left running.
     """
-    suite = head.suite
+    with (
+        served(head, configuration, site) as server,
+        opened(head, configuration, server, mixes, site) as setup,
+    ):
+        yield server, setup
+
+
+@contextmanager
+def opened(
+    head: ExperimentHead,
+    configuration: Configuration,
+    server: RunningServer,
+    mixes: Sequence[Mix],
+    site: Site = HERE,
+) -> Iterator[LoadSetup]:
+    """What load of one suite on a server that runs needs. `mixes`: of that suite. Raises DynoError."""
+    suite = head.suite_of(mixes[0])
     protocol = protocol_of(configuration, suite)
-    with served(head, configuration, site) as server:
-        # Consent comes before the first request, and every request goes to the address that has consented.
-        access = server.access()
-        is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
-        bounds = bounds_of_ours(mixes) if is_ours_elsewhere else configuration.bounds
-        target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
-        server.ask(target)
-        setup = LoadSetup(
-            suite=suite,
-            target=target,
-            generator=site.generator(head.plan.generator),
-            cpus=tuple(head.plan.generator.cpus),
-            bounds=bounds,
-            load_file=suite.work.load_file(suite.settings(suite.work)),
-        )
-        apart = {node for each in head.configurations for node in each.nodes}
-        with carried(setup, access, apart) as setup:
-            if setup.fleet is not None and isinstance(server, NodeServer | NodeTeam):
-                setup.fleet.serve_from(server.places)
-            yield server, setup
+    # Consent comes before the first request, and every request goes to the address that has consented.
+    access = server.access()
+    is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
+    bounds = bounds_of_ours(mixes) if is_ours_elsewhere else configuration.bounds
+    target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
+    server.ask(target)
+    setup = LoadSetup(
+        suite=suite,
+        target=target,
+        generator=site.generator(head.plan.generator),
+        cpus=tuple(head.plan.generator.cpus),
+        bounds=bounds,
+        load_file=suite.work.load_file(suite.settings(suite.work)),
+    )
+    apart = {node for each in head.configurations for node in each.nodes}
+    with carried(setup, access, apart) as setup:
+        if setup.fleet is not None and isinstance(server, NodeServer | NodeTeam):
+            setup.fleet.serve_from(server.places)
+        yield setup
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The disclosure in an experiment's folder: of the machine, of the nodes, and of the server of each configuration.
 
-Not for what is measured: `experiment.py`, and `task_experiment.py` of plans of tasks.
+Not for what is measured: `experiment.py`.
 """
 
 from __future__ import annotations

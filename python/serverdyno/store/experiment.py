@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
 REPORT = "report"
 OF_TASKS = "tasks.json"
-"""The head of another kind of experiment: see `tasks/experiment.py`."""
+"""The head of experiments of tasks, which versions before format 9 made."""
 PAGE = "report.html"
 """The page of a report, in its folder."""
 MOST_MIX_BYTES = 64 * MIB
@@ -178,7 +178,7 @@ class Experiment(Disclosing):
         opened = suite.open.model_copy(update={"rate_per_s": rates_per_s, "percent_of_peak": []})
         suite = suite.model_copy(update={"open": opened})
         mixes = expand.mixes(suite, self.head.scale)
-        head = self.head.model_copy(update={"suite": suite, "mixes": mixes, "peaks": peaks})
+        head = self.head.model_copy(update={"suites": [suite], "mixes": mixes, "peaks": peaks})
         self._write(HEAD, head.model_dump_json(indent=2).encode())
         self.head = head
 
@@ -191,20 +191,27 @@ class Experiment(Disclosing):
         """Where the page of its report is, once one was written."""
         return self.folder / REPORT / PAGE
 
-    def write_mix(self, record: MixRecord) -> None:
-        """Keeps one mix. One that is void may be replaced; any other is kept as it is, for ever.
+    def write_mix(self, *records: MixRecord) -> None:
+        """Keeps one mix, or the levels of one group. One that is void may be replaced, and so may a group that is not
+        whole; any other is kept as it is, for ever.
 
         Raises ValueError for a mix that this experiment doesn't have, or has already.
         """
         from serverdyno.store import table  # noqa: PLC0415
 
-        key = RunKey(record.run, record.configuration, record.repetition)
-        if key not in self.head.order or record.mix not in {mix.index for mix in self.head.mixes}:
-            raise ValueError(f"mix {record.mix} of {key.folder} is not part of {self.folder}")
-        name = f"{_run_folder(key)}/mix-{record.mix:02}.parquet"
-        if self._files.exists(name) and table.records([self._mix_table(name)])[0].void is None:
-            raise ValueError(f"{self.folder / name} is finished already")
-        self._write(name, table.encode(record))
+        names = []
+        for record in records:
+            key = RunKey(record.run, record.configuration, record.repetition)
+            if key not in self.head.order or record.mix not in {mix.index for mix in self.head.mixes}:
+                raise ValueError(f"mix {record.mix} of {key.folder} is not part of {self.folder}")
+            names.append(f"{_run_folder(key)}/mix-{record.mix:02}.parquet")
+        kept = [name for name in names if self._files.exists(name)]
+        if len(kept) == len(names) and all(
+            table.records([self._mix_table(name)])[0].void is None for name in kept
+        ):
+            raise ValueError(f"{self.folder / names[0]} is finished already")
+        for name, record in zip(names, records, strict=True):
+            self._write(name, table.encode(record))
 
     def mixes(self) -> list[MixRecord]:
         """Every mix so far, by run and mix. Raises DynoError that names a file which is damaged."""
@@ -367,16 +374,11 @@ def _taken(folder: Path) -> UserError:
     )
 
 
-def is_of_tasks(folder: Path) -> bool:
-    """Return whether a folder holds an experiment of tasks."""
-    return (folder / OF_TASKS).is_file()
-
-
 def _no_experiment(folder: Path) -> UserError:
-    if is_of_tasks(folder):
+    if (folder / OF_TASKS).is_file():
         return UserError(
-            f"{folder} is an experiment of tasks, without load levels: this can't be done with it",
-            hint="`dyno report` and `dyno resume` work with it; its report compares its configurations.",
+            f"{folder} is an experiment of tasks of an earlier version, which is not read any more",
+            hint="Run its plan again, with `suites` in place of `tasks`.",
         )
     return UserError(
         f"{folder} is not an experiment: it has no {HEAD}", hint="Name the folder that `dyno run` made."

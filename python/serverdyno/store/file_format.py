@@ -72,5 +72,6 @@ CURRENT = FileFormat(
         5: Upgrade(upgrade.head_of_format_5, upgrade.mix_of_format_5),
         6: Upgrade(upgrade.head_of_format_6, upgrade.mix_of_format_6),
         7: Upgrade(upgrade.head_of_format_7, upgrade.mix_of_format_7),
+        8: Upgrade(upgrade.head_of_format_8, upgrade.mix_of_format_8),
     },
 )

@@ -16,6 +16,7 @@ from serverdyno.plan.model import (
     MAX_CLIENTS,
     MAX_LENGTH_S,
     MAX_RATE_PER_S,
+    MOST_SUITES,
     Configuration,
     Mix,
     Plan,
@@ -24,7 +25,7 @@ from serverdyno.plan.model import (
 )
 from serverdyno.plan.protocols.model import Model
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
@@ -59,8 +60,9 @@ class PeakRates(Model):
 
 
 class ExperimentHead(Model):
-    """An experiment as decided. `scale`, `seed` and `suite` are those in force, whatever the plan says. `peaks`: what
-    rates of open load were made from, measured before the first run; None where the suite gives its rates.
+    """An experiment as decided. `scale`, `seed` and `suites` are those in force, whatever the plan says; a suite whose
+    levels end when done has its work at that scale. `peaks`: what rates of open load were made from, measured before
+    the first run; None where the suite gives its rates.
 
     Experiments come from strangers, and so does everything in this one.
     """
@@ -71,11 +73,25 @@ class ExperimentHead(Model):
     seed: int = Field(ge=0, lt=2**63)
     scale: float = Field(gt=0, le=1)
     plan: Plan
-    suite: Suite
+    suites: list[Suite] = Field(min_length=1, max_length=MOST_SUITES)
     configurations: list[Configuration] = Field(min_length=1, max_length=MOST_RUNS)
     mixes: list[Mix] = Field(min_length=1, max_length=MOST_MIXES)
     order: list[RunKey] = Field(min_length=1, max_length=MOST_RUNS)
     peaks: PeakRates | None = None
+
+    @property
+    def suite(self) -> Suite:
+        """The first suite, which most experiments have alone."""
+        return self.suites[0]
+
+    def suite_of(self, mix: Mix) -> Suite:
+        """Return the suite that a level belongs to."""
+        return next((suite for suite in self.suites if suite.name == mix.suite), self.suite)
+
+    def of_suite(self, suite: Suite) -> Self:
+        """Return the head as that of an experiment with one of its suites alone."""
+        own = [mix for mix in self.mixes if self.suite_of(mix) is suite]
+        return self.model_copy(update={"suites": [suite], "mixes": own})
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -93,6 +109,12 @@ class ExperimentHead(Model):
             raise ValueError("two runs of one repetition of a configuration")
         if len({mix.index for mix in self.mixes}) < len(self.mixes):
             raise ValueError("two mixes with the same place in the suite")
+        if len({suite.name for suite in self.suites}) < len(self.suites):
+            raise ValueError("two suites with the same name")
+        known = [suite.name for suite in self.suites]
+        for mix in self.mixes:
+            if mix.suite not in (None, *known) or (mix.step is not None) != self.suite_of(mix).ends_when_done:
+                raise ValueError(f"mix {mix.index} is of no suite, or ends otherwise than those of its suite")
         if len(self.order) * len(self.mixes) > MOST_MIXES:
             raise ValueError(f"more than {MOST_MIXES:,} mixes in all runs together")
         return self

@@ -89,8 +89,16 @@ class MixRecord(Counted):
     run: Annotated[int, "number of the run"]
     configuration: Annotated[str, "of the run"]
     repetition: Annotated[int, "of the run"]
-    mix: Annotated[int, "place in the suite, from 1"]
+    suite: Annotated[str | None, "of the level; null before format 9"] = None
+    mix: Annotated[int, "place in the experiment, from 1"]
     name: Annotated[str, "a name such as `24_client`"]
+    step: Annotated[
+        str | None,
+        "of a level that ends when its work is done: what was done. All of it counts. `server_cpu_s` and `syncs` of "
+        "such levels are those of the whole suite, in the record of its last level. Null: the level ended at its time",
+    ] = None
+    state: Annotated[str | None, "of a step: `cold`, `warm`, the phase of several clients, or empty"] = None
+    figure: Annotated[int | None, "of the published report that the step re-creates"] = None
     clients: Annotated[int, "planned"]
     threads: Annotated[int, "of each client"]
     length_s: Annotated[float, "as planned"]
@@ -176,6 +184,35 @@ class MixRecord(Counted):
     def window_closes_s(self) -> float:
         """When the measured part ends, since the start of the mix."""
         return self.length_s - self.ramp_down_s
+
+
+def step_figures(record: MixRecord, *, of_bonnie: bool) -> dict[str, Any]:
+    """Return the figures of a level that ended when its work was done, by their names in tables and JSON.
+
+    `bytes`: read and written; of a phase of Bonnie the larger of the two, as the original counts. `calls`: those that
+    were timed by themselves, with percentiles; None: none was.
+    """
+    read, written = record.bytes_read, record.bytes_written
+    times = Histogram.from_bytes(record.response_time_hdr)
+    shares = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
+    return {
+        "step": record.step,
+        "state": record.state,
+        "figure": record.figure,
+        "elapsed_s": record.window_s,
+        "user_s": record.generator_cpu_user_s,
+        "system_s": record.generator_cpu_system_s,
+        "entries": record.entries,
+        "bytes": max(read, written) if of_bonnie else read + written,
+        "calls": times.count or None,
+        **{
+            name: times.value_at(share) * 1000 / NS_PER_MS if times.count else None
+            for name, share in shares.items()
+        },
+        "bytes_checked": record.bytes_checked,
+        "bytes_unknown": record.bytes_unknown,
+        "requests": {row.request: row.count for row in record.requests},
+    }
 
 
 @functools.cache

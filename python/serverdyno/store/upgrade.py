@@ -45,7 +45,9 @@ _SINCE_FORMAT_7 = (
     "unflushed_lost",
 )
 _SINCE_FORMAT_8 = ("stalled_s",)
-_LATER_THAN_7 = _SINCE_FORMAT_8
+_SINCE_FORMAT_9 = ("suite", "step", "state", "figure", "entries", "bytes_unknown")
+_LATER_THAN_8 = _SINCE_FORMAT_9
+_LATER_THAN_7 = (*_SINCE_FORMAT_8, *_LATER_THAN_8)
 _LATER_THAN_6 = (*_SINCE_FORMAT_7, *_LATER_THAN_7)
 _LATER_THAN_5 = (*_SINCE_FORMAT_6, *_LATER_THAN_6)
 _LATER_THAN_4 = (*_SINCE_FORMAT_5, *_LATER_THAN_5)
@@ -136,6 +138,18 @@ def head_of_format_7(head: dict[str, Any]) -> dict[str, Any]:
 def mix_of_format_7(mix: pa.Table) -> pa.Table:
     """Add how long the generator stood still, which was not measured."""
     rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_8)} for row in mix.to_pylist()]
+    return _table(rows, without=_LATER_THAN_8)
+
+
+def head_of_format_8(head: dict[str, Any]) -> dict[str, Any]:
+    """Return the head with its suite as the only one of several."""
+    rest = {key: value for key, value in head.items() if key != "suite"}
+    return {"suites": [head.get("suite")], **rest}
+
+
+def mix_of_format_8(mix: pa.Table) -> pa.Table:
+    """Add the suite and the step of a level: every level ended at its time."""
+    rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_9)} for row in mix.to_pylist()]
     return _table(rows, without=())
 
 

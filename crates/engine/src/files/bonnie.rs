@@ -10,7 +10,8 @@ use super::job::{Job, JobClient};
 use super::measured::Measured;
 use super::program::{same_length, Program};
 use super::sessions::Sessions;
-use crate::bonnie::{BonniePhase, BonnieSpec};
+use crate::bonnie::BonnieSpec;
+use crate::tally::MixTally;
 use dyno_files::{Access, Disposition, FileClient, Files, Handle};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -21,14 +22,11 @@ use std::sync::Arc;
 
 /// Each seeker writes what it has read at its first seek, and at every tenth after it.
 const SEEKS_FOR_A_WRITE: u64 = 10;
-/// In the order in which they are done.
-const SEQUENTIAL: [&str; 5] = ["putc", "rewrite", "write", "getc", "read"];
+/// Phases that go through the file: putc, rewrite, write, getc, read.
+const SEQUENTIAL: usize = 5;
 
-/// Run the phases until one fails or `end` stops them. The file is removed, unless the server is gone.
-pub(super) fn carry_out<S: Sessions>(
-    job: &Job<'_, S>,
-    spec: &BonnieSpec,
-) -> Result<Vec<BonniePhase>, Failure> {
+/// Run the phases until one fails or the job is stopped. The file is removed, unless the server is gone.
+pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<MixTally>, Failure> {
     let mut phases = all_sequential(job, spec)?;
     let seeks = all_seekers(job, spec);
     let removed = job.by_one(|client| remove(client.files, spec.clone()));
@@ -37,16 +35,13 @@ pub(super) fn carry_out<S: Sessions>(
 }
 
 /// The phases that go through the file, of each client on a thread of its own.
-fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<BonniePhase>, Failure> {
+fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<MixTally>, Failure> {
     let found = job.by_several(spec.clients, 0, |number, client| {
         sequential(Worker::new(client, of_client(spec, number), Arc::default()))
     })?;
     let mut clients: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
-    let of_all = |name| {
-        let all = clients.iter_mut().filter_map(Iterator::next);
-        Measured::together(all).map(|all| phase(&all, name))
-    };
-    Ok(SEQUENTIAL.into_iter().filter_map(of_all).collect())
+    let of_all = |_| Measured::together(clients.iter_mut().filter_map(Iterator::next)).map(phase);
+    Ok((0..SEQUENTIAL).filter_map(of_all).collect())
 }
 
 /// What one of several has to do: a file and places of its own.
@@ -63,7 +58,7 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
 }
 
 /// The seekers of all clients, each on a thread of its own; None where there are none.
-fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<BonniePhase>, Failure> {
+fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<MixTally>, Failure> {
     let shared: Vec<_> = (0..spec.clients)
         .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
         .collect();
@@ -73,25 +68,14 @@ fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Optio
         let worker = Worker::new(client, of_client(spec, number), versions);
         seek(worker, seeker, taken)
     })?;
-    Ok(Measured::together(found).map(|all| phase(&all, "seeks")))
+    Ok(Measured::together(found).map(phase))
 }
 
-/// A phase, as it is told.
-fn phase(measured: &Measured, name: &'static str) -> BonniePhase {
-    let us = |ns: u64| ns as f64 / 1e3;
-    BonniePhase {
-        phase: name,
-        bytes: measured.bytes,
-        calls: measured.times.count(),
-        elapsed_s: measured.elapsed_s(),
-        user_s: measured.user_s(),
-        system_s: measured.system_s(),
-        p50_us: us(measured.times.value_at(0.5)),
-        p99_us: us(measured.times.value_at(0.99)),
-        max_us: us(measured.times.max()),
-        bytes_checked: measured.checked.bytes,
-        bytes_unknown: measured.checked.unknown_bytes,
-        requests: measured.requests.clone(),
+fn phase(measured: Measured) -> MixTally {
+    MixTally {
+        bytes_checked: Some(measured.checked.bytes),
+        bytes_unknown: Some(measured.checked.unknown_bytes),
+        ..measured.tally()
     }
 }
 
@@ -154,7 +138,6 @@ impl<C: FileClient> Worker<C> {
     fn end(&mut self, measured: Measured) -> Measured {
         let mut measured = self.client.end(measured);
         measured.checked = std::mem::take(&mut self.check.checked);
-        measured.bytes = self.client.bytes_read.max(self.client.bytes_written);
         measured
     }
 
@@ -301,7 +284,7 @@ impl<C: FileClient> Worker<C> {
         Ok(self.end(measured))
     }
 
-    /// What each phase took, in the order of `SEQUENTIAL`.
+    /// What each phase took.
     async fn all_in_sequence(&mut self) -> Result<Vec<Measured>, Failure> {
         Ok(vec![
             self.put_characters().await?,

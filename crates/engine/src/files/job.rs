@@ -10,7 +10,7 @@ use super::measured::Measured;
 use super::sessions::Sessions;
 use crate::job::JobEnd;
 use dyno_files::{Call, CallId, FileClient, Files, Handle, Reply};
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure, Fault, Histogram, NS_PER_S};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +18,8 @@ use std::thread::ScopedJoinHandle;
 
 /// So often a client that waits for others looks for them.
 const LOOK_NS: u64 = 200_000;
+/// So often a client that waits for the bound on the rate looks whether the job goes on.
+const LOOK_WHILE_BOUND_NS: u64 = NS_PER_S / 10;
 
 /// What all clients of a job need.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Job<'a, S> {
     pub(super) identity: u64,
     /// The longest that each client may take.
     pub(super) most_ns: u64,
+    /// Calls per second of all clients together, at most.
+    pub(super) max_rate_per_s: Option<f64>,
     pub(super) end: &'a Arc<JobEnd>,
 }
 
@@ -49,6 +53,9 @@ impl<S: Sessions> Job<'_, S> {
         program: impl Fn(u32, JobClient<S::Client>) -> F + Sync,
     ) -> Result<Vec<T>, Failure> {
         let gate = &Arc::new(Gate::new(clients));
+        let interval_ns = self.max_rate_per_s.map_or(0, |rate| {
+            (f64::from(clients) / rate * NS_PER_S as f64).ceil() as u64
+        });
         let one = |number: u32| {
             let (sessions, client) = (self.sessions, first + number);
             let found = alone(
@@ -62,6 +69,11 @@ impl<S: Sessions> Job<'_, S> {
                         files: self.options.client(session),
                         bytes_read: 0,
                         bytes_written: 0,
+                        times: None,
+                        interval_ns,
+                        // All of them one after another, as the clients of a mix.
+                        due_ns: monotonic_ns()
+                            .saturating_add(interval_ns / u64::from(clients) * u64::from(number)),
                         gate: gate.clone(),
                         end: self.end.clone(),
                     };
@@ -95,11 +107,48 @@ pub(super) struct JobClient<C> {
     /// In this phase.
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
+    /// Of each call of this phase, if they are timed one by one.
+    times: Option<Histogram>,
+    /// The least time between the begins of two calls, and when the next may begin. 0: nothing bounds the rate.
+    interval_ns: u64,
+    due_ns: u64,
     gate: Arc<Gate>,
     end: Arc<JobEnd>,
 }
 
 impl<C: FileClient> JobClient<C> {
+    /// Return the client, which times each of its calls from now on.
+    pub(super) fn timing_each_call(self) -> Self {
+        Self {
+            times: Some(Histogram::new()),
+            ..self
+        }
+    }
+
+    /// Wait until the bound on the rate allows the next call. Fail if no further call may be made.
+    async fn turn(&mut self) -> Result<(), Failure> {
+        if self.interval_ns > 0 {
+            // In parts: whoever stops the job does not wait for a slow rate.
+            while monotonic_ns() < self.due_ns {
+                self.go_on()?;
+                let look_ns = monotonic_ns().saturating_add(LOOK_WHILE_BOUND_NS);
+                self.files.idle_until(self.due_ns.min(look_ns)).await?;
+            }
+            self.due_ns = monotonic_ns().saturating_add(self.interval_ns);
+        }
+        self.go_on()
+    }
+
+    fn begun_ns(&self) -> Option<u64> {
+        self.times.is_some().then(monotonic_ns)
+    }
+
+    fn note_time(&mut self, begun_ns: Option<u64>) {
+        if let (Some(times), Some(begun_ns)) = (&mut self.times, begun_ns) {
+            times.record(monotonic_ns() - begun_ns);
+        }
+    }
+
     /// Fail if no further call may be made.
     pub(super) fn go_on(&self) -> Result<(), Failure> {
         match self.end.is_stopped() {
@@ -115,7 +164,7 @@ impl<C: FileClient> JobClient<C> {
 
     /// Begin one of several calls that are under way at once. Fails if there is a cache.
     pub(super) async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
-        self.go_on()?;
+        self.turn().await?;
         self.files.begin(call).await
     }
 
@@ -140,13 +189,17 @@ impl<C: FileClient> JobClient<C> {
     /// Begin a phase.
     pub(super) fn begin(&mut self) -> Measured {
         (self.bytes_read, self.bytes_written) = (0, 0);
+        self.times = self.times.take().map(|_| Histogram::new());
         Measured::begin(self.files.requests())
     }
 
     /// End a phase, with the bytes that were read and written in it.
     pub(super) fn end(&self, measured: Measured) -> Measured {
         let mut measured = measured.end(self.files.requests());
-        measured.bytes = self.bytes_read + self.bytes_written;
+        (measured.bytes_read, measured.bytes_written) = (self.bytes_read, self.bytes_written);
+        if let Some(times) = &self.times {
+            measured.times = times.clone();
+        }
         measured
     }
 }
@@ -157,15 +210,19 @@ impl<C: FileClient> Files for JobClient<C> {
     }
 
     async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
-        self.go_on()?;
+        self.turn().await?;
+        let begun_ns = self.begun_ns();
         let reply = self.files.call(call, data).await;
+        self.note_time(begun_ns);
         self.count(&reply);
         reply
     }
 
     async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
-        self.go_on()?;
+        self.turn().await?;
+        let begun_ns = self.begun_ns();
         let bytes = self.files.read_into(handle, offset, into).await?;
+        self.note_time(begun_ns);
         self.bytes_read += bytes as u64;
         Ok(bytes)
     }

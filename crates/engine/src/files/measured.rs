@@ -1,7 +1,9 @@
-//! What one client's work took: time, CPU time of its thread, and requests to the server.
+//! What the clients of a level that ends when its work is done took: time, CPU time of their threads, and requests to the
+//! server; and the tally of the level.
 
 use super::sessions::Requests;
-use dyno_measure::{monotonic_ns, thread_cpu, Histogram, ThreadCpu, NS_PER_S};
+use crate::tally::{MixTally, RequestTally};
+use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PER_S};
 
 /// Work under way; what it took once it has ended.
 #[derive(Debug)]
@@ -10,11 +12,16 @@ pub(super) struct Measured {
     ended_ns: u64,
     /// Until the end that of the thread before; then what was used. So are `requests` those of the client.
     cpu: ThreadCpu,
+    /// CPU time of the thread that used most.
+    busiest_cpu_s: f64,
+    /// Threads, each with a session.
+    threads: u64,
     pub(super) requests: Requests,
     /// Of each call that is timed by itself.
     pub(super) times: Histogram,
-    /// Read or written, as the work counts them.
-    pub(super) bytes: u64,
+    /// As the work counts them.
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
     pub(super) checked: Checked,
 }
 
@@ -31,8 +38,11 @@ impl Measured {
         Self {
             requests,
             times: Histogram::new(),
-            bytes: 0,
+            bytes_read: 0,
+            bytes_written: 0,
             checked: Checked::default(),
+            busiest_cpu_s: 0.0,
+            threads: 1,
             cpu: thread_cpu(),
             started_ns: monotonic_ns(),
             ended_ns: 0,
@@ -50,6 +60,7 @@ impl Measured {
         requests.retain(|_, count| *count > 0);
         Self {
             ended_ns,
+            busiest_cpu_s: cpu.user_s + cpu.system_s,
             cpu,
             requests,
             ..self
@@ -62,7 +73,10 @@ impl Measured {
         self.ended_ns = self.ended_ns.max(other.ended_ns);
         self.cpu.user_s += other.cpu.user_s;
         self.cpu.system_s += other.cpu.system_s;
-        self.bytes += other.bytes;
+        self.busiest_cpu_s = self.busiest_cpu_s.max(other.busiest_cpu_s);
+        self.threads += other.threads;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
         self.checked.bytes += other.checked.bytes;
         self.checked.unknown_bytes += other.checked.unknown_bytes;
         self.times.add(&other.times);
@@ -79,17 +93,40 @@ impl Measured {
         })
     }
 
-    pub(super) fn elapsed_s(&self) -> f64 {
-        self.ended_ns.saturating_sub(self.started_ns) as f64 / NS_PER_S as f64
+    /// Return the tally of the level: everything counts, from the first start to the last end.
+    pub(super) fn tally(self) -> MixTally {
+        let elapsed_ns = self.ended_ns.saturating_sub(self.started_ns);
+        let since_start_ns = monotonic_ns().saturating_sub(self.started_ns);
+        let ns = |seconds: f64| (seconds.max(0.0) * NS_PER_S as f64) as u64;
+        let operations = self.times.count();
+        let mut tally = MixTally {
+            started_unix_s: Some(unix_s() - since_start_ns as f64 / NS_PER_S as f64),
+            window_ns: elapsed_ns,
+            clients_planned: self.threads,
+            clients_participating: self.threads,
+            operations,
+            operations_total: operations,
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            outstanding_ns: (self.times.mean() * operations as f64) as u64,
+            response_time: self.times,
+            requests: requests(&self.requests),
+            ..MixTally::new()
+        };
+        tally.generator.cpu_user_ns = ns(self.cpu.user_s);
+        tally.generator.cpu_system_ns = ns(self.cpu.system_s);
+        tally.generator.busiest_cpu_ns = ns(self.busiest_cpu_s);
+        tally.generator.threads = self.threads;
+        tally.generator.processes = 1;
+        tally.generator.connections = self.threads;
+        tally
     }
+}
 
-    /// CPU time in user space, never below zero.
-    pub(super) fn user_s(&self) -> f64 {
-        self.cpu.user_s.max(0.0)
-    }
-
-    /// CPU time in the kernel, never below zero.
-    pub(super) fn system_s(&self) -> f64 {
-        self.cpu.system_s.max(0.0)
-    }
+fn requests(counted: &Requests) -> Vec<RequestTally> {
+    let row = |(name, count): (&&str, &u64)| RequestTally {
+        request: (*name).to_owned(),
+        count: *count,
+    };
+    counted.iter().map(row).collect()
 }

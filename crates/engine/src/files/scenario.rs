@@ -12,7 +12,8 @@ use super::job::{Job, JobClient};
 use super::measured::Measured;
 use super::program::{same_length, Program};
 use super::sessions::{Requests, Sessions};
-use crate::scenario::{StepAction, StepPass, StepSpec, TreeSpec};
+use crate::scenario::{StepAction, StepSpec, TreeSpec};
+use crate::tally::MixTally;
 use dyno_files::{matches_pattern, Access, Call, Disposition, Files, Handle, Reply};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{content_of, Writing};
@@ -29,7 +30,7 @@ const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
 /// Carries a step out in a session of its own.
-pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Result<Vec<StepPass>, Failure> {
+pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Result<Vec<MixTally>, Failure> {
     match &spec.action {
         StepAction::Metadata(shape) => metadata::carry_out(job, spec, shape),
         StepAction::Streams(shape) => streams::carry_out(job, spec, shape),
@@ -37,20 +38,10 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Resul
     }
 }
 
-/// A pass, as it is told.
-fn told(measured: Measured, phase: Option<&'static str>, entries: u64) -> StepPass {
-    let is_timed = measured.times.count() > 0;
-    let us = |quantile| is_timed.then(|| measured.times.value_at(quantile) as f64 / 1e3);
-    StepPass {
-        phase,
-        elapsed_s: measured.elapsed_s(),
-        user_s: measured.user_s(),
-        system_s: measured.system_s(),
-        entries,
-        bytes: measured.bytes,
-        p50_us: us(0.5),
-        p99_us: us(0.99),
-        requests: measured.requests,
+fn level(measured: Measured, entries: u64) -> MixTally {
+    MixTally {
+        entries: Some(entries),
+        ..measured.tally()
     }
 }
 
@@ -121,13 +112,13 @@ struct Step<S: Sessions> {
 impl<S: Sessions> Step<S> {
     fn new(client: JobClient<S::Client>, spec: StepSpec) -> Self {
         Self {
-            client,
+            client: client.timing_each_call(),
             spec,
             entries: 0,
         }
     }
 
-    async fn all_passes(mut self) -> Result<Vec<StepPass>, Failure> {
+    async fn all_passes(mut self) -> Result<Vec<MixTally>, Failure> {
         let names = Names::of(&self.spec);
         let action = self.spec.action.clone();
         self.client.connect().await?;
@@ -147,7 +138,7 @@ impl<S: Sessions> Step<S> {
         &mut self,
         action: &StepAction,
         names: &Names,
-        passes: &mut Vec<StepPass>,
+        passes: &mut Vec<MixTally>,
     ) -> Result<(), Failure> {
         self.entries = 0;
         let measured = self.client.begin();
@@ -155,7 +146,7 @@ impl<S: Sessions> Step<S> {
         let measured = self.client.end(measured);
         let entries = self.entries;
         self.check(action, names).await?;
-        passes.push(told(measured, None, entries));
+        passes.push(level(measured, entries));
         Ok(())
     }
 

@@ -4,11 +4,12 @@ use super::job::Job;
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
-use crate::job::{FileJob, FileJobOutcome, JobEnd};
+use crate::job::{FileJob, FileTask, JobEnd};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Look, Material, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
+use crate::tally::MixTally;
 use dyno_measure::Failure;
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -55,21 +56,18 @@ impl<S: Sessions + Clone> Target for S {
         job: &FileJob,
         nonce: u64,
         end: &Arc<JobEnd>,
-    ) -> Option<Result<FileJobOutcome, Failure>> {
-        let of_at_most = |most_ns| Job {
+    ) -> Option<Result<Vec<MixTally>, Failure>> {
+        let of_target = Job {
             sessions: self,
             options: FilesOptions::usual().kept_by(self.kept_by()),
             identity: nonce,
-            most_ns,
+            most_ns: job.most_ns,
+            max_rate_per_s: job.max_rate_per_s,
             end,
         };
-        Some(match job {
-            FileJob::Bonnie(spec) => {
-                bonnie::carry_out(&of_at_most(spec.most_ns), spec).map(FileJobOutcome::Bonnie)
-            }
-            FileJob::Step(spec) => {
-                scenario::carry_out(&of_at_most(spec.most_ns), spec).map(FileJobOutcome::Step)
-            }
+        Some(match &job.task {
+            FileTask::Bonnie(spec) => bonnie::carry_out(&of_target, spec),
+            FileTask::Step(spec) => scenario::carry_out(&of_target, spec),
         })
     }
 

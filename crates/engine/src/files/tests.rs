@@ -8,9 +8,11 @@ use super::job::Job;
 use super::sessions::Sessions;
 use super::{bonnie, scenario};
 use crate::bonnie::BonnieSpec;
-use crate::scenario::{FilesSpec, MetadataSpec, StepAction, StepPass, StepSpec, StreamsSpec, TreeSpec};
+use crate::scenario::{FilesSpec, MetadataSpec, StepAction, StepSpec, StreamsSpec, TreeSpec};
+use crate::tally::MixTally;
 use dyno_measure::{Failure, Fault, NS_PER_S};
 use server::{InMemory, Volume, Wrong};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -27,6 +29,7 @@ fn job(sessions: &InMemory) -> Job<'_, InMemory> {
         options: FilesOptions::usual().kept_by(sessions.kept_by()),
         identity: 1,
         most_ns: 100 * NS_PER_S,
+        max_rate_per_s: None,
         end: &sessions.0.end,
     }
 }
@@ -52,6 +55,14 @@ fn digest(volume: &Volume, kinds: &[Wrong], work: impl Fn(&InMemory) -> String) 
     format!("{:016x}", digest.digest())
 }
 
+fn requests(level: &MixTally) -> BTreeMap<&str, u64> {
+    level
+        .requests
+        .iter()
+        .map(|row| (row.request.as_str(), row.count))
+        .collect()
+}
+
 fn bonnie(clients: u32, sessions: &InMemory) -> String {
     let spec = BonnieSpec {
         clients,
@@ -63,15 +74,13 @@ fn bonnie(clients: u32, sessions: &InMemory) -> String {
         seekers: 1,
         seed: 7,
         check: false,
-        most_ns: 100 * NS_PER_S,
     };
     match bonnie::carry_out(&job(sessions), &spec) {
         Ok(phases) => {
-            let told = phases.iter().map(|phase| {
-                format!(
-                    "{} {} {} {:?}\n",
-                    phase.phase, phase.bytes, phase.calls, phase.requests
-                )
+            let names = ["putc", "rewrite", "write", "getc", "read", "seeks"];
+            let told = names.iter().zip(&phases).map(|(name, phase)| {
+                let bytes = phase.bytes_read.max(phase.bytes_written);
+                format!("{name} {bytes} {} {:?}\n", phase.operations, requests(phase))
             });
             told.collect()
         }
@@ -86,20 +95,23 @@ fn step(action: StepAction, passes: u32) -> StepSpec {
         passes,
         block_bytes: 150_000,
         seed: 9,
-        most_ns: 100 * NS_PER_S,
     }
 }
 
 fn carry_out(spec: &StepSpec, sessions: &InMemory) -> String {
-    let told = |pass: &StepPass| {
-        let timed = (pass.p50_us.is_some(), pass.p99_us.is_some());
-        format!(
-            "{:?} {} {} {timed:?} {:?}\n",
-            pass.phase, pass.entries, pass.bytes, pass.requests
-        )
+    let (phases, is_timed): (&[_], _) = match &spec.action {
+        StepAction::Metadata(_) => (&["create", "stat", "read", "remove"], false),
+        StepAction::Streams(shape) if shape.writers == 0 => (&["read"], true),
+        StepAction::Streams(_) => (&["write", "read"], true),
+        _ => (&[], false),
+    };
+    let told = |(place, pass): (usize, &MixTally)| {
+        let (phase, entries) = (phases.get(place), pass.entries.unwrap_or_default());
+        let (timed, bytes) = ((is_timed, is_timed), pass.bytes_read + pass.bytes_written);
+        format!("{phase:?} {entries} {bytes} {timed:?} {:?}\n", requests(pass))
     };
     match scenario::carry_out(&job(sessions), spec) {
-        Ok(passes) => passes.iter().map(told).collect(),
+        Ok(passes) => passes.iter().enumerate().map(told).collect(),
         Err(failure) => format!("{failure:?}"),
     }
 }

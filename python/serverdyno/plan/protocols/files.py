@@ -5,7 +5,7 @@ Counted in Mbit/s; of metadata, contention and failover, which move little, in o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,20 +13,29 @@ from pydantic import Field
 
 from serverdyno import _native, units, wording
 from serverdyno.plan.protocols import load_file
+from serverdyno.plan.protocols import scenario as scenarios
+from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings
 from serverdyno.plan.protocols.contention import CONTENTION, ContentionSettings
 from serverdyno.plan.protocols.failover import FAILOVER, FailoverSettings
 from serverdyno.plan.protocols.metadata import METADATA, MetadataSettings
 from serverdyno.plan.protocols.model import SectionModel, Spelled
+from serverdyno.plan.protocols.scenario import SCENARIO, Scenario
 from serverdyno.plan.protocols.streams import STREAMS, StreamsSettings
-from serverdyno.plan.protocols.work import Cut, Fact, MixCounts, Terms, Work, stayed
+from serverdyno.plan.protocols.work import Cut, Fact, MixCounts, PlannedStep, Terms, Work, stayed
 
 CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
 """How the directory of each load in a share begins; one directory a client is in it."""
 LOCAL_BLOCK_BYTES, REMOTE_BLOCK_BYTES = 4096, 1 << 20
 """What stdio takes at once: st_blksize of a local file system, wsize of an NFS client."""
-OWN = (STREAMS, METADATA, CONTENTION, FAILOVER)
-OwnSettings = StreamsSettings | MetadataSettings | ContentionSettings | FailoverSettings
-"""Workloads with settings in a table of their name: none of the disk mix's. Contention alone has a client cache."""
+IN_TIME = (STREAMS, METADATA, CONTENTION, FAILOVER)
+WHEN_DONE = (BONNIE, SCENARIO)
+OWN = (*IN_TIME, *WHEN_DONE)
+OwnSettings = (
+    StreamsSettings | MetadataSettings | ContentionSettings | FailoverSettings | BonnieSettings | Scenario
+)
+"""Workloads with settings in a table of their name: none of the disk mix's. Of those whose levels end at a time,
+contention alone has a client cache.
+"""
 IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
 
 
@@ -92,14 +101,24 @@ class FilesSettings(SectionModel):
         default=None,
         description="What clients of the workload failover do, and what is taken away from them.",
     )
+    bonnie: BonnieSettings | None = Field(
+        default=None, description="The parameters of Bonnie, of the workload bonnie."
+    )
+    scenario: Scenario | None = Field(
+        default=None, description="Files and steps of a user, of the workload scenario."
+    )
 
     @property
     def own(self) -> OwnSettings | None:
         """The settings of a workload that has its own."""
-        return self.streams or self.metadata or self.contention or self.failover
+        return (
+            self.streams or self.metadata or self.contention or self.failover or self.bonnie or self.scenario
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return those of the workload; the digest once an experiment has begun, which notes it."""
+        if self.bonnie is not None or self.scenario is not None:
+            return (self.bonnie or self.own).parameters()  # type: ignore[union-attr]
         if self.own is not None:
             of_client = {"dormant_files", "dormant_s"} if self.contention else {"save_workspace"}
             if self.failover is not None:
@@ -177,7 +196,7 @@ class Files(Work[FilesSettings]):
 
     def problems(
         self, settings: FilesSettings, workload: str, *, one_thread: bool, at_once: bool
-    ) -> Iterator[tuple[tuple[str, ...], str]]:
+    ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """What a workload needs stands there, and nowhere else. Only of streams may several operations be under way."""
         if (workload == "loadfile") != (settings.load_file is not None):
             yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
@@ -189,25 +208,10 @@ class Files(Work[FilesSettings]):
             yield ("threads",), why
         if settings.directory_leases and settings.cache != "leases":
             yield ("files", "directory_leases"), 'needs files.cache = "leases"'
-        if workload not in OWN:
-            return
-        own: OwnSettings | None = getattr(settings, workload)
-        if own is None:
-            yield ("files", workload), f"is missing: it says what clients of the workload {workload} do"
-        else:
-            for key, why in own.problems():
-                yield ("files", workload, key), why
-        looks = settings.metadata is not None and settings.metadata.looks > 0
-        if settings.cache != "none" and workload != CONTENTION and not looks:
-            yield ("files", "cache"), f'must be "none": {workload} shows the server, not what clients keep'
-        if settings.redirector != "plain":
-            yield ("files", "redirector"), f'must be "plain" for {workload}'
-        if workload == STREAMS and not (one_thread or at_once):
-            yield (
-                ("threads",),
-                "must be 1 where operations are due at moments of their own: with think_time_s, "
-                "operations_per_client_s or open",
-            )
+        if workload in OWN:
+            yield from _problems_of_own(settings, workload)
+        if workload in IN_TIME:
+            yield from _problems_of_clients(settings, workload, one_thread=one_thread, at_once=at_once)
 
     def takes_open_load(self, workload: str) -> bool:
         """What clients ask for in these does not depend on the answers."""
@@ -216,6 +220,19 @@ class Files(Work[FilesSettings]):
     def cut(self, settings: FilesSettings) -> Cut | None:
         """Return what failover takes away."""
         return None if settings.failover is None else settings.failover.cut_off
+
+    def planned_steps(self, settings: FilesSettings, clients: int) -> Sequence[PlannedStep]:
+        """Return Bonnie's phases, or the passes and phases of a scenario's steps."""
+        done = settings.bonnie or settings.scenario
+        return () if done is None else done.planned(clients)
+
+    def scaled(self, settings: FilesSettings, scale: float) -> FilesSettings:
+        """Return the settings with a smaller file of Bonnie, or fewer and smaller files of a scenario."""
+        if settings.bonnie is not None:
+            return settings.model_copy(update={BONNIE: settings.bonnie.scaled(scale)})
+        if settings.scenario is not None:
+            return settings.model_copy(update={SCENARIO: scenarios.scaled(settings.scenario, scale)})
+        return settings
 
     def undisturbed(self, settings: FilesSettings) -> FilesSettings:
         """Clients cut no connection; a server is taken away by the runner alone."""
@@ -303,6 +320,34 @@ class Files(Work[FilesSettings]):
         return (
             f"The length of every read, and the content of {checked} of the reads, byte by byte, against what was "
             "written there last."
+        )
+
+
+def _problems_of_own(settings: FilesSettings, workload: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What does not fit together in the table of a workload's name."""
+    own: OwnSettings | None = getattr(settings, workload)
+    if own is None:
+        yield ("files", workload), f"is missing: it says what clients of the workload {workload} do"
+        return
+    for key, why in own.problems():
+        path = key if isinstance(key, tuple) else (key,)
+        yield ("files", workload, *path), why
+
+
+def _problems_of_clients(
+    settings: FilesSettings, workload: str, *, one_thread: bool, at_once: bool
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What clients of a workload with a table of its own can't do."""
+    looks = settings.metadata is not None and settings.metadata.looks > 0
+    if settings.cache != "none" and workload != CONTENTION and not looks:
+        yield ("files", "cache"), f'must be "none": {workload} shows the server, not what clients keep'
+    if settings.redirector != "plain":
+        yield ("files", "redirector"), f'must be "plain" for {workload}'
+    if workload == STREAMS and not (one_thread or at_once):
+        yield (
+            ("threads",),
+            "must be 1 where operations are due at moments of their own: with think_time_s, "
+            "operations_per_client_s or open",
         )
 
 

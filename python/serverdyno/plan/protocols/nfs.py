@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
+from pydantic import Field
+
 from serverdyno import _native
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.files import CLIENTS_DIRECTORY, FILES
 from serverdyno.plan.protocols.look import Look
-from serverdyno.plan.protocols.model import NoSettings
+from serverdyno.plan.protocols.model import SectionModel
 
 NfsVersion = Literal["3", "4.1", "4.2"]
 """As `vers` of a mount."""
@@ -76,7 +78,19 @@ class ExportLook:
         return ["What COMMIT does there is unknown."]
 
 
-class Nfs(Protocol[NoSettings]):
+class NfsSettings(SectionModel):
+    """How a client uses an export."""
+
+    readdirplus: bool = Field(
+        default=True, description="List with attributes; false: as clients before 2003, which asked for each."
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what differs from what every client does today."""
+        return {} if self.readdirplus else self.model_dump()
+
+
+class Nfs(Protocol[NfsSettings]):
     """NFSv3 over TCP and UDP, NFSv4.1 and NFSv4.2 over TCP."""
 
     name = "nfs"
@@ -84,20 +98,21 @@ class Nfs(Protocol[NoSettings]):
     schemes = ("nfs",)
     example_url = "nfs://127.0.0.1/export"
     work = FILES
-    settings_type = NoSettings
+    section = "nfs"
+    settings_type = NfsSettings
     has_sessions = True
     clients_directory = CLIENTS_DIRECTORY
 
-    def target_section(self, access: Access, settings: NoSettings) -> dict[str, Any]:
+    def target_section(self, access: Access, settings: NfsSettings) -> dict[str, Any]:
         """Return the exports, which the shares are here."""
-        del settings
         return {
             "url": access.url,
             "shares": list(access.shares),
             "network_namespace": access.network_namespace,
+            **settings.parameters(),
         }
 
-    def described(self, settings: NoSettings, timeout: str) -> str:
+    def described(self, settings: NfsSettings, timeout: str) -> str:
         """Say version, transport and authentication."""
         del settings
         return (
@@ -131,7 +146,7 @@ NFS = Nfs()
 
 def every_export_answers(access: Access) -> bool:
     """Whether each export of a server can be mounted."""
-    section = json.dumps(NFS.target_section(access, NoSettings()))
+    section = json.dumps(NFS.target_section(access, NfsSettings()))
     try:
         looks = _native.Target.open(NFS.name, section, consent_token=access.consent_token).look(0)
     except (_native.SessionError, OSError):

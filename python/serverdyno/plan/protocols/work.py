@@ -35,6 +35,18 @@ class Cut:
         return self.how == "connections"
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A level that ends when its work is done. `state`: cold, warm, or the phase of several clients; `figure`: of the
+    published report that the suite re-creates.
+    """
+
+    step: str
+    state: str = ""
+    figure: int | None = None
+    clients: int = 1
+
+
 class ClientCounts(Protocol):
     """What a record says of one client."""
 
@@ -155,7 +167,7 @@ class Work(HasSettings[SettingsT]):
 
     def problems(
         self, settings: SettingsT, workload: str, *, one_thread: bool, at_once: bool
-    ) -> Iterator[tuple[tuple[str, ...], str]]:
+    ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """What does not fit together: the key's path in the suite, and why.
 
         `one_thread`: whether every client of the suite has one thread. `at_once`: whether a client that is answered
@@ -173,6 +185,16 @@ class Work(HasSettings[SettingsT]):
         """Return what is taken away from the clients in the middle of each mix; None: nothing."""
         del settings
         return None
+
+    def planned_steps(self, settings: SettingsT, clients: int) -> Sequence[PlannedStep]:
+        """Return the levels of a suite whose levels end when their work is done; none: they end at a time."""
+        del settings, clients
+        return ()
+
+    def scaled(self, settings: SettingsT, scale: float) -> SettingsT:
+        """Return the settings with this share of the work; the same where levels end at a time."""
+        del scale
+        return settings
 
     def undisturbed(self, settings: SettingsT) -> SettingsT:
         """Return the settings for a look at the server before its load, in which nothing is taken away."""

@@ -94,6 +94,8 @@ def _level(level: object) -> Value:
 
 
 def _tables(results: Results) -> tuple[RawTable, ...]:
+    if not results.source.head.mixes:
+        return ()
     return (
         _points(results),
         _mixes(results),

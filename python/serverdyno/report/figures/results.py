@@ -44,6 +44,7 @@ from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.open_load import OpenFigures
 from serverdyno.report.figures.operations import OperationFigures, by_content, of_records
 from serverdyno.report.figures.shape import CurveShape, shape_of
+from serverdyno.report.figures.steps import Step
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
 
@@ -239,7 +240,8 @@ class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason.
 
     `source`: what they were computed from. `promises`: what file servers did with flushes, run by run; `outcomes`: the
-    same by configuration. `comparisons`: throughput compared, each pair; none of open load and outages.
+    same by configuration. `comparisons`: throughput compared, each pair; none of open load and outages. `steps`: levels
+    that end when their work is done, of the whole experiment.
     """
 
     source: Source
@@ -253,6 +255,13 @@ class Results:
     promises: tuple[Promise, ...] = ()
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
+    steps: tuple[Step, ...] = ()
+    whole_source: Source | None = None
+
+    @property
+    def whole(self) -> Source:
+        """The whole experiment, of which `source` is the part of one suite whose levels end at a time."""
+        return self.whole_source or self.source
 
     @property
     def mixes(self) -> list[MixFigures]:
@@ -298,7 +307,9 @@ def compute(source: Source) -> Results:
         work=source.head.suite.work,
         terms=source.head.suite.terms,
         axis=axis_of(source.head.suite.axis, source.head.suite.terms.operation),
-        configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
+        configurations=tuple(_configuration(source, name, used) for name in source.configuration_names)
+        if source.head.mixes
+        else (),
         used=tuple(used),
         left_out=tuple(left_out),
         contradictions=tuple(

@@ -1,19 +1,23 @@
-"""The steps of an experiment of tasks: what each configuration took for each, and who is faster. Computed, not said."""
+"""Levels that end when their work is done: what each configuration took for each, and who is faster.
+
+Computed, not said: sentences are in `report/subjects/steps.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from serverdyno.analysis import bonnie_rows, steps
 from serverdyno.analysis.bonnie_rows import Rate
-from serverdyno.analysis.improvement import Margins
 from serverdyno.analysis.steps import Gap, Lead
-from serverdyno.plan.model import RunKey
-from serverdyno.tasks.bonnie import BONNIE
-from serverdyno.tasks.experiment import Failure, StepRecord, TaskHead, TaskRecord
+from serverdyno.plan.model import Suite
+from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings
+from serverdyno.plan.protocols.files import FILES
+from serverdyno.report.source import Source
+from serverdyno.store.records import MixRecord, step_figures
 
 STABLE = "COMMIT"
 """The request by which an NFS client asks that data be on the disk; SMB's is FLUSH."""
@@ -23,59 +27,35 @@ REPEATED = "(sent again without an answer in time)"
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSource:
-    """What a report of tasks is made from. `damaged`: what could not be read, a sentence each."""
-
-    head: TaskHead
-    records: Mapping[tuple[RunKey, str], TaskRecord]
-    failures: Mapping[RunKey, Failure]
-    disclosure: Mapping[str, Any] = field(default_factory=dict)
-    plan_text: str = ""
-    damaged: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """The configurations, in the order of the plan."""
-        return [configuration.name for configuration in self.head.configurations]
-
-    def records_of(self, configuration: str) -> list[TaskRecord]:
-        """Return the records of one configuration, of all tasks and repetitions."""
-        return [record for (run, _), record in self.records.items() if run.configuration == configuration]
-
-    def of_task(self, task: str, configuration: str) -> dict[int, TaskRecord]:
-        """Return the records by repetition."""
-        return {
-            run.repetition: record
-            for (run, name), record in self.records.items()
-            if (name, run.configuration) == (task, configuration)
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """One step or phase. `times`: of each configuration the records by repetition; `lead` None: nobody is proven faster
     than all others.
     """
 
-    task: str
+    suite: Suite
+    mix: int
     name: str
     state: str
     figure: int | None
-    times: Mapping[str, Mapping[int, StepRecord]]
+    times: Mapping[str, Mapping[int, MixRecord]]
     gaps: tuple[Gap, ...] = ()
     lead: Lead | None = None
 
     @property
+    def is_of_bonnie(self) -> bool:
+        return self.suite.workload == BONNIE
+
+    @property
     def label(self) -> str:
         """How sentences call it: `rewrite of Bonnie`, `ls -l, cold`."""
-        if self.task == BONNIE:
+        if self.is_of_bonnie:
             return f"Bonnie's {self.name}"
         return f"{self.name}, {self.state}" if self.state else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Flushes:
-    """Of one configuration in all its tasks: what clients asked to be on the disk, and the syncs that the server made;
+    """Of one configuration in all its steps: what clients asked to be on the disk, and the syncs that the server made;
     None: not known. `because`: why not.
     """
 
@@ -89,84 +69,104 @@ class Flushes:
         return self.asked > 0 and self.syncs == 0
 
 
-def compared(source: TaskSource) -> list[Step]:
-    """Return every step in order, with who is faster in it."""
-    head = source.head
-    found = [step for task in head.tasks for step in _of_task(source, task)]
+def suites_of(source: Source) -> list[Suite]:
+    """Return the suites whose levels end when their work is done."""
+    return [suite for suite in source.head.suites if suite.ends_when_done]
+
+
+def settings_of(suite: Suite) -> BonnieSettings | None:
+    """Return Bonnie's parameters at the scale in force; None: it is another suite."""
+    return suite.settings(FILES).bonnie
+
+
+def compared(source: Source) -> tuple[Step, ...]:
+    """Return every step in order, with who is faster in it; none of an experiment whose levels end at a time."""
+    found = _steps(source)
     elapsed = [
-        {name: {run: each.elapsed_s for run, each in step.times[name].items()} for name in step.times}
+        {name: {run: each.window_s for run, each in step.times[name].items()} for name in step.times}
         for step in found
     ]
-    of_steps = steps.gaps(
-        elapsed,
-        paired=head.plan.order != "sequential",
-        margins=Margins(head.plan.minimum_effect_percent),
+    of_steps = steps.gaps(elapsed, paired=source.paired, margins=source.margins_of_steps)
+    return tuple(
+        replace(each, gaps=gaps, lead=steps.lead(gaps)) for each, gaps in zip(found, of_steps, strict=True)
     )
+
+
+def _steps(source: Source) -> list[Step]:
+    """Return the steps that any configuration has done."""
+    by_level: dict[int, dict[str, dict[int, MixRecord]]] = {}
+    for record in source.records:
+        if record.step is not None and record.void is None:
+            of_level = by_level.setdefault(record.mix, {name: {} for name in source.configuration_names})
+            of_level[record.configuration][record.repetition] = record
     return [
-        Step(each.task, each.name, each.state, each.figure, each.times, gaps, steps.lead(gaps))
-        for each, gaps in zip(found, of_steps, strict=True)
+        Step(source.head.suite_of(mix), mix.index, mix.step or "", mix.state, mix.figure, by_level[mix.index])
+        for mix in source.head.mixes
+        if mix.index in by_level
     ]
 
 
-def _of_task(source: TaskSource, task: str) -> list[Step]:
-    """Steps by their place; a record with other steps than the first is none of this task."""
-    by_name = {name: source.of_task(task, name) for name in source.names}
-    first = next((record for runs in by_name.values() for record in runs.values()), None)
-    if first is None:
-        return []
-    shape = [(step.step, step.state) for step in first.steps]
-    return [
-        Step(
-            task,
-            each.step,
-            each.state,
-            each.figure,
-            {
-                name: {
-                    run: record.steps[place]
-                    for run, record in runs.items()
-                    if [(step.step, step.state) for step in record.steps] == shape
-                }
-                for name, runs in by_name.items()
-            },
-        )
-        for place, each in enumerate(first.steps)
-    ]
+def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:
+    """Return the records of one configuration's steps of a suite, in their order, by repetition."""
+    found: dict[int, list[MixRecord]] = {}
+    for step in steps:
+        if step.suite is suite:
+            for repetition, record in step.times[configuration].items():
+                found.setdefault(repetition, []).append(record)
+    return found
 
 
-def flushes(source: TaskSource, configuration: str) -> Flushes:
-    """Return what became of flushes, of all tasks and repetitions together."""
-    records = source.records_of(configuration)
-    asked = sum(step.requests.get(name, 0) for one in records for step in one.steps for name in FLUSHES)
-    unknown = next((one for one in records if one.syncs is None), None)
-    if unknown is not None:
-        return Flushes(asked, None, unknown.syncs_unknown_because)
-    return Flushes(asked, sum(sum((one.syncs or {}).values()) for one in records), None)
+def figures_of(record: MixRecord, suite: Suite) -> dict[str, Any]:
+    """Return the figures of one step of one run, by their names in tables and JSON."""
+    return step_figures(record, of_bonnie=suite.workload == BONNIE)
 
 
-def repeated_requests(source: TaskSource, configuration: str) -> tuple[int, int]:
-    """Return how many requests over UDP were sent again, and how many there were, of all tasks and repetitions."""
-    steps = [step for record in source.records_of(configuration) for step in record.steps]
-    asked = sum(count for step in steps for name, count in step.requests.items() if not name.startswith("("))
-    return sum(step.requests.get(REPEATED, 0) for step in steps), asked
+def requests_of(record: MixRecord) -> dict[str, int]:
+    """Return the requests of a step by the protocol's own names."""
+    return {row.request: row.count for row in record.requests}
 
 
-def mean_requests(runs: Sequence[StepRecord]) -> dict[str, float]:
+def flushes(source: Source, steps: Sequence[Step], configuration: str) -> Flushes:
+    """Return what became of flushes, of all steps and repetitions together. Syncs are counted per suite."""
+    asked, syncs, unknown = 0, 0, False
+    for suite in suites_of(source):
+        for records in groups(steps, suite, configuration).values():
+            asked += sum(requests_of(one).get(name, 0) for one in records for name in FLUSHES)
+            unknown = unknown or not records[-1].syncs_known
+            syncs += sum(row.count for row in records[-1].syncs)
+    if not unknown:
+        return Flushes(asked, syncs, None)
+    runs = [key.number for key in source.head.order if key.configuration == configuration]
+    notes = [source.run_notes[run] for run in runs if run in source.run_notes]
+    because = next((note.syncs_unknown_because for note in notes if note.syncs_unknown_because), None)
+    return Flushes(asked, None, because)
+
+
+def repeated_requests(steps: Sequence[Step], configuration: str) -> tuple[int, int]:
+    """Return how many requests over UDP were sent again, and how many there were, of all steps and repetitions."""
+    found = [requests_of(one) for step in steps for one in step.times[configuration].values()]
+    asked = sum(count for one in found for name, count in one.items() if not name.startswith("("))
+    return sum(one.get(REPEATED, 0) for one in found), asked
+
+
+def mean_requests(runs: Sequence[MixRecord]) -> dict[str, float]:
     """Return the requests of one step by name, each the mean of its repetitions."""
-    kinds = dict.fromkeys(kind for one in runs for kind in one.requests)
-    return {kind: fmean(one.requests.get(kind, 0) for one in runs) for kind in kinds}
+    found = [requests_of(one) for one in runs]
+    kinds = dict.fromkeys(kind for one in found for kind in one)
+    return {kind: fmean(one.get(kind, 0) for one in found) for kind in kinds}
 
 
-def bonnie_rates(source: TaskSource, records: Sequence[TaskRecord]) -> dict[str, Rate]:
-    """Return Bonnie's rates from the mean times of several runs."""
-    bonnie = source.head.plan.scaled_bonnie
+def bonnie_rates(suite: Suite, runs: Sequence[Sequence[MixRecord]]) -> dict[str, Rate]:
+    """Return Bonnie's rates from the mean times of several runs, each with the records of its phases in order."""
+    bonnie, clients = settings_of(suite), suite.clients[0]
+    assert bonnie is not None  # the suite is one of Bonnie
     phases = [
         bonnie_rows.Phase(
-            phase=each.step,
-            elapsed_s=fmean(record.steps[place].elapsed_s for record in records),
-            user_s=fmean(record.steps[place].user_s for record in records),
-            system_s=fmean(record.steps[place].system_s for record in records),
+            phase=of_phase[0].step or "",
+            elapsed_s=fmean(one.window_s for one in of_phase),
+            user_s=fmean(one.generator_cpu_user_s for one in of_phase),
+            system_s=fmean(one.generator_cpu_system_s for one in of_phase),
         )
-        for place, each in enumerate(records[0].steps)
+        for of_phase in zip(*runs, strict=True)
     ]
-    return bonnie_rows.rates(phases, bonnie.all_bytes, bonnie.all_seeks)
+    return bonnie_rows.rates(phases, clients * bonnie.size_bytes, clients * bonnie.seeks)

@@ -23,7 +23,7 @@ CLIENTS = Column("Clients")
 
 
 def applies(results: Results) -> bool:
-    return results.source.head.suite.work.shows_clients
+    return bool(results.source.head.mixes) and results.source.head.suite.work.shows_clients
 
 
 def build(results: Results) -> Part:

@@ -46,7 +46,7 @@ HOW = "A flush promises that what was written is on the disk. This is how we kno
 
 
 def applies(results: Results) -> bool:
-    return results.work.has_durability and not results.source.open
+    return bool(results.source.head.mixes) and results.work.has_durability and not results.source.open
 
 
 def build(results: Results) -> Part:

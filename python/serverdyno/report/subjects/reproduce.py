@@ -30,8 +30,10 @@ def reproduce(source: Source) -> Disclosure:
         for key in ("data_plane_version", "data_plane_profile", "data_plane_target")
         if software.get(key)
     )
+    suites = [(suite.name, as_toml(suite, f"Suite {suite.name}, as it was run.")) for suite in head.suites]
+    only = " --suite suite.toml" if len(suites) == 1 and not head.suite.ends_when_done else ""
     facts = [
-        Fact("Command", f"dyno run plan.toml --suite suite.toml{scale}" if _suite(source) else BY_LOAD),
+        Fact("Command", f"dyno run plan.toml{only}{scale}" if all(text for _, text in suites) else BY_LOAD),
         Fact("Tool", f"Serverdyno {head.tool_version}, commit {software.get('commit') or NOT_RECORDED}"),
         Fact(
             "Binary",
@@ -43,14 +45,12 @@ def reproduce(source: Source) -> Disclosure:
         Fact("Order", f"{head.plan.order}: {_order(source)}"),
     ]
     documents = [DisclosedText("plan.toml", source.plan_text)] if source.plan_text else []
-    suite = _suite(source)
-    documents += [DisclosedText("suite.toml", suite)] if suite else []
+    documents += [
+        DisclosedText("suite.toml" if len(suites) == 1 else f"{name}.toml", text)
+        for name, text in suites
+        if text
+    ]
     return Disclosure("Reproduce this test", tuple(facts), tuple(documents))
-
-
-def _suite(source: Source) -> str:
-    suite = source.head.suite
-    return as_toml(suite, f"Suite {suite.name}, as it was run.")
 
 
 def as_toml(suite: Suite, comment: str) -> str:

@@ -33,7 +33,7 @@ Records = Mapping[tuple[str, int], Sequence[MixRecord]]
 
 def applies(results: Results) -> bool:
     """Return whether nothing is taken away: of outages, the timeline stands first (`outages.py`)."""
-    return results.source.cut is None
+    return bool(results.source.head.mixes) and results.source.cut is None
 
 
 def build(results: Results) -> Part:

@@ -24,6 +24,7 @@ from serverdyno.report.subjects import differences, durability
 from serverdyno.report.subjects.outages import OutageFigures
 from serverdyno.report.subjects.outages import outages as figures_of_outages
 from serverdyno.report.views.page_document import PageDocument
+from serverdyno.report.views.steps_document import StepFigures, step_figures
 
 SCHEMA_NAME = "report.schema.json"
 
@@ -211,6 +212,7 @@ class ReportDocument(PageDocument):
     answer: Answer
     configurations: tuple[ConfigurationFigures, ...]
     comparisons: tuple[ComparisonFigures, ...]
+    steps: tuple[StepFigures, ...]
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -228,13 +230,14 @@ class ReportDocument(PageDocument):
         self.comparisons = tuple(
             row for comparison in report.comparisons for row in comparison_figures(comparison)
         )
+        self.steps = tuple(step_figures(step) for step in report.results.steps)
 
 
 def _experiment(report: Report) -> ExperimentFacts:
     head, results = report.source.head, report.results
     return ExperimentFacts(
         name=head.plan.name,
-        suite=head.suite.name,
+        suite=", ".join(suite.name for suite in head.suites),
         protocol=", ".join(spoken.name for spoken in protocols_of(head.configurations, head.suite)),
         created=head.created.isoformat(),
         tool_version=head.tool_version,
@@ -245,7 +248,7 @@ def _experiment(report: Report) -> ExperimentFacts:
         unit=results.terms.unit,
         second_unit=results.terms.second_unit,
         planned_mixes=report.source.planned_mixes,
-        finished_mixes=len(results.used),
+        finished_mixes=len([record for record in report.source.records if record.void is None]),
     )
 
 

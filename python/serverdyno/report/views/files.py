@@ -9,7 +9,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 
-from serverdyno.report.model import Page, Report, TaskReport
+from serverdyno.report.model import Report
 from serverdyno.store.experiment import PAGE
 from serverdyno.store.folder import Folder
 
@@ -22,7 +22,7 @@ class View(StrEnum):
     JSON = "report.json"
 
 
-def write_report(report: Page, folder: Folder, views: Collection[View] = ()) -> Path:
+def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -> Path:
     """Writes report.html, figures/*.svg, tables/*.csv and `views`; each file of an earlier report is replaced.
 
     Returns the path of the page. Raises DynoError.
@@ -52,14 +52,11 @@ def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -
             folder.remove(f"{place}/{found}")
 
 
-def _content(view: View, report: Page, drawings: dict[str, str]) -> bytes:
+def _content(view: View, report: Report, drawings: dict[str, str]) -> bytes:
     from serverdyno.report.views import markdown, pdf  # noqa: PLC0415
     from serverdyno.report.views.document import ReportDocument  # noqa: PLC0415
-    from serverdyno.report.views.steps_document import TaskReportDocument  # noqa: PLC0415
 
     if view is View.MARKDOWN:
         return markdown.text(report).encode()
-    assert isinstance(report, Report | TaskReport), "there is no other"
-    document = ReportDocument(report) if isinstance(report, Report) else TaskReportDocument(report)
-    text = document.as_json()
+    text = ReportDocument(report).as_json()
     return pdf.pages(report, text, drawings) if view is View.PDF else text

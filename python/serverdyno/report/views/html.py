@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from serverdyno.report.figures.raw import RawTable
-from serverdyno.report.model import Page
+from serverdyno.report.model import Report
 from serverdyno.report.views import csv as report_csv
 from serverdyno.report.views.palette import css, themed
 from serverdyno.report.views.shared import shared
@@ -18,7 +18,7 @@ MOST_INLINED_ROWS = 5_000
 """Of a table inside the page; longer ones are in the folder alone, so that the page stays quick to load."""
 
 
-def page(report: Page, drawings: Mapping[str, str]) -> str:
+def page(report: Report, drawings: Mapping[str, str]) -> str:
     """The page. `drawings`: the SVG of each figure by its key."""
     downloads = [
         (table, _data_url(table) if len(table.rows) <= MOST_INLINED_ROWS else "") for table in report.raw

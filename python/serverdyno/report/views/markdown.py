@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from serverdyno import clean
 from serverdyno.report.basis import NAMES_STATEMENT
-from serverdyno.report.model import Cell, Column, Page, Table
+from serverdyno.report.model import Cell, Column, Report, Table
 from serverdyno.report.views import bars, references
 
 SHOWN = (
@@ -28,12 +28,12 @@ SHOWN = (
 """Keys of the tables of a summary, without the suffix of portions."""
 
 
-def text(report: Page) -> str:
+def text(report: Report) -> str:
     """The summary, with a line's end at its end."""
     return "\n".join(_lines(report)).rstrip() + "\n"
 
 
-def _lines(report: Page) -> Iterator[str]:
+def _lines(report: Report) -> Iterator[str]:
     shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN and table.rows]
     complete = references.completed(report, shown)
     yield f"# {clean.markdown(report.title)}"

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from serverdyno.report.model import Disclosure, Fact, Finding, Page, Section
+from serverdyno.report.model import Disclosure, Fact, Finding, Report, Section
 
 
 @dataclass(init=False)
@@ -32,7 +32,7 @@ class PageDocument:
     disclosure: tuple[Disclosure, ...]
     reproduce: Disclosure
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Report) -> None:
         self.schema_version = 1
         self.title = page.title
         self.particulars = page.particulars

@@ -14,21 +14,21 @@ from pathlib import Path
 
 import typst
 
-from serverdyno.report.model import Report, TaskReport
+from serverdyno.report.model import Report
 from serverdyno.report.views import alt
 from serverdyno.report.views.shared import shared
 
 TEMPLATE = "report.typ"
 
 
-def _shared(report: Report | TaskReport) -> str:
+def _shared(report: Report) -> str:
     """What the template needs besides the document: what tables have in common, and the charts in words."""
     found = shared(report)
     words = {figure.key: alt.text(figure) for figure in report.figures}
     return json.dumps({"basis": found.basis, "notes": found.notes, "alt": words})
 
 
-def pages(report: Report | TaskReport, document: bytes, drawings: Mapping[str, str]) -> bytes:
+def pages(report: Report, document: bytes, drawings: Mapping[str, str]) -> bytes:
     """The PDF. `document`: the report as JSON; `drawings`: the SVG of each figure by its key."""
     template = resources.files("serverdyno.report.views").joinpath("templates", TEMPLATE)
     with (

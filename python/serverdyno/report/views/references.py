@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from serverdyno.report.model import Page, Table
+from serverdyno.report.model import Report, Table
 from serverdyno.store.experiment import PAGE
 
 
-def completed(report: Page, shown: Sequence[Table]) -> Callable[[str], str]:
+def completed(report: Report, shown: Sequence[Table]) -> Callable[[str], str]:
     """What makes of a sentence one for a view that shows `shown` alone: `Table 14 of report.html`."""
     here = {table.label for table in shown}
     everything = [*(table.label for table in report.tables), *(figure.label for figure in report.figures)]

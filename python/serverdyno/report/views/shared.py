@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from serverdyno.report.model import Page, Table
+from serverdyno.report.model import Report, Table
 
 OFTEN = 2
 """Tables with a note from which on it is said once for all."""
@@ -27,7 +27,7 @@ class Shared:
         return tuple(note for note in table.notes if note not in self.notes)
 
 
-def shared(report: Page) -> Shared:
+def shared(report: Report) -> Shared:
     """Of all tables with rows."""
     tables = [table for table in report.tables if table.rows]
     bases = Counter(table.basis for table in tables if table.basis)

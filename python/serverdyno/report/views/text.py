@@ -16,7 +16,7 @@ from rich.text import Text
 
 from serverdyno import wording
 from serverdyno.report.comparison import Compared
-from serverdyno.report.model import Answer, Cell, Column, Finding, Page, Report, Table
+from serverdyno.report.model import Answer, Cell, Column, Finding, Report, Table
 from serverdyno.report.views import bars, references
 
 SHOWN = ("peaks", "throughput", "improvements", "open", "equal")
@@ -27,10 +27,10 @@ GAP = 2
 """Blanks between two columns, one of them the box's."""
 
 
-def render(report: Page, console: Console) -> None:
+def render(report: Report, console: Console) -> None:
     """Prints the answer, the main tables and the findings."""
     keys = _shown_of(report)
-    shown = [table for table in report.tables if table.key.partition("-")[0] in keys]
+    shown = [table for table in report.tables if _kind(report, table) in keys]
     complete = references.completed(report, shown)
     _render_answer(report.answer, console, complete)
     for table in shown:
@@ -39,12 +39,18 @@ def render(report: Page, console: Console) -> None:
     _render_findings([replace(finding, evidence="") for finding in report.findings], console, complete)
 
 
-def _shown_of(report: Page) -> tuple[str, ...]:
-    if not isinstance(report, Report):
-        return SHOWN_OF_STEPS
-    if report.source.cut is not None:
-        return SHOWN_OF_OUTAGES
-    return SHOWN if report.source.head.suite.objective is None else SHOWN_OF_A_SEARCH
+def _shown_of(report: Report) -> tuple[str, ...]:
+    source = report.results.source
+    if source.cut is not None:
+        return (*SHOWN_OF_OUTAGES, *SHOWN_OF_STEPS)
+    return (*(SHOWN if source.head.suite.objective is None else SHOWN_OF_A_SEARCH), *SHOWN_OF_STEPS)
+
+
+def _kind(report: Report, table: Table) -> str:
+    """Return what a table is of, without the suite and the number of its part."""
+    prefixes = [f"{suite.name}-" for suite in report.source.head.suites]
+    prefix = next((each for each in prefixes if table.key.startswith(each)), "")
+    return table.key.removeprefix(prefix).partition("-")[0]
 
 
 def render_compared(compared: Compared, console: Console) -> None:

@@ -2,12 +2,13 @@
 //! them in one phase before any begins the next. Each phase has a fresh session, so that nothing is kept from the one
 //! before it. Directories are made and removed outside of all times, as there.
 
-use super::{told, Step};
+use super::{level, Step};
 use crate::files::job::Job;
 use crate::files::measured::Measured;
 use crate::files::program::Program;
 use crate::files::sessions::Sessions;
-use crate::scenario::{MetadataSpec, StepPass, StepSpec};
+use crate::scenario::{MetadataSpec, StepSpec};
+use crate::tally::MixTally;
 use dyno_files::{Access, Disposition, Files};
 use dyno_measure::Failure;
 
@@ -19,18 +20,13 @@ enum Phase {
     Remove,
 }
 
-const PHASES: [(Phase, &str); 4] = [
-    (Phase::Create, "create"),
-    (Phase::Stat, "stat"),
-    (Phase::Read, "read"),
-    (Phase::Remove, "remove"),
-];
+const PHASES: [Phase; 4] = [Phase::Create, Phase::Stat, Phase::Read, Phase::Remove];
 
 pub(super) fn carry_out<S: Sessions>(
     job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &MetadataSpec,
-) -> Result<Vec<StepPass>, Failure> {
+) -> Result<Vec<MixTally>, Failure> {
     let found = job.by_several(shape.clients, 0, |number, client| {
         all_phases(Step::<S>::new(client, spec.clone()), shape.clone(), number)
     })?;
@@ -41,9 +37,8 @@ pub(super) fn carry_out<S: Sessions>(
         }
     }
     let files = u64::from(shape.clients) * u64::from(shape.files);
-    let phases = PHASES.iter().zip(by_phase);
-    let told = phases.filter_map(|((_, name), all)| Some(told(Measured::together(all)?, Some(*name), files)));
-    Ok(told.collect())
+    let phases = by_phase.into_iter().filter_map(Measured::together);
+    Ok(phases.map(|all| level(all, files)).collect())
 }
 
 /// The directory that a client's files are in.
@@ -72,7 +67,7 @@ async fn all_phases<S: Sessions>(
     let next = (number + 1) % shape.clients;
     let (mine, others) = (of(number, own), of(next, &directory(&step.spec, &shape, next)));
     let mut measured = Vec::with_capacity(PHASES.len());
-    for (phase, _) in PHASES {
+    for phase in PHASES {
         step.client.wait_for_all().await?;
         let (owner, files) = match phase {
             Phase::Create | Phase::Remove => (number, &mine),

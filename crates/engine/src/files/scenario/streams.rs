@@ -2,12 +2,13 @@
 //! blocks under way at once, and no client cache. What is read is compared; what is written is flushed at the end, in the
 //! time. A directory's system calls end as they begin, so that a depth is nothing there.
 
-use super::told;
+use super::level;
 use crate::files::job::{Job, JobClient};
 use crate::files::measured::Measured;
 use crate::files::program::{same_length, Program};
 use crate::files::sessions::Sessions;
-use crate::scenario::{StepPass, StepSpec, StreamsSpec};
+use crate::scenario::{StepSpec, StreamsSpec};
+use crate::tally::MixTally;
 use dyno_files::{Access, Call, CallId, Disposition, FileClient, Files, Handle, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
@@ -20,7 +21,7 @@ pub(super) fn carry_out<S: Sessions>(
     job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &StreamsSpec,
-) -> Result<Vec<StepPass>, Failure> {
+) -> Result<Vec<MixTally>, Failure> {
     // Several calls are under way at once, and it flushes what it writes.
     let options = job.options.without_cache();
     let found = Job { options, ..*job }.by_several(shape.writers + shape.readers, 0, |number, client| {
@@ -44,12 +45,11 @@ pub(super) fn carry_out<S: Sessions>(
     })?;
     let mut writers = found;
     let readers = writers.split_off(shape.writers as usize);
-    let sides = [("write", writers), ("read", readers)];
-    let told = sides.into_iter().filter_map(|(name, all)| {
+    let sides = [writers, readers].into_iter().filter_map(|all| {
         let files = all.len() as u64;
-        Some(told(Measured::together(all)?, Some(name), files))
+        Some(level(Measured::together(all)?, files))
     });
-    Ok(told.collect())
+    Ok(sides.collect())
 }
 
 /// One client and its file.

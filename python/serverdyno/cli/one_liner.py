@@ -1,0 +1,191 @@
+"""What `dyno bonnie` and `dyno scenario` have in common: a plan with one suite and one server is written, run once, and
+its records are handed back. Not for: what is printed of them.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from serverdyno.plan.model import Plan, Suite
+    from serverdyno.store.records import MixRecord
+
+PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
+Directory = Annotated[
+    str, typer.Option("-d", help="A directory of this machine, or an nfs:// or smb:// URL of a server.")
+]
+Server = Annotated[
+    str | None, typer.Option(help="In place of -d: a server that is started for it, samba or ganesha.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="KEY=VALUE: a setting of that server; may be given again.")
+]
+User = Annotated[
+    str | None, typer.Option(help=f"User of an SMB server; the password is in {PASSWORD_VARIABLE}.")
+]
+Authentication = Annotated[
+    Literal["ntlm", "kerberos"],
+    typer.Option(
+        help="How to log on to an SMB server. ntlm: by the user's password, or as a guest. kerberos: by the ticket of "
+        "kinit, or for --user by the password or the keytab that KRB5_CLIENT_KTNAME names."
+    ),
+]
+Hours = Annotated[float, typer.Option(min=0.001, max=24.0, help="Stop each step after this many hours.")]
+Into = Annotated[
+    Path | None, typer.Option(help="Folder of the experiment. Default: a new one in experiments/.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything that was measured as JSON.")]
+
+
+class Place(NamedTuple):
+    """Where to: a directory or URL, or a server that is started with settings, each KEY=VALUE."""
+
+    directory: str
+    server: str | None = None
+    settings: Sequence[str] = ()
+    user: str | None = None
+    authentication: str = "ntlm"
+
+
+def fields_of_plans() -> dict[str, FieldInfo]:
+    """Return the fields of plans that are options of these verbs, by the options' names."""
+    from serverdyno.plan.model import Bounds, Plan  # noqa: PLC0415
+
+    return {"seed": Plan.model_fields["seed"], "max_rate_per_s": Bounds.model_fields["max_rate_per_s"]}
+
+
+def url_of(directory: str) -> str:
+    """Return the URL of a path, or the URL that was given."""
+    return directory if "://" in directory else Path(directory).resolve().as_uri()
+
+
+def read(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], command: str) -> dict[str, Any]:
+    """Return the values of options. Raises PlanError with every mistaken option."""
+    from serverdyno.errors import PlanError  # noqa: PLC0415
+    from serverdyno.plan.protocols.options import read_all  # noqa: PLC0415
+
+    values, problems = read_all(given, fields)
+    if problems:
+        raise PlanError(command, problems)
+    return values
+
+
+def run(
+    suite: Suite, place: Place, values: Mapping[str, Any], into: Path | None, *, command: str
+) -> tuple[list[MixRecord], str, Suite]:
+    """Measure a suite once. Return its records, the URL of the server, and the suite as it was run.
+
+    `values`: keys of the plan, and `max_rate_per_s`. Raises DynoError, also where the run fails.
+    """
+    from rich.console import Console  # noqa: PLC0415
+
+    from serverdyno.cli.output import say  # noqa: PLC0415
+    from serverdyno.cli.progress import progress_for  # noqa: PLC0415
+    from serverdyno.errors import DynoError, ServerError  # noqa: PLC0415
+    from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.run.experiment import carry_out  # noqa: PLC0415
+
+    plan, console = _plan(suite, place, values), Console(stderr=True)
+    folder = into or default_folder(plan.name)
+    with create_experiment(folder, f"# Made by: dyno {command}\n", plan, [suite]) as experiment:
+        say(console, f"experiment: {experiment.folder}")
+        try:
+            with progress_for(console) as progress:
+                whole = carry_out(experiment, progress)
+        except DynoError:
+            experiment.discard()
+            raise
+        if not whole:
+            note = experiment.run_notes()[1]
+            raise ServerError(note.reason, hint=note.hint)
+        url = plan.servers[0].url or plan.servers[0].server
+        return experiment.mixes(), url, experiment.head.suite
+
+
+def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
+    """Raises UserError, PlanError."""
+    from serverdyno.errors import PlanError  # noqa: PLC0415
+    from serverdyno.plan.document import sentence  # noqa: PLC0415
+    from serverdyno.plan.validate import check_plan  # noqa: PLC0415
+    from serverdyno.servers.registry import settings_types  # noqa: PLC0415
+
+    document = {
+        "name": suite.name,
+        "title": suite.title,
+        "suite": suite.name,
+        "repetitions": 1,
+        "servers": [_server(suite, place, values.get("max_rate_per_s"))],
+        # The client's threads may run anywhere, as those of any program.
+        "generator": {"cpus": sorted(os.sched_getaffinity(0))},
+        **{key: value for key, value in values.items() if key != "max_rate_per_s"},
+    }
+    plan, problems = check_plan(document, settings_types(), known=[suite])
+    # Where a name leads is known once it was looked up: the target itself asks for bounds.
+    problems = [found for found in problems if found.path != ("servers", 0, "bounds")]
+    if plan is None or problems:
+        raise PlanError("the options", [sentence(found) for found in problems])
+    return plan
+
+
+def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[str, Any]:
+    """Return the server of a plan. Raises UserError."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.plan import protocols  # noqa: PLC0415
+
+    by_kerberos = place.authentication == "kerberos"
+    if place.server is not None:
+        if by_kerberos:
+            raise UserError(
+                "a server that is started here logs its clients on without Kerberos",
+                hint="Leave --authentication out, or give -d and the smb:// URL of a server of the domain.",
+            )
+        return {"server": place.server, "settings": dict(map(_setting, place.settings))}
+    url = url_of(place.directory)
+    server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
+    scheme, _, path = url.partition("://")
+    spoken = protocols.of_scheme(scheme)
+    look = None if spoken is None else spoken.look(url)
+    if look is not None and look.has_shares:
+        share = path.partition("/")[2].partition("/")[0]
+        server["settings"] = {
+            "shares": [share] if share else [],
+            "authentication": place.authentication,
+            "user": place.user,
+        }
+    elif by_kerberos:
+        raise UserError(
+            f"{url}: --authentication kerberos is only for URLs that begin with smb://",
+            hint="For example: -d smb://files.example.com/data --authentication kerberos",
+        )
+    if max_rate_per_s is not None:
+        server["bounds"] = {
+            "max_clients": max(each.clients for each in _levels(suite)),
+            "max_rate_per_s": max_rate_per_s,
+            "max_length_s": suite.length_s,
+        }
+    return server
+
+
+def _levels(suite: Suite) -> Sequence[Any]:
+    return suite.work.planned_steps(suite.settings(suite.work), suite.clients[0])
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Return `commit_always=true` as a key and a value as in TOML, or a word. Raises UserError."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise UserError(f"--set {text}: expected KEY=VALUE", hint="For example --set commit_always=true")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value

@@ -1,0 +1,363 @@
+"""Scenarios: trees of files, local files, and the steps of a user who works with them. A workload of `files.py` whose
+steps are levels that end when done.
+
+Not for: carrying steps out (`run/scenario.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from serverdyno import wording
+from serverdyno.plan.protocols.model import Model, Spelled
+from serverdyno.plan.protocols.work import PlannedStep
+
+SCENARIO: Final = "scenario"
+"""The workload's name."""
+MOST_ENTRIES = 2_000_000
+"""Files and directories of one tree."""
+MOST_BYTES = 1 << 40
+Name = Annotated[str, Spelled(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "up to 100 letters, digits, ., - or _")]
+
+
+class TreeFiles(Model):
+    """Files with a name in common: `aaa1` to `aaa100`."""
+
+    name: Name = Field(description="What the names begin with; a number from 1 on follows.")
+    count: int = Field(ge=1, le=MOST_ENTRIES, description="How many in each directory.")
+    bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="The size of each.")
+
+
+class Tree(Model):
+    """A directory, directories below it, and the same files in each."""
+
+    files: tuple[TreeFiles, ...] = Field(default=(), strict=False, description="The files of each directory.")
+    directories: int = Field(default=0, ge=0, le=10_000, description="Directories in each but the lowest.")
+    levels: int = Field(default=0, ge=0, le=20, description="Levels of directories below the topmost.")
+
+    def directory_count(self) -> int:
+        """Return how many directories there are, the topmost included."""
+        return sum(self.directories**level for level in range(self.levels + 1))
+
+    def entries(self) -> int:
+        """Return how many files and directories there are."""
+        return self.directory_count() * (1 + sum(files.count for files in self.files))
+
+
+class LocalFile(Model):
+    """A file of this machine that a step copies; made before, outside of all times."""
+
+    bytes: int = Field(ge=0, le=MOST_BYTES, description="Its size; its content can't be compressed.")
+
+
+class _Step(Model):
+    """What all steps have."""
+
+    name: str | None = Field(default=None, max_length=60, description="How reports call it.")
+    figure: int | None = Field(
+        default=None,
+        ge=1,
+        description="Of the published report: what it says of this step is shown next to it.",
+    )
+    warm: bool | None = Field(
+        default=None, description="Once more in the same session; by default what changes nothing."
+    )
+
+
+class MakeTree(_Step):
+    """Unpack an archive: directories, files with contents."""
+
+    do: Literal["make-tree"] = Field(description="What is done.")
+    tree: str = Field(description="Of `trees`.")
+    times: bool = Field(default=False, description="Set the times of each file, as tar does.")
+
+
+class List(_Step):
+    """`ls`."""
+
+    do: Literal["list"] = Field(description="What is done.")
+    tree: str = Field(description="Of `trees`; its topmost directory is listed.")
+    pattern: str = Field(default="*", min_length=1, max_length=100, description="With * and ?.")
+    long: bool = Field(default=False, description="With attributes: ls -l.")
+
+
+class Find(_Step):
+    """`find`: every directory with attributes."""
+
+    do: Literal["find"] = Field(description="What is done.")
+    tree: str = Field(description="Of `trees`.")
+
+
+class Stat(_Step):
+    """The attributes of each file by its path."""
+
+    do: Literal["stat"] = Field(description="What is done.")
+    tree: str = Field(description="Of `trees`.")
+
+
+class Read(_Step):
+    """Each file as a whole; contents are checked."""
+
+    do: Literal["read"] = Field(description="What is done.")
+    tree: str = Field(description="Of `trees`.")
+
+
+class Build(_Step):
+    """A build: headers looked for in vain, sources read, objects written."""
+
+    do: Literal["build"] = Field(description="What is done.")
+    tree: str = Field(description="Of `trees`: the sources.")
+    searches: int = Field(default=5, ge=0, le=1000, description="Names that are not there, for each source.")
+    object_bytes: int = Field(default=8192, ge=0, le=MOST_BYTES, description="The size of each object.")
+
+
+class RemoveTree(_Step):
+    """`rm -r`."""
+
+    do: Literal["remove-tree"] = Field(description="What is done.")
+    tree: str = Field(description="Of `trees`.")
+
+
+class MakeFile(_Step):
+    """`mkfile`: a file of zeros."""
+
+    do: Literal["make-file"] = Field(description="What is done.")
+    file: Name = Field(description="Its name on the server.")
+    bytes: int = Field(ge=0, le=MOST_BYTES, description="Its size.")
+
+
+class CopyTo(_Step):
+    """`cp` of a local file to the server."""
+
+    do: Literal["copy-to"] = Field(description="What is done.")
+    local: str = Field(description="Of `local`.")
+    file: Name = Field(description="Its name on the server.")
+
+
+class CopyFrom(_Step):
+    """`cp` of a file of the server to this machine; its content is compared with what was copied there."""
+
+    do: Literal["copy-from"] = Field(description="What is done.")
+    file: Name = Field(description="Its name on the server.")
+
+
+class RemoveFile(_Step):
+    """`rm`."""
+
+    do: Literal["remove-file"] = Field(description="What is done.")
+    file: Name = Field(description="Its name on the server.")
+
+
+class Metadata(_Step):
+    """mdtest's phases: clients create files, ask for them, read and remove them, all in one phase at a time.
+
+    What a client asks for and reads is the next client's, where there are several.
+    """
+
+    do: Literal["metadata"] = Field(description="What is done.")
+    clients: int = Field(default=1, ge=1, le=256, description="At once, each with a session and a thread.")
+    files: int = Field(default=1000, ge=1, le=MOST_ENTRIES, description="Of each client.")
+    bytes: int = Field(default=0, ge=0, le=1 << 30, description="Of each file.")
+    shared: bool = Field(default=False, description="All in one directory; else each client in its own.")
+
+
+class Streams(_Step):
+    """Clients that write a file each, and clients that read one each, without a client cache."""
+
+    do: Literal["streams"] = Field(description="What is done.")
+    writers: int = Field(default=0, ge=0, le=256, description="Clients that write.")
+    readers: int = Field(default=0, ge=0, le=256, description="Clients that read.")
+    bytes: int = Field(
+        default=1 << 28, ge=1, le=MOST_BYTES, description="Of each file; whole blocks are used."
+    )
+    block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Of one read or write.")
+    depth: int = Field(
+        default=1, ge=1, le=1024, description="Reads or writes under way at once, of a client."
+    )
+    random: bool = Field(default=False, description="Each block once, in a random order.")
+
+
+OnTree = MakeTree | List | Find | Stat | Read | Build | RemoveTree
+OnFile = MakeFile | CopyTo | CopyFrom | RemoveFile
+OfClients = Metadata | Streams
+Step = Annotated[OnTree | OnFile | OfClients, Field(discriminator="do")]
+CHANGES_NOTHING = (List, Find, Stat, Read, CopyFrom)
+CAN_BE_REPEATED = (*CHANGES_NOTHING, Build, MakeFile, CopyTo)
+
+
+class Scenario(Model):
+    """Steps, in their order, and what they are about."""
+
+    published: Name | None = Field(default=None, description="The published report that it re-creates.")
+    trees: Mapping[Name, Tree] = Field(default_factory=dict, description="Trees of files, by name.")
+    local: Mapping[Name, LocalFile] = Field(default_factory=dict, description="Files of this machine.")
+    steps: tuple[Step, ...] = Field(min_length=1, max_length=1000, strict=False, description="In order.")
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The bytes of all files that its steps make, as if none were removed."""
+        return sum(_written_bytes(self, step) for step in self.steps)
+
+    def planned(self, _clients: int) -> tuple[PlannedStep, ...]:
+        """Return each pass of each step: the first of several is cold, the others are warm. Steps of several clients
+        have phases.
+        """
+        return tuple(
+            PlannedStep(label(step), state, step.figure, clients)
+            for step in self.steps
+            for state, clients in states(step)
+        )
+
+    def described(self) -> str:
+        """Say what clients do, for the methodology."""
+        return f"{wording.plural(len(self.steps), 'step')}, one after the other, in a directory of their own."
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what shapes the load, by key path below `files`."""
+        return {f"{SCENARIO}.{key}": value for key, value in self.model_dump(mode="json").items()}
+
+    def problems(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """What doesn't fit together: the path of the key, and why."""
+        for name, tree in self.trees.items():
+            if tree.levels > 0 and tree.directories == 0:
+                yield ("trees", name, "directories"), "at least 1 where there are levels"
+            elif tree.entries() > MOST_ENTRIES:
+                yield ("trees", name), f"more than {MOST_ENTRIES:,} files and directories"
+            names = [files.name for files in tree.files]
+            if len(set(names)) < len(names):
+                yield ("trees", name, "files"), "names must differ"
+        yield from self._problems_of_steps()
+
+    def _problems_of_steps(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        there: set[str] = set()
+        for place, step in enumerate(self.steps):
+            if step.warm and not isinstance(step, CAN_BE_REPEATED):
+                yield ("steps", place, "warm"), "what is made or removed can't be so twice"
+            if isinstance(step, OfClients):
+                yield from _problems_of_clients(step, place)
+                continue
+            is_tree = isinstance(step, OnTree)
+            key, name = ("tree", step.tree) if isinstance(step, OnTree) else ("file", step.file)
+            at = ("steps", place, key)
+            if is_tree and name not in self.trees:
+                yield at, f"unknown tree {name!r}; `trees` has {', '.join(self.trees) or 'none'}"
+            elif not is_tree and name in self.trees:
+                yield at, f"{name!r} is a tree"
+            elif isinstance(step, MakeTree):
+                if name in there:
+                    yield at, f"{name!r} is there already"
+                there.add(name)
+            elif isinstance(step, MakeFile | CopyTo):
+                there.add(name)
+            elif name not in there:
+                yield at, f"no step before this one has made {name!r}"
+            elif isinstance(step, RemoveTree | RemoveFile):
+                there.discard(name)
+            if isinstance(step, CopyTo) and step.local not in self.local:
+                yield ("steps", place, "local"), f"unknown local file {step.local!r}"
+
+
+def _problems_of_clients(step: OfClients, place: int) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(step, Metadata):
+        if step.clients * step.files > MOST_ENTRIES:
+            yield ("steps", place, "files"), f"more than {MOST_ENTRIES:,} files of all clients"
+        return
+    if step.writers + step.readers == 0:
+        yield ("steps", place, "writers"), "at least one client writes or reads"
+    if step.bytes < step.block_bytes:
+        yield ("steps", place, "bytes"), "less than a block"
+
+
+def states(step: Step) -> list[tuple[str, int]]:
+    """Return the state and the clients of each level of a step: passes, or phases of several clients."""
+    match step:
+        case Metadata():
+            return [(phase, step.clients) for phase in ("create", "stat", "read", "remove")]
+        case Streams():
+            sides = (("write", step.writers), ("read", step.readers))
+            return [(side, clients) for side, clients in sides if clients]
+    warm = isinstance(step, CHANGES_NOTHING) if step.warm is None else step.warm
+    return [("cold", 1), ("warm", 1)] if warm else [("", 1)]
+
+
+def label(step: Step) -> str:
+    """Return what a step is called: its own name, or the command that it is like."""
+    match step:
+        case List():
+            words = ["ls", "-l" if step.long else "", "" if step.pattern == "*" else step.pattern]
+        case MakeFile():
+            words = ["mkfile", f"{step.bytes:,} bytes"]
+        case CopyTo():
+            words = ["cp to", step.file]
+        case CopyFrom():
+            words = ["cp from", step.file]
+        case RemoveFile():
+            words = ["rm", step.file]
+        case RemoveTree():
+            words = ["rm -r", step.tree]
+        case Metadata():
+            words = ["metadata", wording.plural(step.clients, "client"), "shared" if step.shared else ""]
+        case Streams():
+            clients = [
+                f"{step.writers} w" if step.writers else "",
+                f"{step.readers} r" if step.readers else "",
+            ]
+            how = ["random" if step.random else "", f"{step.block_bytes // 1024}k", f"depth {step.depth}"]
+            words = ["streams", *clients, *how]
+        case MakeTree() | Find() | Stat() | Read() | Build():
+            words = [step.do.removesuffix("-tree"), step.tree]
+    return step.name or " ".join(word for word in words if word)
+
+
+def _written_bytes(scenario: Scenario, step: Step) -> int:
+    match step:
+        case MakeTree():
+            tree = scenario.trees[step.tree]
+            return tree.directory_count() * sum(files.count * files.bytes for files in tree.files)
+        case MakeFile():
+            return step.bytes
+        case CopyTo():
+            return scenario.local[step.local].bytes
+        case Metadata():
+            return step.clients * step.files * step.bytes
+        case Streams():
+            return (step.writers + step.readers) * step.bytes
+        case _:
+            return 0
+
+
+def scaled(scenario: Scenario, scale: float) -> Scenario:
+    """Return the scenario with so many times the files, and single files of so many times the size; at least 1."""
+
+    def times(value: int) -> int:
+        return max(1, math.ceil(value * scale)) if value else 0
+
+    trees = {
+        name: tree.model_copy(
+            update={
+                "files": tuple(each.model_copy(update={"count": times(each.count)}) for each in tree.files)
+            }
+        )
+        for name, tree in scenario.trees.items()
+    }
+    local = {
+        name: file.model_copy(update={"bytes": times(file.bytes)}) for name, file in scenario.local.items()
+    }
+
+    def scaled_step(step: Step) -> Step:
+        match step:
+            case MakeFile():
+                return step.model_copy(update={"bytes": times(step.bytes)})
+            case Streams():
+                return step.model_copy(update={"bytes": max(step.block_bytes, times(step.bytes))})
+            case Metadata():
+                return step.model_copy(update={"files": times(step.files)})
+            case _:
+                return step
+
+    steps = tuple(scaled_step(step) for step in scenario.steps)
+    return scenario.model_copy(update={"trees": trees, "local": local, "steps": steps})

@@ -1,1 +1,0 @@
-"""What stands in the sections of a report: the tables and the data of the drawings, a module a subject."""

@@ -1,0 +1,344 @@
+"""Levels that end when their work is done: who leads in which step and by how much, how sure that is, and caveats.
+
+Here is what is said; tables are in `step_tables.py`, charts in `step_charts.py`, figures in `report/figures/steps.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from serverdyno import published, wording
+from serverdyno.analysis.steps import beaten
+from serverdyno.errors import UserError
+from serverdyno.plan.model import Suite
+from serverdyno.plan.protocols.bonnie import MIB
+from serverdyno.plan.protocols.files import FILES
+from serverdyno.report.figures.raw import RawTable
+from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.steps import (
+    Step,
+    figures_of,
+    flushes,
+    groups,
+    repeated_requests,
+    settings_of,
+    suites_of,
+)
+from serverdyno.report.model import Caveat, Disclosure, Fact, Finding, Labels, Part, StepsAnswer
+from serverdyno.report.source import Source
+from serverdyno.report.subjects import step_tables
+from serverdyno.report.subjects.step_tables import lead_words
+
+MOST_NAMED = 8
+"""Steps that a line of the answer names; the table has all."""
+NO_RESULT = (
+    "Steps re-create published ones. They are not the original programs, and no figure is a result of theirs."
+)
+
+
+def applies(results: Results) -> bool:
+    return bool(suites_of(results.whole))
+
+
+def build(results: Results) -> Part:
+    source, steps = results.whole, results.steps
+    return Part(
+        sections=step_tables.sections(source, steps, _published(source)),
+        findings=partial(_findings, source, steps),
+        answer=StepsAnswer(
+            verdict=verdict(source, steps),
+            sure=sure(source, steps),
+            limit="",
+            gaps="",
+            figures=(),
+            caveats=(),
+            by_step=by_step(source, steps),
+        ),
+        summary=step_tables.summary(source, steps),
+    )
+
+
+def _published(source: Source) -> published.PublishedReport | None:
+    """Return the report that the plan names, or the first that a suite re-creates; None: this version has none."""
+    of_suites = (found.published for suite in suites_of(source) if (found := suite.settings(FILES).scenario))
+    name = source.head.plan.published or next(filter(None, of_suites), None)
+    try:
+        return None if name is None else published.load(name)
+    except UserError:
+        return None
+
+
+def verdict(source: Source, steps: Sequence[Step]) -> str:
+    """Say who leads in how many steps, or why that can't be told."""
+    if not steps:
+        return "Nothing was measured yet."
+    if len(source.configuration_names) < 2:
+        return "One configuration was measured, so nothing is compared."
+    if _fewest(steps) < 2:
+        return (
+            "Each configuration ran once, so chance can't be told from a difference: nobody is said to lead."
+        )
+    counted = [(name, sum(_leads(step, name) for step in steps)) for name in source.configuration_names]
+    leaders = sorted((each for each in counted if each[1]), key=lambda each: -each[1])
+    open_steps = sum(step.lead is None for step in steps)
+    if not leaders:
+        return f"In none of {len(steps)} steps is one configuration proven faster than all others."
+    name, count = leaders[0]
+    parts = [f"{name} leads in {count} of {len(steps)} steps"]
+    parts += [f"{other} in {number}" for other, number in leaders[1:]]
+    rest = f" In {open_steps} nobody is proven faster than all others." if open_steps else ""
+    return f"{wording.listing(parts)}.{rest}"
+
+
+def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...]:
+    """Return a line for each who leads somewhere, the widest lead first; and one of steps that nobody leads in."""
+    if len(source.configuration_names) < 2 or not steps or _fewest(steps) < 2:
+        return ()
+    lines = []
+    for name in source.configuration_names:
+        own = sorted(
+            (step for step in steps if _leads(step, name)),
+            key=lambda step: -step.lead.ratio if step.lead else 0,
+        )
+        if own:
+            lines.append((f"{name} leads in", _named([_with_lead(step) for step in own])))
+    if untold := [_untold(step) for step in steps if step.lead is None]:
+        lines.append(("Can't tell in", _named(untold)))
+    return tuple(lines)
+
+
+def sure(source: Source, steps: Sequence[Step]) -> str:
+    """Say what the claims rest on."""
+    if len(source.configuration_names) < 2 or not steps:
+        return "No comparison was made."
+    if _fewest(steps) < 2:
+        return "Two repetitions or more would tell."
+    plan, claims = source.head.plan, sum(len(step.gaps) for step in steps)
+    return (
+        f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. In brackets 95 % intervals of single "
+        f"comparisons. The chance that any of {claims} comparisons claims a false lead is at most 5 %."
+    )
+
+
+def _findings(source: Source, steps: Sequence[Step], _: Labels) -> tuple[Finding, ...]:
+    """Return one for each suite: the whole of its time, by configuration."""
+    found = []
+    for suite in suites_of(source):
+        totals = {
+            name: [sum(one.window_s for one in run) for run in groups(steps, suite, name).values()]
+            for name in source.configuration_names
+        }
+        known = {name: values for name, values in totals.items() if values}
+        if known:
+            parts = [f"{name} {wording.significant(sum(all_) / len(all_))} s" for name, all_ in known.items()]
+            evidence = "; ".join(
+                f"{name}: {', '.join(wording.significant(value) for value in values)} s"
+                for name, values in known.items()
+            )
+            claim = f"All steps of {suite.name} together took {wording.listing(parts)} on average."
+            found.append(Finding(suite.name.capitalize(), claim, f"By repetition: {evidence}."))
+    return tuple(found)
+
+
+def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
+    """Return what must be known of steps before a figure is quoted."""
+    if not suites_of(source):
+        return ()
+    head, found = source.head, list[Caveat]()
+    planned = [mix for mix in head.mixes if mix.step is not None]
+    missing = len(head.order) * len(planned) - sum(
+        len(runs) for step in steps for runs in step.times.values()
+    )
+    if missing:
+        found.append(Caveat(f"{missing:,} of {len(head.order) * len(planned):,} steps are missing."))
+    found += _of_flushes(source, steps)
+    found += _of_repeats(source, steps)
+    if source.shortened:
+        found.append(
+            Caveat(
+                f"Scale {head.scale:g}: not the sizes of the suites at full length.",
+                "Fewer and smaller files fit into caches that the full ones overflow.",
+            )
+        )
+    found += _of_caches(source)
+    if all(each.url is None for each in head.configurations):
+        found.append(
+            Caveat(
+                "Client and server run on one machine: no network lies between them.",
+                "A network of the size of the published one would set most of the times.",
+            )
+        )
+    return tuple(found)
+
+
+def _of_flushes(source: Source, steps: Sequence[Step]) -> list[Caveat]:
+    """Of servers that promise what they don't do, and of those whose syncs nobody counted."""
+    told = {name: flushes(source, steps, name) for name in source.configuration_names}
+    found = [
+        Caveat(
+            f"{name} made no sync for the {each.asked:,} flushes that it answered.",
+            "What its clients take for safe was in memory alone: a power cut loses it. Its times have no part of that "
+            "price in them, and are not those of a server that keeps the promise.",
+        )
+        for name, each in told.items()
+        if each.none_made
+    ]
+    if unknown := [name for name, each in told.items() if each.syncs is None]:
+        reason = next((told[name].because for name in unknown if told[name].because), None)
+        found.append(
+            Caveat(
+                f"Syncs of {wording.listing(unknown)} were not counted: whether a flush reached the disk is unknown.",
+                reason or "",
+            )
+        )
+    return found
+
+
+def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
+    """Of servers whose datagrams were lost or late."""
+    told = {name: repeated_requests(steps, name) for name in source.configuration_names}
+    return [
+        Caveat(
+            f"{name}: {repeated:,} of {asked:,} requests got no answer in time and were sent again.",
+            "Over UDP a client waits 0.1 s or more before it sends a request again. So these times are also those of "
+            "lost or late datagrams, not of the server's work alone.",
+        )
+        for name, (repeated, asked) in told.items()
+        if repeated
+    ]
+
+
+def _of_caches(source: Source) -> list[Caveat]:
+    of_machine, found = source.memory_bytes, []
+    for suite in suites_of(source):
+        bonnie = settings_of(suite)
+        if bonnie is not None and of_machine is not None and _all_bytes(suite) < 2 * of_machine:
+            found.append(
+                Caveat(
+                    "What Bonnie writes is smaller than twice the memory: caches answer most requests.",
+                    f"{bonnie.size_mib:,} MB, and {of_machine // MIB:,} MB of memory.",
+                )
+            )
+        elif bonnie is None and not source.head.plan.drop_caches:
+            found.append(
+                Caveat(
+                    "Cold means a fresh session: the machine's page cache kept what it had.",
+                    "drop_caches in the plan drops it before each step; the original's machines were started anew.",
+                )
+            )
+    return list(dict.fromkeys(found))
+
+
+def _all_bytes(suite: Suite) -> int:
+    """Return the size of the files of all clients."""
+    return suite.clients[0] * suite.work.workspace_bytes(suite.settings(suite.work))
+
+
+def methodology(source: Source) -> tuple[Fact, ...]:
+    """Return how steps were made, line by line; nothing of an experiment without."""
+    head, suites = source.head, suites_of(source)
+    if not suites:
+        return ()
+    dropped = (
+        "the machine's page cache dropped before" if head.plan.drop_caches else "caches of the machine kept"
+    )
+    return (
+        Fact(
+            "Runs",
+            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; a server is started anew for each.",
+        ),
+        Fact("Suites of a run", wording.listing([suite.name for suite in head.suites])),
+        Fact(
+            "Client of steps",
+            f"On {wording.cpu_set(head.plan.generator.cpus)}, with the cache of a workstation.",
+        ),
+        Fact(
+            "Times of steps",
+            "Elapsed, user and system seconds of the client's threads, as of `time`. Making and ending the session is "
+            "no part of them. All of a step counts: it has no ramps.",
+        ),
+        Fact(
+            "Cold and warm",
+            f"Cold: in a fresh session, {dropped}. Warm: once more in the same session, so that the client's cache "
+            "may answer.",
+        ),
+        Fact(
+            "Comparison of steps",
+            "Speed is 1 / elapsed time. Each repetition is one observation; three configurations or more pool their "
+            "noise, step by step. Claims of all steps and pairs are corrected together (Holm).",
+        ),
+        Fact("Names of steps", NO_RESULT),
+        *(
+            Fact(suite.name.capitalize(), f"{_described(suite)} {suite.description}".strip())
+            for suite in suites
+        ),
+    )
+
+
+def _described(suite: Suite) -> str:
+    own = suite.settings(FILES).own
+    clients = f" {suite.clients[0]} clients at the same time." if suite.clients[0] > 1 else ""
+    return "" if own is None else f"{own.described()}{clients}"
+
+
+def disclosures(results: Results) -> list[Disclosure]:
+    """Return the rows of each suite of Bonnie as its program prints them."""
+    source = results.whole
+    return [
+        step_tables.rows_of_bonnie(source, results.steps, suite)
+        for suite in suites_of(source)
+        if settings_of(suite) is not None
+    ]
+
+
+def raw(results: Results) -> list[RawTable]:
+    """Return one row per step of a run; requests by name in one more column. Nothing without steps."""
+    found = [
+        (record, figures_of(record, step.suite), step.suite.name)
+        for step in results.steps
+        for of_one in step.times.values()
+        for record in of_one.values()
+    ]
+    if not found:
+        return []
+    found.sort(key=lambda row: row[0].run)
+    names = [name for name in found[0][1] if name != "requests"]
+    rows = [
+        (
+            record.run,
+            record.configuration,
+            record.repetition,
+            suite,
+            *(figures[name] for name in names),
+            " ".join(f"{name}={count}" for name, count in figures["requests"].items()),
+        )
+        for record, figures, suite in found
+    ]
+    columns = ("run", "configuration", "repetition", "suite", *names, "requests")
+    return [RawTable("steps", "Each step of each run", columns, tuple(rows))]
+
+
+def _with_lead(step: Step) -> str:
+    return f"{step.label} {lead_words(step)}"
+
+
+def _untold(step: Step) -> str:
+    slower = beaten(step.gaps)
+    first = [name for name in step.times if name not in slower]
+    return (
+        f"{step.label} ({wording.listing(first)} not separated)" if slower and len(first) > 1 else step.label
+    )
+
+
+def _named(texts: Sequence[str]) -> str:
+    more = len(texts) - MOST_NAMED
+    return "; ".join(texts[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "") + "."
+
+
+def _leads(step: Step, name: str) -> bool:
+    return step.lead is not None and step.lead.winner == name
+
+
+def _fewest(steps: Sequence[Step]) -> int:
+    return min(len(runs) for step in steps for runs in step.times.values())

@@ -1,1 +1,0 @@
-"""What is said of the figures in sentences: warnings, summary, findings, methodology, disclosure."""

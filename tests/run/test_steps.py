@@ -1,0 +1,456 @@
+"""Levels that end when done: what a run keeps and a resume adds, who is said to lead, and what a report shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from serverdyno import report
+from serverdyno.analysis import steps as analysis
+from serverdyno.cli.run import check_published
+from serverdyno.counted import RequestRow
+from serverdyno.errors import PlanError, UserError
+from serverdyno.plan.expand import configurations, levels_of, with_scaled_work
+from serverdyno.plan.load import load_plan
+from serverdyno.plan.model import RunKey
+from serverdyno.plan.order import order
+from serverdyno.plan.protocols.files import FILES
+from serverdyno.report.model import Report
+from serverdyno.report.views import charts, markdown
+from serverdyno.report.views.document import ReportDocument
+from serverdyno.run import scenario as of_scenarios
+from serverdyno.run.create import create_experiment
+from serverdyno.run.experiment import carry_out
+from serverdyno.servers.registry import DRIVERS
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.head import ExperimentHead
+from serverdyno.store.note import RunNote
+from serverdyno.store.records import MixRecord, SyncRow
+from support.dyno_process import Home
+from support.experiments import Listener
+from support.file_server import needs_root
+from support.places import ROOT
+from support.records import TIMES, make_record
+from support.suites_of_steps import bonnie_suite, steps_suite
+
+SETTINGS_TYPES = {name: driver.settings_type for name, driver in DRIVERS.items()}
+PLANS = ROOT / "plans"
+STEPS = """
+[trees.t]
+files = [{ name = "a", count = 5, bytes = 100 }]
+[local.big]
+bytes = 70_000
+[[steps]]
+do = "make-tree"
+tree = "t"
+[[steps]]
+do = "list"
+tree = "t"
+long = true
+[[steps]]
+do = "copy-to"
+local = "big"
+file = "big"
+"""
+PLAN = """
+name = "p"
+suites = ["bonnie.toml", "small.toml"]
+repetitions = 2
+[[servers]]
+server = "reference-nfs"
+[servers.settings]
+capacity_mib = 64
+[servers.factors]
+flush = ["honour", "ignore"]
+"""
+
+
+def written(folder: Path, plan: str = PLAN) -> Path:
+    (folder / "small.toml").write_text(steps_suite("small", STEPS))
+    (folder / "bonnie.toml").write_text(bonnie_suite("bonnie", size_mib=1, seeks=30))
+    path = folder / "plan.toml"
+    path.write_text(plan)
+    return path
+
+
+def test_the_shipped_plan_has_the_suites_of_the_report_over_udp_and_one_over_tcp() -> None:
+    loaded = load_plan(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES)
+    assert [suite.name for suite in loaded.suites] == ["etesting-2002-bonnie", "etesting-2002"]
+    bonnie = loaded.suites[0].settings(FILES).bonnie
+    assert loaded.plan.published == "2002-etesting-sfu" and bonnie is not None and bonnie.size_mib == 2047
+    transports = {
+        server.name or server.server: server.settings.get("proto") for server in loaded.plan.servers
+    }
+    assert transports == {"sync-tcp": None, "sync": "udp", "async": "udp"}
+
+
+def test_all_problems_of_a_plan_come_at_once_with_key_and_line(tmp_path: Path) -> None:
+    plan = """name = "p"
+suites = ["bonie", "etesting-2002"]
+scale = 2.0
+[[servers]]
+server = "nginx"
+[[servers]]
+server = "external"
+url = "nfs://192.0.2.1/export"
+"""
+    with pytest.raises(PlanError) as caught:
+        load_plan(written(tmp_path, plan), SETTINGS_TYPES)
+    told = caught.value.problems
+    for expected in (
+        'line 2: suites[0]: no suite "bonie"; did you mean bonnie?',
+        "line 3: scale: must be at most 1",
+        "line 5: servers[0].server: speaks HTTP, but the suite etesting-2002 measures files over",
+        "line 6: servers[1].bounds: missing",
+    ):
+        assert any(problem.startswith(expected) for problem in told), (expected, told)
+    loaded = load_plan(written(tmp_path), SETTINGS_TYPES)
+    with pytest.raises(UserError, match='no published report "1066"'):
+        check_published(loaded.plan.model_copy(update={"published": "1066"}))
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ('suites = ["bonnie", "bonnie"]', "a suite is there twice"),
+        ('suite = "bonnie"\nsuites = ["streams"]', "needs suite or suites, and not both"),
+        ('suites = ["bonnie", "quick-open"]', "it must be the only suite of a plan"),
+        ('suite = "bonnie"\nuntil_percent = 2', "no average throughput"),
+        ('suite = "bonnie"\ngenerator = { processes = 2 }', "this process alone makes them"),
+    ],
+)
+def test_what_a_plan_of_steps_can_not_have_is_refused(tmp_path: Path, plan: str, words: str) -> None:
+    text = f'name = "p"\n{plan}\n[[servers]]\nserver = "reference-nfs"\n'
+    with pytest.raises(PlanError) as caught:
+        load_plan(written(tmp_path, text), SETTINGS_TYPES)
+    assert any(words in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_bonnies_file_and_the_files_of_scenarios_follow_the_scale(tmp_path: Path) -> None:
+    small, steps = load_plan(written(tmp_path), SETTINGS_TYPES).suites
+    large = load_plan(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES).suites[0]
+    for suite, size_mib in ((small, 1), (large, 1024)):
+        before, after = (each.settings(FILES).bonnie for each in (suite, with_scaled_work(suite, 0.5)))
+        assert before is not None and after is not None
+        assert (after.size_mib, after.seeks) == (size_mib, before.seeks)
+    halved = with_scaled_work(steps, 0.5).settings(FILES).scenario
+    assert halved is not None and halved.local["big"].bytes == 35_000
+    assert halved.trees["t"].files[0].count == math.ceil(2.5)
+
+
+@needs_root
+def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: Home, tmp_path: Path) -> None:
+    plan, folder = written(tmp_path), tmp_path / "e"
+    done = home.here("run", plan, "--into", folder)
+    assert done.returncode == 0, done.stderr
+    runs = sorted((folder / "runs").iterdir())
+    names = [f"reference-nfs-flush-{flush}" for flush in ("honour", "ignore", "ignore", "honour")]
+    assert [run.name[4:-3] for run in runs] == names
+    kept = {path: path.read_bytes() for run in runs for path in run.glob("mix-*")}
+    assert len(kept) == 4 * (6 + 4)
+    with Experiment.open(folder) as opened:
+        records = opened.mixes()
+    assert all(record.window_s > 0 for record in records)
+    for run in opened.head.order:
+        own = [record for record in records if record.run == run.number]
+        assert [record.step for record in own][:2] == ["putc", "rewrite"]
+        make, cold, warm, copy = own[6:]
+        asked = {row.request: row.count for row in make.requests}
+        assert asked["CREATE"] == 5 and copy.bytes_written == 70_000
+        assert (cold.state, warm.state, cold.entries, copy.state) == ("cold", "warm", 5, "")
+    # One level of a Bonnie is damaged, one of steps is gone: both groups are measured again, and nothing else is.
+    (runs[0] / "mix-02.parquet").write_text("{")
+    (runs[3] / "mix-09.parquet").unlink()
+    again = home.here("resume", folder)
+    assert again.returncode == 0 and "set aside as" in again.stderr, again.stderr
+    for path, content in kept.items():
+        place = int(path.stem[4:])
+        redone = (path.parent == runs[0] and place <= 6) or (path.parent == runs[3] and place > 6)
+        assert path.is_file() and (path.read_bytes() != content) == redone, path
+    with (folder / "report" / "tables" / "steps.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 * (6 + 4) and {row["suite"] for row in rows} == {"bonnie", "small"}
+    page = (folder / "report" / "report.html").read_text()
+    assert "Per Char- --Block---" in page  # the rows of the original
+    views = home.here("report", folder, "--pdf", "--json", "--markdown")
+    assert views.returncode == 0, views.stderr
+    assert (folder / "report" / "report.pdf").read_bytes().startswith(b"%PDF-")
+    assert len(json.loads((folder / "report" / "report.json").read_text())["steps"]) == 6 + 4
+    listed = home.here("list", tmp_path, COLUMNS="300")
+    assert "complete" in listed.stdout and "reference-nfs-flush-honour" in listed.stdout, listed.stdout
+    shown = home.here("show", folder).stdout
+    assert "state: complete" in shown and "10 of 10 levels" in shown and "report.html" in shown
+    for refused in (("compare", folder), ("run", plan, "--until", "2%")):
+        told = home.here(*refused)
+        assert told.returncode == 2 and "when their work is done" in told.stderr, told.stderr
+
+
+@needs_root
+@pytest.mark.usefixtures("short_windows")
+def test_a_plan_may_have_steps_and_load_one_after_the_other_on_one_server(home: Home, tmp_path: Path) -> None:
+    timed = """
+name = "timed"
+source = "a test"
+workload = "streams"
+clients = [1, 2]
+length_s = 0.5
+[files]
+cache = "none"
+[files.streams]
+file_bytes = 131072
+"""
+    (tmp_path / "timed.toml").write_text(timed)
+    (tmp_path / "again.toml").write_text(timed.replace('"timed"', '"again"'))
+    plan = PLAN.replace('"small.toml"]', '"timed.toml", "again.toml"]').replace("= 2", "= 1", 1)
+    folder = tmp_path / "e"
+    done = home.here("run", written(tmp_path, plan), "--into", folder)
+    assert done.returncode == 0, done.stderr
+    with Experiment.open(folder) as opened:
+        records = opened.mixes()
+        built = report.build(opened)
+    own = [(record.suite, record.mix, record.step is None) for record in records if record.run == 1]
+    assert own[5:] == [
+        ("bonnie", 6, False),
+        *(("timed", place, True) for place in (7, 8)),
+        *(("again", place, True) for place in (9, 10)),
+    ]
+    keys = {table.key for table in built.tables}
+    assert {"timed-peaks", "again-peaks", "leads", "bonnie"} <= keys, keys
+    # A phase of Bonnie is no point of a curve.
+    assert {mix.mix for result in built.results.configurations for mix in result.finished} == {7, 8}
+    assert built.answer.verdict.startswith("timed: ") and " again: " in built.answer.verdict
+    assert "nobody is said to lead." in built.answer.verdict
+
+
+@needs_root
+def test_repetitions_have_other_contents_and_all_configurations_have_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    carried_out = of_scenarios.carry_out
+
+    def noting(*words: Any) -> None:
+        seeds.append(words[2].seed)
+        carried_out(*words)
+
+    monkeypatch.setattr(of_scenarios, "carry_out", noting)
+    loaded = load_plan(written(tmp_path, PLAN.replace('"bonnie.toml", ', "")), SETTINGS_TYPES)
+    with create_experiment(tmp_path / "e", loaded.text, loaded.plan, loaded.suites) as experiment:
+        assert carry_out(experiment, Listener())
+    first, other = dict.fromkeys(seeds)
+    assert seeds == [first, first, other, other]
+
+
+def test_a_server_that_cannot_start_is_noted_and_the_others_go_on(home: Home, tmp_path: Path) -> None:
+    text = PLAN.replace(
+        '[servers.factors]\nflush = ["honour", "ignore"]\n',
+        '[[servers]]\nserver = "external"\nurl = "nfs://127.0.0.1:9/export"\n',
+    )
+    done = home.here("run", written(tmp_path, text), "--into", tmp_path / "e")
+    assert done.returncode == 1 and "external: " in done.stderr, done.stderr
+    assert not (tmp_path / "e").exists()
+
+
+def times(seconds: float, scatter: float, seed: int, runs: int = 3) -> dict[int, float]:
+    noise = np.random.default_rng(seed).normal(0, scatter, runs)
+    return {run + 1: float(seconds * np.exp(each)) for run, each in enumerate(noise)}
+
+
+def test_who_leads_is_who_is_faster_than_all_others_and_by_how_much_than_the_next() -> None:
+    step = {"a": times(1, 0.01, 1), "b": times(2, 0.01, 2), "c": times(8, 0.01, 3)}
+    [gaps] = analysis.gaps([step], paired=True)
+    lead = analysis.lead(gaps)
+    assert lead is not None and (lead.winner, lead.next) == ("a", "b")
+    assert lead.low < 2 < lead.high and lead.ratio == pytest.approx(2, rel=0.05)
+    assert analysis.beaten(gaps) == {"b", "c"}
+    tie = {"a": times(1, 0.3, 1), "b": times(1.02, 0.3, 2), "c": times(80, 0.01, 3)}
+    [gaps] = analysis.gaps([tie], paired=True)
+    assert analysis.lead(gaps) is None and analysis.beaten(gaps) == {"c"}
+    [gaps] = analysis.gaps([{"a": {1: 1.0}, "b": {1: 9.0}}], paired=True)
+    assert analysis.lead(gaps) is None and not analysis.beaten(gaps)
+
+
+def test_equal_servers_of_many_noisy_steps_seldom_have_a_leader() -> None:
+    """Of 60 experiments of 12 steps, which scatter by 1 % to 50 %, at most a tenth claims anything."""
+    scatters = [0.01, 0.05, 0.1, 0.5] * 3
+    claimed = 0
+    for seed in range(60):
+        steps = [
+            {name: times(1, scatter, hash((seed, place, name)) % 2**32) for name in (1, 2, 3)}
+            for place, scatter in enumerate(scatters)
+        ]
+        named = [{f"s{name}": found for name, found in step.items()} for step in steps]
+        claimed += any(analysis.beaten(gaps) for gaps in analysis.gaps(named, paired=True))
+    assert claimed <= 6, claimed
+
+
+def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
+    """Bonnie and the scenario of 2002 on servers that take so many times as long."""
+    loaded = load_plan(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES, 0.02)
+    found = [each for each in configurations(loaded.plan, SETTINGS_TYPES) if each.name in elapsed]
+    made = [with_scaled_work(suite, 0.02) for suite in loaded.suites]
+    kept = (*range(1, 7), 8, 9, 16)  # all of Bonnie, and the steps of figures 8 and 13
+    mixes = [mix for mix in levels_of(made, 0.02) if mix.index in kept or mix.index == 17]
+    mixes = [mix for mix in mixes if mix.step in ("ls aaa*", "mkfile 10240m") or mix.index <= 6]
+    head = ExperimentHead(
+        tool_version="0",
+        created=datetime(2026, 11, 23, tzinfo=UTC),
+        seed=1,
+        scale=0.02,
+        plan=loaded.plan.model_copy(update={"scale": 0.02}),
+        suites=made,
+        configurations=found,
+        mixes=mixes,
+        order=order(found, 3, "interleaved", 1),
+    )
+    experiment = Experiment.create(folder, loaded.text, head)
+    for run in head.order:
+        base = elapsed[run.configuration] * (1 + run.repetition / 1000)
+        for suite in head.suites:
+            experiment.write_mix(
+                *(
+                    _level(run, suite.name, mix.index, base, head)
+                    for mix in head.mixes
+                    if mix.suite == suite.name
+                )
+            )
+        experiment.write_run_note(run, RunNote(state="done"))
+    return experiment
+
+
+def _level(run: RunKey, suite: str, place: int, base: float, head: ExperimentHead) -> MixRecord:
+    own = [mix for mix in head.mixes if mix.suite == suite]
+    mix = next(mix for mix in own if mix.index == place)
+    again = {"(sent again without an answer in time)": 1} if run.configuration == "sync" else {}
+    requests = {"WRITE": 7, "COMMIT": 2} | again
+    is_last = mix is own[-1]
+    return replace(
+        make_record(run, place),
+        suite=suite,
+        name=mix.name,
+        step=mix.step,
+        state=mix.state,
+        figure=mix.figure,
+        clients=mix.clients,
+        threads=1,
+        length_s=mix.length_s,
+        ramp_up_s=0.0,
+        ramp_down_s=0.0,
+        window_s=base,
+        generator_cpu_user_s=base / 4,
+        generator_cpu_system_s=base / 8,
+        bytes_read=0,
+        bytes_written=1000,
+        response_time_hdr=TIMES,
+        requests=[RequestRow(name, count) for name, count in requests.items()],
+        server_cpu_s=0.5 if is_last else None,
+        syncs_known=is_last,
+        syncs=[SyncRow("fsync", 18 if run.configuration == "sync-tcp" else 0)] if is_last else [],
+    )
+
+
+def page_of(experiment: Experiment) -> Report:
+    return report.build(experiment)
+
+
+def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+    assert page.answer.verdict == "async leads in 9 of 9 steps."
+    [leads, sure] = page.answer.lines
+    assert leads[0] == "async leads in" and "Bonnie's putc 2.0 times as fast as sync (" in leads[1]
+    assert "3 repetitions of each, interleaved" in sure[1] and "27 comparisons" in sure[1]
+    claims = [caveat.claim for caveat in page.answer.caveats]
+    assert "async made no sync for the 54 flushes that it answered." in claims
+    assert "sync: 27 of 243 requests got no answer in time and were sent again." in claims
+    assert not any(claim.startswith("sync-tcp") for claim in claims)
+    assert any(claim.startswith("Scale 0.02") for claim in claims)
+    text = markdown.text(page)
+    assert "can't tell" not in text and "ls aaa\\*" in text
+
+
+def test_each_step_of_each_task_is_drawn_with_its_range_and_each_pair_with_its_interval(
+    tmp_path: Path,
+) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+    bars = [figure for figure in page.figures if figure.kind == "bars"]
+    panels = [panel for figure in bars for panel in figure.panels]
+    assert [panel.title for panel in panels][5:8] == ["seeks", "ls aaa*, cold", "ls aaa*, warm"]
+    for panel in panels:
+        assert [line.name for line in panel.series] == ["sync-tcp", "sync", "async"]
+        [point] = panel.series[0].points
+        assert (point.low, point.y, point.high) == pytest.approx((4.004, 4.008, 4.012))
+    effects = [figure for figure in page.figures if figure.kind == "effects"]
+    assert [len(figure.panels[0].series) for figure in effects] == [9, 9]
+    [point] = effects[1].panels[0].series[0].points
+    assert point.y == pytest.approx(300) and point.low is not None and point.low <= 300
+    drawn = "".join(charts.svg(figure) for figure in bars)
+    assert drawn.count("4.01 s (4.00 to 4.01)") == 2 * len(panels)  # as text, and when it is pointed at
+
+
+def test_the_document_has_the_times_of_each_step_and_who_leads(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        document = json.loads(ReportDocument(page_of(experiment)).as_json())
+    first = document["steps"][0]
+    assert (first["suite"], first["step"], first["leader"]) == ("etesting-2002-bonnie", "putc", "async")
+    assert first["configurations"][0]["elapsed_s"]["mean"] == pytest.approx(4.008)
+    assert first["configurations"][0]["requests"] == {"WRITE": 7.0, "COMMIT": 2.0}
+    assert document["configurations"] == [] and document["comparisons"] == []
+
+
+def test_equal_times_have_no_leader(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 1.0, "sync": 1.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+    assert page.answer.verdict == "In none of 9 steps is one configuration proven faster than all others."
+
+
+def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+        found = {table.key: table for table in page.tables}
+        rows = [[cell.text for cell in row] for row in found["published-times"].rows]
+        assert ["ls aaa*", "SFU 3.0", "2.069", "0.030", "0.890"] in rows
+        assert ["mkfile 10240m", "SFU 2.0", "–", "–", "–"] in rows  # noqa: RUF001  not measured
+        bonnie = [[cell.text for cell in row] for row in found["published-bonnie"].rows]
+        assert bonnie[0][:8] == ["SFU 3.0", "–", "10,394", "97.3", "10,485", "7.9", "5,744", "4.2"]  # noqa: RUF001
+        written = report.write_report(page, experiment.report_folder())
+        content = written.read_text()
+    assert "Not comparable: another time, other hardware" in content and "Dell PowerEdge 4400" in content
+
+
+def test_an_impossible_record_is_damage_and_an_older_experiment_of_tasks_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    with made_up(folder, {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        first, *_ = experiment.mixes()
+        with pytest.raises(ValueError, match="not part of"):
+            experiment.write_mix(replace(first, mix=99))
+        [run] = (folder / "runs").glob("001-*")
+        (run / "mix-01.parquet").unlink()
+        experiment.write_mix(replace(first, step="another"))
+        found, problems = experiment.readable_mixes()
+    assert len(problems) == 1 and "another" in f"{problems[0]}" and len(found) == 9 * 9 - 1
+    (folder / "experiment.json").rename(folder / "tasks.json")
+    with pytest.raises(UserError, match="an experiment of tasks of an earlier version"):
+        Experiment.open(folder)
+
+
+def test_a_finished_group_is_never_replaced_and_one_in_part_is(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        group = [record for record in experiment.mixes() if record.run == 1 and record.mix <= 6]
+        with pytest.raises(ValueError, match="finished already"):
+            experiment.write_mix(*group)
+        [path] = (tmp_path / "e" / "runs").glob("001-*/mix-03.parquet")
+        path.unlink()
+        experiment.write_mix(*(replace(record, window_s=9.0) for record in group))
+        again = [record for record in experiment.mixes() if record.run == 1 and record.mix <= 6]
+    assert [record.window_s for record in again] == [9.0] * 6
