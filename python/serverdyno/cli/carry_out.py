@@ -81,6 +81,7 @@ def _page_for(
     if live is None:
         yield progress, None
         return
+    extras.require("live")
     from serverdyno.live.run_page import watched  # noqa: PLC0415
 
     with watched(progress, experiment, live) as (feed, url):
@@ -101,11 +102,12 @@ def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bo
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:
     """Carries out what is planned, and more where the plan asks for precision. True if every run is whole."""
-    whole = carry_out(experiment, progress, _search(experiment))
     plan = experiment.head.plan
+    if plan.until_percent is not None:
+        _need_extras("until_percent can't compute precision")
+    whole = carry_out(experiment, progress, _search(experiment))
     if plan.until_percent is None:
         return whole
-    _need_extras("until_percent can't compute precision")
     from serverdyno.analysis import precision  # noqa: PLC0415
     from serverdyno.report.build import half_width_percent, source_of  # noqa: PLC0415
 
