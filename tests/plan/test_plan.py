@@ -442,3 +442,10 @@ def test_every_shipped_plan_and_suite_fits_its_schema() -> None:
             jsonschema.validate(tomllib.loads(path.read_text()), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"name": "p", "suite": "quick-web", "server": []}, schemas[0])
+
+
+def test_a_plan_of_more_load_levels_than_a_report_can_show_is_refused() -> None:
+    factors = "[servers.factors]\naccess_log = [true, false]\ntcp_nodelay = [true, false]\n"
+    text = f'name = "p"\nsuite = "quick-web"\nrepetitions = 1000\n[[servers]]\nserver = "nginx"\n{factors}'
+    with pytest.raises(PlanError, match="4,000 runs of 4 load levels: 16,000 in all, more than 10,000"):
+        parse_plan(text, "p", SETTINGS_TYPES)

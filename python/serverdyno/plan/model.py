@@ -55,6 +55,10 @@ FEWEST_UNTIL = 6
 EQUIVALENCE_PERCENT = 5.0
 """Repetitions before precision is looked at for the first time; see `analysis.precision`."""
 MAX_LENGTH_S = 24 * 3600
+MAX_RUNS = 10_000
+MAX_LEVELS = 10_000
+"""Load levels of all runs together: a report of so many takes a minute and a GB of memory."""
+MAX_URL = 1 << 16  # characters
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
 
 
@@ -482,6 +486,11 @@ class Plan(Model):
     def begins_with(self) -> int:
         """How many repetitions an experiment begins with."""
         return self.repetitions if self.until_percent is None else FEWEST_UNTIL
+
+    @property
+    def ends_with(self) -> int:
+        """How many repetitions an experiment has in the end, at most."""
+        return self.repetitions if self.until_percent is None else self.most_repetitions
 
 
 @dataclass(frozen=True, slots=True)

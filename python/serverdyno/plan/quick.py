@@ -20,10 +20,11 @@ from pydantic.fields import FieldInfo
 from serverdyno.errors import PlanError
 from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
+from serverdyno.plan.expand import mixes
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, Suite
 from serverdyno.plan.quick_http import SECRET, HttpOptions
-from serverdyno.plan.validate import cpu_problems, goes_to_loopback, url_problem
+from serverdyno.plan.validate import cpu_problems, goes_to_loopback, size_problem, url_problem
 from serverdyno.protocols.documents import DOCUMENTS, SESSION
 from serverdyno.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
 from serverdyno.protocols.http_request import RequestSettings
@@ -125,6 +126,9 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
         problems += _by_option(suite_problems(suite))
         wrong = contradiction(suite.settings(HTTP), suite.settings(DOCUMENTS))
         problems += _by_option([] if wrong is None else [Problem((HTTP.section,), wrong)])
+    if suite is not None and plan is not None and not problems:
+        too_many = size_problem(dict(enumerate(plan.servers)), plan.ends_with, len(mixes(suite)))
+        problems += [] if too_many is None else [f"--clients: {too_many.message}"]
     if plan is not None:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is None or plan is None or problems:

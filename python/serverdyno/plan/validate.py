@@ -21,11 +21,21 @@ from serverdyno._native import names_loopback
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, configurations_of, mixes
-from serverdyno.plan.model import Bounds, Configuration, GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.model import (
+    MAX_LEVELS,
+    MAX_RUNS,
+    MAX_URL,
+    Bounds,
+    Configuration,
+    GeneratorPlan,
+    Mix,
+    Plan,
+    ServerPlan,
+    Suite,
+)
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 from serverdyno.protocols.work import Cut
 
-MAX_RUNS = 10_000
 # Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.
 MAX_CONFIGURATION_NAME = 100
 
@@ -70,7 +80,7 @@ def check_plan(
     context = _Context(settings_types, available, frame.generator, planned_mixes, suite)
     problems += cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
-    if (too_many := _size_problem(servers, frame.repetitions)) is not None:
+    if (too_many := size_problem(servers, frame.ends_with, len(planned_mixes))) is not None:
         return None, [*unsound, *problems, too_many]
     for index, server in servers.items():
         problems += _server_problems(("servers", index), server, context)
@@ -92,7 +102,7 @@ def check_servers(
     servers = _sound_servers(data)
     repetitions = data.get("repetitions")
     times = repetitions if isinstance(repetitions, int) and repetitions > 0 else 1
-    if (too_many := _size_problem(servers, times)) is not None:
+    if (too_many := size_problem(servers, times)) is not None:
         return {}, [too_many]
     problems = [
         found
@@ -116,8 +126,8 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     `schemes`: those that it may have; None: those of every protocol.
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
-    if not url.isascii() or not url.isprintable() or " " in url:
-        return f"{url!r} has a character that a URL can't contain; write it as %XX"
+    if (wrong := _text_problem(url)) is not None:
+        return wrong
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -130,6 +140,14 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     if (wrong := _place_problem(url, parts)) is not None:
         return wrong
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
+
+
+def _text_problem(url: str) -> str | None:
+    if len(url) > MAX_URL:
+        return f"has {len(url):,} characters, more than {MAX_URL:,}"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return f"{url!r} has a character that a URL can't contain; write it as %XX"
+    return None
 
 
 def _place_problem(url: str, parts: SplitResult) -> str | None:
@@ -194,12 +212,17 @@ def _first_keys(problems: list[Problem]) -> set[str | int]:
     return {problem.path[0] for problem in problems if problem.path}
 
 
-def _size_problem(servers: Mapping[int, ServerPlan], repetitions: int) -> Problem | None:
-    """A number of runs that nobody means; counted before anything is expanded."""
+def size_problem(servers: Mapping[int, ServerPlan], repetitions: int, levels: int = 0) -> Problem | None:
+    """A number of runs or load levels that nobody means; counted before anything is expanded."""
     count = sum(math.prod(map(len, server.factors.values())) for server in servers.values()) * repetitions
-    if count <= MAX_RUNS:
-        return None
-    return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
+    if count > MAX_RUNS:
+        return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
+    if count * levels > MAX_LEVELS:
+        told = (
+            f"{count:,} runs of {levels:,} load levels: {count * levels:,} in all, more than {MAX_LEVELS:,}"
+        )
+        return Problem(("servers",), f"{told}; use fewer factors, repetitions or clients")
+    return None
 
 
 def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
