@@ -49,7 +49,7 @@ def carry_out_and_report(
     head, rest = experiment.head, missing(experiment)
     say_load(console, head.suite, head.configurations)
     if rest:
-        left = time_left(head.suite, list(rest.values()))
+        left = time_left(head.suite, list(rest.values()), head.plan.testbed)
         say(console, f"{plural(len(rest), 'run')}, about {format_duration_s(left.total_s())} in all")
     try:
         with ExitStack() as closing:

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
     scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
-    suite: Annotated[Path | None, typer.Option(help="As for `dyno run`.")] = None,
+    suite_file: Annotated[Path | None, typer.Option("--suite", help="As for `dyno run`.")] = None,
 ) -> None:
     """List all problems of a plan, or show its runs and how long they take."""
     from serverdyno.cli import tasks  # noqa: PLC0415
@@ -34,21 +34,24 @@ def check(
     from serverdyno.plan.load import is_of_tasks, load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
     from serverdyno.runner.placed import placed  # noqa: PLC0415
+    from serverdyno.runner.refusals import refusals_here  # noqa: PLC0415
     from serverdyno.runner.remarks import remarks  # noqa: PLC0415
     from serverdyno.runner.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
     if is_of_tasks(plan):
-        tasks.refuse(suite=suite)
+        tasks.refuse(suite=suite_file)
         tasks.check(plan, scale)
         return
-    loaded = load_plan(plan, settings_types(), scale, suite)
+    loaded = load_plan(plan, settings_types(), scale, suite_file)
     checked = loaded.plan
-    planned = mixes(loaded.suite, checked.scale)
+    suite = loaded.suite.with_noted_inputs()
+    planned = mixes(suite, checked.scale)
     levels, _ = placed(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
-    left = time_left(loaded.suite, [planned for _ in runs])
+    left = time_left(suite, [planned for _ in runs], checked.testbed)
+    refusals = list(refusals_here(suite, planned, levels))
     console = standard_output()
     say(console, f"{plan}: no problems")
     say(
@@ -56,7 +59,7 @@ def check(
         f"{len(runs)} runs of {len(planned)} mixes: about {format_duration_s(left.total_s())}, "
         f"{format_duration_s(left.load_s)} of it load",
     )
-    say_load(console, loaded.suite, levels)
+    say_load(console, suite, levels)
     if not extras.missing():
         say(console, _can_tell(len(levels), checked.repetitions, checked.minimum_effect_percent))
     for run in runs:
@@ -66,6 +69,8 @@ def check(
     for name in sorted({level.server for level in levels}):
         if driver_type(name).installed() is None:
             say(console, f"note: {name} is not installed here (see: dyno servers)")
+    for refusal in refusals:
+        say(console, f"note: dyno run refuses it here: {refusal}")
     say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
 
 

@@ -267,6 +267,10 @@ class Suite(Model):
         section = self.sections.get(of.section or "")
         return section if isinstance(section, of.settings_type) else of.settings_type()
 
+    def with_noted_inputs(self) -> Suite:
+        """Return the suite with a digest of every file that its load is made from. Raises UserError."""
+        return self.with_settings(self.work, self.work.with_noted_inputs(self.settings(self.work)))
+
     def with_settings(self, of: HasSettings[SettingsT], settings: SettingsT) -> Self:
         """Return the suite with another section."""
         if of.section is None:

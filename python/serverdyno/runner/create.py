@@ -34,7 +34,7 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
         seed=plan.seed,
         scale=plan.scale,
         plan=plan.model_copy(update={"generator": generator, "repetitions": plan.begins_with}),
-        suite=suite.with_settings(suite.work, suite.work.with_noted_inputs(suite.settings(suite.work))),
+        suite=suite.with_noted_inputs(),
         configurations=configurations,
         mixes=expand.mixes(suite, plan.scale),
         order=order(configurations, plan.begins_with, plan.order, plan.seed),

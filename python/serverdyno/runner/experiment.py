@@ -86,7 +86,7 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     check_installed(configurations)
     for remark in remarks(configurations):
         progress.notice(remark)
-    check_room(experiment.head, configurations)
+    check_room(experiment.head.suite, experiment.head.mixes, configurations)
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
 
@@ -97,7 +97,7 @@ def run_all(
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
-    left = time_left(head.suite, list(rest.values()))
+    left = time_left(head.suite, list(rest.values()), head.plan.testbed)
     for key, mixes in rest.items():
         run = Run(experiment, key, mixes, progress, left, next_rate, site)
         left.run_begins()

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serverdyno.errors import UserError
-from serverdyno.plan.model import Configuration
+from serverdyno.plan.model import Configuration, Mix, Suite
 from serverdyno.servers.registry import driver_type
-from serverdyno.store.head import ExperimentHead
 
 MIB = 2**20
 
 
-def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) -> None:
+def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]) -> None:
     """Raises UserError that names every configuration without the room for the largest mix's workspaces."""
-    work = head.suite.work
-    settings = head.suite.settings(work)
+    work = suite.work
+    settings = suite.settings(work)
     if work.load_file(settings) is not None:
         return  # its workspaces are those of its own files
-    clients = max(mix.clients for mix in head.mixes)
+    clients = max(mix.clients for mix in mixes)
     needed_bytes = clients * work.workspace_bytes(settings)
     if not needed_bytes:
         return
