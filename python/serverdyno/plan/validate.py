@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,16 +137,42 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password: it would be written into the experiment"
     if parts.scheme not in allowed:
-        return f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
+        told = f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
+        return told + ("" if (meant := _meant(url, allowed)) is None else f": {meant}")
     if (wrong := _place_problem(url, parts)) is not None:
         return wrong
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
 
 
+def other_spelling(place: str) -> str | None:
+    """Return the URL of a share or an export that is written as Windows or mount(8) do; None: it is neither."""
+    if found := re.fullmatch(r"(?:cifs:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
+        return f"smb://{found[1]}/" + found[2].replace("\\", "/")
+    if found := re.fullmatch(r"([A-Za-z0-9.-]{2,}|\[[0-9a-fA-F:]+\]):(/.*)", place):
+        return None if found[2].startswith("//") else f"nfs://{found[1]}{found[2]}"
+    return None
+
+
+def _meant(url: str, allowed: Sequence[str]) -> str | None:
+    """Say how a URL is written that others write in another way, or which command takes it."""
+    written = other_spelling(url) or url
+    protocol = protocols.of_scheme(written.partition(":")[0])
+    if protocol is None:
+        return None
+    if set(protocol.schemes) & set(allowed):
+        return f"write it {written}"
+    if protocol.work.uses_documents:
+        return f"a web server is measured by dyno load {written}"
+    return f"files are measured by a plan, or once by dyno scenario NAME -d {written} and dyno bonnie -d {written}"
+
+
 def _text_problem(url: str) -> str | None:
     if len(url) > MAX_URL:
         return f"has {len(url):,} characters, more than {MAX_URL:,}"
-    if not url.isascii() or not url.isprintable() or " " in url:
+    protocol = protocols.of_scheme((other_spelling(url) or url).partition(":")[0])
+    # Names of shares and directories may be written as they are; a request line has no place for them.
+    is_plain = protocol is not None and not protocol.work.uses_documents
+    if not url.isprintable() or not (is_plain or (url.isascii() and " " not in url)):
         return f"{url!r} has a character that a URL can't contain; write it as %XX"
     return None
 
