@@ -7,9 +7,11 @@ deciding whether an input is valid.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel
 
@@ -28,6 +30,8 @@ UNSAFE = re.compile(
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
     + "]"
 )
+NUMBERS = {int, float, bool, bytes, NoneType}
+"""Types that hold no text, with `NoneType` for a number that is not known."""
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~&$])")
 
 Anything = TypeVar("Anything")
@@ -74,10 +78,10 @@ def _cleaned(value: Any) -> Any:
         # A member of an enumeration is a text of ours.
         return text(value) if type(value) is str else value
     if isinstance(value, BaseModel):
-        changed = _changed(value, type(value).model_fields)
+        changed = _changed(value, tuple(type(value).model_fields))
         return value.model_copy(update=changed) if changed else value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changed = _changed(value, [field.name for field in dataclasses.fields(value)])
+        changed = _changed(value, _fields_with_text(type(value)))
         return dataclasses.replace(value, **changed) if changed else value
     if isinstance(value, Mapping):
         return {_cleaned(key): _cleaned(item) for key, item in value.items()}
@@ -96,6 +100,20 @@ def _has_text(values: list[Any] | tuple[Any, ...]) -> bool:
     """Whether any text can stand in it: rows of numbers, of which a record has many, are passed over."""
     first = values[0] if values else None
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
-        kinds = {f"{field.type}" for field in dataclasses.fields(first)}
-        return not kinds <= {"int", "float", "int | None", "float | None", "bool"}
+        return bool(_fields_with_text(type(first)))
     return bool(values)
+
+
+@functools.cache
+def _fields_with_text(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields that can hold text, themselves or within."""
+    try:
+        types = get_type_hints(kind)
+    except NameError:  # a name that is imported for type checkers alone
+        types = {}
+    names = [field.name for field in dataclasses.fields(kind)]
+    return tuple(name for name in names if not _is_number(types.get(name, str)))
+
+
+def _is_number(kind: Any) -> bool:
+    return kind in NUMBERS or (isinstance(kind, UnionType) and set(get_args(kind)) <= NUMBERS)

@@ -437,3 +437,13 @@ def read(descriptor: int) -> bytes:
         return os.read(descriptor, 65536)
     except OSError:
         return b""
+
+
+def test_a_reference_server_on_a_port_in_use_names_it_and_the_way_out(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for kind in ("http", "smb", "nfs"):
+            done = home.here("reference", kind, "--port", f"{port}")
+            assert done.returncode == 2
+            assert f"can't listen on 127.0.0.1, port {port}: Address already in use" in done.stderr
+            assert "hint: --port 0 takes any free port, and prints it." in done.stderr

@@ -20,7 +20,7 @@ from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.protocols.http import HTTP
 from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.smb import SMB
-from serverdyno.plan.validate import check_plan, is_loopback, url_problem
+from serverdyno.plan.validate import check_plan, is_loopback, other_spelling, url_problem
 from serverdyno.run.remarks import remarks
 from serverdyno.servers.ganesha import GaneshaSettings
 from serverdyno.servers.registry import DRIVERS
@@ -442,3 +442,42 @@ def test_every_shipped_plan_and_suite_fits_its_schema() -> None:
             jsonschema.validate(tomllib.loads(path.read_text()), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"name": "p", "suite": "quick-web", "server": []}, schemas[0])
+
+
+def test_a_plan_of_more_load_levels_than_a_report_can_show_is_refused() -> None:
+    factors = "[servers.factors]\naccess_log = [true, false]\ntcp_nodelay = [true, false]\n"
+    text = f'name = "p"\nsuite = "quick-web"\nrepetitions = 1000\n[[servers]]\nserver = "nginx"\n{factors}'
+    with pytest.raises(PlanError, match="4,000 runs of 4 load levels: 16,000 in all, more than 10,000"):
+        parse_plan(text, "p", SETTINGS_TYPES)
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        (r"\\nas\data\a b", "smb://nas/data/a b"),
+        ("//nas/data", "smb://nas/data"),
+        ("cifs://nas/data", "smb://nas/data"),
+        ("nas:/export/a", "nfs://nas/export/a"),
+        ("[::1]:/export", "nfs://[::1]/export"),
+        ("http://nas/data", None),
+        ("/mnt/disk", None),
+        ("C:/data", None),
+    ],
+)
+def test_shares_and_exports_as_others_write_them_are_told_as_urls(written: str, url: str | None) -> None:
+    assert other_spelling(written) == url
+    if url is not None:
+        assert f"write it {url}" in (url_problem(written, ["smb", "nfs"]) or "")
+
+
+def test_a_url_of_another_kind_of_server_is_sent_to_its_command() -> None:
+    assert "dyno scenario NAME -d smb://nas/data" in (url_problem("smb://nas/data", ["http"]) or "")
+    assert "dyno load http://nas/" in (url_problem("http://nas/", ["smb", "nfs", "file"]) or "")
+
+
+@pytest.mark.parametrize(
+    "url", ["smb://nas/with space", "smb://nas/Ž/ť", "nfs://nas/my export", "file:///a b/ž"]
+)
+def test_names_of_shares_may_be_written_as_they_are(url: str) -> None:
+    assert url_problem(url) is None
+    assert url_problem(f"{url}\n") is not None

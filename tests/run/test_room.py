@@ -59,11 +59,11 @@ def test_every_server_without_the_room_is_named(tmp_path: Path) -> None:
         ServerPlan(server="reference-smb", name="fits", settings={"capacity_mib": 40}),
     ]
     head = Experiment.open(created(tmp_path / "e", 20 * MIB, *servers)).head
-    check_room(head, [each for each in head.configurations if each.name == "own-samba"])
+    check_room(head.suite, head.mixes, [each for each in head.configurations if each.name == "own-samba"])
     with pytest.raises(UserError, match=r"40 MiB: own-reference-smb has 39 MiB$"):
-        check_room(head, head.configurations)
+        check_room(head.suite, head.mixes, head.configurations)
 
 
 def test_a_directory_that_is_not_there_is_for_the_start_to_refuse(tmp_path: Path) -> None:
     head = Experiment.open(created(tmp_path / "e", TIB, of("samba", data_directory="/nonexistent"))).head
-    check_room(head, head.configurations)
+    check_room(head.suite, head.mixes, head.configurations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +20,13 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 from support.dyno_process import Home
 from support.experiments import Listener
-from support.hostile_folders import Damage, cases
+from support.hostile_folders import Damage, cases, changed_at_random
+from support.places import ROOT
 from support.synthetic_experiment import Shape, experiment
 
 CASES = dict(cases())
+CORPUS = ROOT / "tests" / "data" / "corpus"
+EXAMPLES = 10
 LIMIT_S = 60
 OF_COMMANDS = {
     "experiment.json is objects 100,000 deep": Home.dyno,  # a process has a stack of its own
@@ -50,6 +54,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def shown(folder: Path) -> None:
+    """Show a folder in every form, or refuse it in words."""
+    with suppress(DynoError):
+        built = report.build(Experiment.open(folder))
+        text.render(built, Console(file=io.StringIO(), width=120))
+        html.page(built, {figure.key: "" for figure in built.figures})
+        markdown.text(built).encode()
+        document.ReportDocument(built).as_json()
+
+
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("damage", CASES.values(), ids=CASES)
 def test_a_folder_is_reported_and_resumed_or_refused_in_words(
@@ -60,15 +74,22 @@ def test_a_folder_is_reported_and_resumed_or_refused_in_words(
     folder = tmp_path / "e"
     shutil.copytree(whole, folder)
     damage(folder)
-    with suppress(DynoError):
-        built = report.build(Experiment.open(folder))
-        text.render(built, Console(file=io.StringIO(), width=120))
-        html.page(built, {figure.key: "" for figure in built.figures})
-        markdown.text(built).encode()
-        document.ReportDocument(built).as_json()
+    shown(folder)
     with suppress(DynoError), Experiment.open(folder, writable=True) as opened:
         opened.set_aside_damaged()
         carry_out(opened, Listener())
+
+
+@pytest.mark.parametrize("form", sorted(path.parent.name for path in CORPUS.glob("*/experiment.json")))
+def test_a_recorded_experiment_with_any_value_changed_is_reported_or_refused(
+    form: str, tmp_path: Path
+) -> None:
+    choose = random.Random(form)
+    for number in range(EXAMPLES):
+        folder = tmp_path / f"{number}"
+        shutil.copytree(CORPUS / form, folder)
+        changed_at_random(folder, choose)
+        shown(folder)
 
 
 @pytest.mark.parametrize("name", OF_COMMANDS)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import random
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +155,10 @@ ROWS: list[tuple[str, Any]] = [
     *_each("operations", (-1, 2**63 - 1)),
     *_each("bytes_read", (-1, 2**63 - 1)),
     ("started_unix_s", 1e300),
+    *_each("generator_threads", (0, HUGE)),
+    ("rate_per_s", 0),
+    ("response_time_hdr", b""),
+    ("server_cpu_s", 1e300),
     ("generator_cpu_user_s", float("nan")),
     ("ready_work_s", -1.0),
     ("outstanding_s", float("nan")),
@@ -208,6 +215,47 @@ def _mixes() -> Iterator[tuple[str, Damage]]:
     yield "mix: no text", _parquet(_no_text)
     yield "mix: twenty million rows", _parquet(lambda _: pa.table({"a": pa.nulls(20_000_000)}))
     yield "mix: two million clients", _parquet(_many_clients)
+
+
+def changed_at_random(folder: Path, choose: random.Random) -> None:
+    """Change one value of one JSON file, or of one or all mixes."""
+    mixes, others = ([*folder.rglob(f"*.{kind}")] for kind in ("parquet", "json"))
+    if choose.random() < 0.6:
+        where = choose.random()
+        for path in mixes if choose.random() < 0.4 else [choose.choice(mixes)]:
+            [row] = table.decode(path.read_bytes()).to_pylist()
+            _change_leaf(row, random.Random(where))
+            with suppress(pa.ArrowException, TypeError, OverflowError):  # no column can hold that
+                pq.write_table(pa.Table.from_pylist([row], schema=table.SCHEMA), path, store_schema=False)
+    else:
+        path = choose.choice(others)
+        whole = json.loads(path.read_text())
+        _change_leaf(whole, choose)
+        _write(path, json.dumps(whole).encode())
+
+
+def _change_leaf(whole: Any, choose: random.Random) -> None:
+    inner, place = choose.choice([*_leaves(whole)])
+    match inner[place]:
+        case str():
+            inner[place] = choose.choice(["", "x" * 200, "\x1b[2J", "\u017e", "../x", None, 5, [], {}])
+        case bytes(content):
+            inner[place] = choose.choice([b"", content[: len(content) // 2]])
+        case list(rows):
+            inner[place] = choose.choice([[], rows * 2, rows[:-1]])
+        case _:
+            inner[place] = choose.choice(
+                [0, 1, -1, 2, 0.5, 2**31, 2**53, 2**63 - 1, 1e-300, 1e300, math.nan, None]
+            )
+
+
+def _leaves(whole: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what holds a value, and where; a list is a value, too."""
+    for place, value in whole.items() if isinstance(whole, dict) else enumerate(whole):
+        if isinstance(value, dict | list):
+            yield from _leaves(value)
+        if not isinstance(value, dict):
+            yield whole, place
 
 
 def _with(file: str, content: bytes) -> Damage:

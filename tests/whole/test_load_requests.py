@@ -175,3 +175,20 @@ def test_mistaken_options_are_told_at_once(home: Home) -> None:
     )
     for said in ("--insecure and --ca-file", "--auth", "--method", "--expect-status", "--resumption"):
         assert said in done.stderr, said
+
+
+def test_a_long_url_is_asked_for_and_reported(home: Home, tmp_path: Path) -> None:
+    query = "a" * 4000
+    with listening() as (url, asked):
+        done = home.here("load", f"{url}/?q={query}", *SHORT, "--into", tmp_path / "e")
+    assert (done.returncode, {path for _, path in asked.requests}) == (0, {f"/x/?q={query}"}), done.stderr
+    assert home.here("report", tmp_path / "e").returncode == 0
+
+
+def test_a_url_or_a_number_of_levels_beyond_our_bounds_is_refused_in_words(home: Home) -> None:
+    many = ",".join(map(str, range(1, 2001)))
+    done = home.here("load", f"http://127.0.0.1:9/{'a' * 70_000}", "--clients", many, "--repetitions", "9")
+    assert done.returncode == 2
+    assert "URL: has 70,019 characters, more than 65,536" in done.stderr
+    done = home.here("load", "http://127.0.0.1:9/", "--clients", many, "--repetitions", "9")
+    assert "--clients: 9 runs of 2,000 load levels: 18,000 in all, more than 10,000" in done.stderr

@@ -4,7 +4,7 @@
 
 use dyno_measure::Failure;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
@@ -61,6 +61,16 @@ pub(crate) fn in_slices<T: Send + 'static>(
         py.check_signals()?;
         look(py)?;
     }
+}
+
+/// An error of the system as Python says it, with its number: which class it is follows from that.
+pub(crate) fn os_error(error: std::io::Error) -> PyErr {
+    let Some(number) = error.raw_os_error() else {
+        return PyErr::from(error);
+    };
+    let text = error.to_string();
+    let words = text.rsplit_once(" (os error ").map_or(&*text, |(words, _)| words);
+    PyOSError::new_err((number, words.to_owned()))
 }
 
 /// Why there is no answer, as Python says it.

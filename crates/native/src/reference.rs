@@ -1,5 +1,6 @@
 //! The reference servers, on threads of this process.
 
+use crate::question::os_error;
 use dyno_testserver::{http, nfs, smb};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -34,7 +35,7 @@ impl ReferenceServer {
             extra_documents: documents.into_iter().collect(),
             ..stated(options)?
         };
-        Ok(Self(http::Server::start(&options)?))
+        http::Server::start(&options).map(Self).map_err(os_error)
     }
 
     fn stop(&self, py: Python<'_>) {
@@ -69,7 +70,7 @@ impl ReferenceSmbServer {
             files: files.into_iter().collect(),
             ..stated(options)?
         };
-        Ok(Self(smb::Server::start(&options)?))
+        smb::Server::start(&options).map(Self).map_err(os_error)
     }
 
     fn stop(&self, py: Python<'_>) {
@@ -114,7 +115,7 @@ impl ReferenceNfsServer {
             files: files.into_iter().collect(),
             ..stated(options)?
         };
-        Ok(Self(nfs::Server::start(&options)?))
+        nfs::Server::start(&options).map(Self).map_err(os_error)
     }
 
     fn stop(&self, py: Python<'_>) {

@@ -1,7 +1,7 @@
 //! Destinations: the consent that `dyno-http` demands, as Python errors.
 
 use crate::data::to_python;
-use crate::question::{answer_error, in_slices};
+use crate::question::{answer_error, in_slices, os_error};
 use dyno_engine::{OpenError, OpenTarget, Secrets};
 use dyno_net::TargetError;
 use pyo3::create_exception;
@@ -22,7 +22,7 @@ pub(crate) fn target_error(error: TargetError) -> PyErr {
     match error {
         TargetError::Answer(failure) => answer_error(&failure, dyno_http::advice(&failure)),
         TargetError::Url(why) => PyValueError::new_err(why),
-        TargetError::Io(error) => PyErr::from(error),
+        TargetError::Io(error) => os_error(error),
         TargetError::Session { why, advice } => SessionError::new_err((why, advice)),
         TargetError::Consent(how) => PyPermissionError::new_err(how),
     }

@@ -136,7 +136,10 @@ def _stands(found: Judged, *, base: float = 0.0, other: float = 0.0) -> bool:
     """
     if found.low_percent is None or found.high_percent is None:
         return True
-    low, high = math.log1p(found.low_percent / 100), math.log1p(found.high_percent / 100)
+    low, high = (
+        math.log1p(percent / 100) if percent > -100 else -math.inf
+        for percent in (found.low_percent, found.high_percent)
+    )
     minimum = math.log1p(found.minimum_percent / 100)
     if found.verdict is Verdict.FASTER and base > 0:
         return low - base > minimum

@@ -10,6 +10,7 @@ import gc
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from serverdyno import __version__
+from serverdyno.cli import streams
 from serverdyno.lazy import LazyTable
 
 MODULES = {
@@ -112,7 +114,11 @@ def main() -> None:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminate)
     try:
-        app(prog_name="dyno")
+        streams.prepare()
+        try:
+            app(prog_name="dyno")
+        finally:
+            sys.stdout.flush()
     except SystemExit as end:
         if end.code == INTERRUPTED and _signals:
             sys.exit(128 + _signals[0])
@@ -120,10 +126,12 @@ def main() -> None:
     except Exception as error:
         from serverdyno.cli import extras  # noqa: PLC0415
         from serverdyno.cli.output import complain  # noqa: PLC0415
-        from serverdyno.errors import DynoError  # noqa: PLC0415
+        from serverdyno.errors import DynoError, UserError  # noqa: PLC0415
 
         if isinstance(error, ModuleNotFoundError):
             error = extras.refusal(error) or error
+        elif not isinstance(error, DynoError) and not Path("/proc/self").exists():
+            error = UserError("this needs /proc, which is not there", hint="mount -t proc proc /proc")
         if not isinstance(error, DynoError):
             raise error
         complain(error)

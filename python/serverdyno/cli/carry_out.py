@@ -50,7 +50,7 @@ def carry_out_and_report(
     for suite in head.suites:
         say_load(console, suite, head.configurations)
     if rest:
-        left = time_left(head.suites, list(rest.values()))
+        left = time_left(head.suites, list(rest.values()), head.plan.testbed)
         takes = f", about {format_duration_s(left.total_s())} in all" if left.load_s else ""
         say(console, f"{plural(len(rest), 'run')}{takes}")
     try:
@@ -83,6 +83,7 @@ def _page_for(
     if live is None:
         yield progress, None
         return
+    extras.require("live")
     from serverdyno.live.run_page import watched  # noqa: PLC0415
 
     with watched(progress, experiment, live) as (feed, url):
@@ -103,11 +104,12 @@ def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bo
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:
     """Carries out what is planned, and more where the plan asks for precision. True if every run is whole."""
-    whole = carry_out(experiment, progress, _search(experiment))
     plan = experiment.head.plan
+    if plan.until_percent is not None:
+        _need_extras("until_percent can't compute precision")
+    whole = carry_out(experiment, progress, _search(experiment))
     if plan.until_percent is None:
         return whole
-    _need_extras("until_percent can't compute precision")
     from serverdyno.analysis import precision  # noqa: PLC0415
     from serverdyno.report.build import half_width_percent, source_of  # noqa: PLC0415
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.util import find_spec
 
 from serverdyno.errors import UserError
@@ -16,8 +17,14 @@ EXTRAS = {
 
 
 def hint(extra: str = "report") -> str:
-    """Return the command that installs an extra."""
-    return f"pip install 'serverdyno[{extra}]'"
+    """Return the command that installs the distributions of an extra, wherever this package came from."""
+    from importlib.metadata import requires  # noqa: PLC0415
+
+    marker = f"extra == '{extra}'"
+    wanted = (text.partition(";") for text in requires("serverdyno") or ())
+    return " ".join(
+        ["pip install", *(shlex.quote(name.strip()) for name, _, when in wanted if marker in when)]
+    )
 
 
 def missing(extra: str = "report") -> list[str]:

@@ -43,11 +43,13 @@ def load(
     ] = False,
 ) -> None:
     """Load one URL with more and more clients, and show throughput and latency at each level."""
-    from serverdyno.cli import carry_out  # noqa: PLC0415
+    from serverdyno.cli import carry_out, extras  # noqa: PLC0415
     from serverdyno.plan.load import with_fleet  # noqa: PLC0415
     from serverdyno.plan.quick import quick_plan  # noqa: PLC0415
     from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
 
+    if report or as_json:
+        extras.require("report")
     plan, suite, text = quick_plan(url, given | ({"http": "2"} if http2 else {}))
     if fleet is not None:
         plan = with_fleet(plan, fleet)

@@ -63,8 +63,17 @@ def fields_of_plans() -> dict[str, FieldInfo]:
 
 
 def url_of(directory: str) -> str:
-    """Return the URL of a path, or the URL that was given."""
-    return directory if "://" in directory else Path(directory).resolve().as_uri()
+    """Return the URL of a path, or the URL that was given. Raises UserError for a share as Windows writes it."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.plan.validate import other_spelling  # noqa: PLC0415
+
+    if "://" in directory:
+        return directory
+    if (url := other_spelling(directory)) is not None and not Path(directory).exists():
+        raise UserError(
+            f"{directory} is no directory of this machine", hint=f"A server's is written -d '{url}'."
+        )
+    return Path(directory).resolve().as_uri()
 
 
 def read(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], command: str) -> dict[str, Any]:

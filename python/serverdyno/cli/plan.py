@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
     scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
-    suite: Annotated[Path | None, typer.Option(help="As for `dyno run`.")] = None,
+    suite_file: Annotated[Path | None, typer.Option("--suite", help="As for `dyno run`.")] = None,
 ) -> None:
     """List all problems of a plan, or show its runs and how long they take."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
@@ -34,23 +34,28 @@ def check(
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
     from serverdyno.run.placed import placed  # noqa: PLC0415
+    from serverdyno.run.refusals import refusals_here  # noqa: PLC0415
     from serverdyno.run.remarks import remarks  # noqa: PLC0415
     from serverdyno.run.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
-    loaded = load_plan(plan, settings_types(), scale, suite)
+    loaded = load_plan(plan, settings_types(), scale, suite_file)
     checked = loaded.plan
     check_published(checked)
-    planned = levels_of(loaded.suites, checked.scale)
+    suites = [suite.with_noted_inputs() for suite in loaded.suites]
+    planned = levels_of(suites, checked.scale)
     levels, _ = placed(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
-    left = time_left(loaded.suites, [planned for _ in runs])
+    left = time_left(suites, [planned for _ in runs], checked.testbed)
+    refusals = [
+        found for suite in suites for found in refusals_here(suite, levels_of([suite], checked.scale), levels)
+    ]
     console = standard_output()
     say(console, f"{plan}: no problems")
     takes = f": about {format_duration_s(left.total_s())}, {format_duration_s(left.load_s)} of it load"
     say(console, f"{len(runs)} runs of {len(planned)} levels{takes if left.load_s else ''}")
-    for each in loaded.suites:
+    for each in suites:
         say_load(console, each, levels)
         if each.ends_when_done:
             settings = with_scaled_work(each, checked.scale).settings(each.work)
@@ -60,7 +65,7 @@ def check(
                 f"suite {each.name}: its levels end when their work is done, so how long they take depends on the "
                 f"servers; a server needs room for {room / 1e6:,.0f} MB",
             )
-    if not extras.missing() and not all(each.ends_when_done for each in loaded.suites):
+    if not extras.missing() and not all(each.ends_when_done for each in suites):
         say(console, _can_tell(len(levels), checked.repetitions, checked.minimum_effect_percent))
     for run in runs:
         say(console, f"  {run.folder}")
@@ -69,6 +74,8 @@ def check(
     for name in sorted({level.server for level in levels}):
         if driver_type(name).installed() is None:
             say(console, f"note: {name} is not installed here (see: dyno servers)")
+    for refusal in refusals:
+        say(console, f"note: dyno run refuses it here: {refusal}")
     say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
 
 

@@ -31,12 +31,14 @@ def powercut(
 
     from rich.console import Console  # noqa: PLC0415
 
+    from serverdyno.cli import extras  # noqa: PLC0415
     from serverdyno.cli.carry_out import show_and_write  # noqa: PLC0415
     from serverdyno.cli.output import say  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.run.powercut import guests, rounds  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
+    extras.require("report")
     console = Console(stderr=True)
     with Experiment.open(experiment, writable=True) as opened:
         known = {each.name: each for each in opened.head.configurations}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -65,7 +66,7 @@ def http(given: dict[str, Any], list_faults: ListFaults = False) -> None:
         return
     options = checked(HttpProcess, given, "dyno reference http")
     consents = consents_of(options.bind, options.port, options.tls_port)
-    with _refusals():
+    with _refusals(options.bind, options.port, options.tls_port):
         server = options.start({f"{CONSENT_PATH}{token}": text for token, text in consents})
     _serve(server)
 
@@ -77,13 +78,24 @@ def _list(faults: list[tuple[str, str]]) -> None:
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
+def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
     """Turn what keeps a server from its start into a UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
+    where = " or ".join(f"port {port}" for port in ports if port)
+    hints = {
+        errno.EADDRINUSE: "--port 0 takes any free port, and prints it.",
+        errno.EACCES: "Ports below 1024 are for root: choose a higher one, or --port 0 for any.",
+        errno.EADDRNOTAVAIL: "--bind takes an address of this machine: `ip address` lists them.",
+    }
     try:
         yield
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise UserError(
+            f"the reference server can't listen on {bind}, {where}: {error.strerror or error}",
+            hint=hints.get(error.errno or 0),
+        ) from error
+    except ValueError as error:
         raise UserError(f"the reference server can't be started: {error}") from error
 
 
@@ -131,7 +143,7 @@ def smb(given: dict[str, Any], list_faults: ListFaults = False) -> None:
         return
     options = checked(SmbProcess, given, "dyno reference smb")
     password = _password(options.user)
-    with _refusals():
+    with _refusals(options.bind, options.port):
         server = options.start(consent_files(options.bind, options.port), password)
 
     def restart() -> dict[str, int]:
@@ -150,7 +162,7 @@ def nfs(given: dict[str, Any], list_faults: ListFaults = False) -> None:
         _list(_native.reference_nfs_faults())
         return
     options = checked(NfsProcess, given, "dyno reference nfs")
-    with _refusals():
+    with _refusals(options.bind, options.port):
         server = options.start(consent_files(options.bind, options.port))
 
     def restart() -> dict[str, int]:

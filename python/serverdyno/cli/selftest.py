@@ -50,6 +50,7 @@ def selftest(
     from serverdyno.run.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
+    noise_floor.prepare()
     text = PLAN.format(repetitions=repetitions, server=server)
     plan = parse_plan(text, "dyno selftest", settings_types(), scale)
     suite = load(plan.suite_names[0])

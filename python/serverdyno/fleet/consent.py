@@ -7,6 +7,7 @@ The decision is made in the data plane, which takes nothing but a `Target` that 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -23,6 +24,19 @@ from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.model import SectionModel
 
 TOKEN_BYTES = 16
+NOT_RUNNING = "Check that the server is running."
+HINTS: dict[int | None, str] = {
+    # A look-up has no number.
+    None: "Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.",
+    errno.ENOENT: "Check the path: make the directory first.",
+    errno.ENOTDIR: "Name a directory: what is there is none.",
+    errno.EACCES: "Let the user that runs dyno enter the directory, and each directory above it.",
+    errno.EPERM: "Run it as root.",
+    errno.ETIMEDOUT: "Check the address, and that no firewall lies between: the host does not answer.",
+    errno.EHOSTUNREACH: "Check the address, and that this machine has a way to it (ip route).",
+    errno.ENETUNREACH: "Check the address, and that this machine has a way to it (ip route).",
+}
+"""What to try where no target can be opened, by the error's number."""
 
 
 def open_target(
@@ -93,26 +107,33 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
     try:
         try:
             return opened(access.consent_token)
-        except PermissionError:
-            if access.consent_token is not None:
+        except PermissionError as error:
+            if error.errno is not None or access.consent_token is not None:
                 raise
             return opened(consent_token())  # it is elsewhere, whatever its name
     except PermissionError as error:
+        if error.errno is not None:
+            raise _unreachable(url, error) from error
         hint = "Put the file there, or ask whoever runs the server; loopback needs no consent."
         if access.consent_token is not None:
             hint = "Is this the server that was started? Find out who else listens there."
         raise ConsentError(str(error), hint=hint) from error
     except ValueError as error:
-        raise UserError(f"{url}: {error}", hint=f"A URL is, for example, {protocol.example_url}") from error
+        told = f"{error}" if url in f"{error}" else f"{url}: {error}"
+        raise UserError(told, hint=f"A URL is, for example, {protocol.example_url}") from error
     except SessionError as error:
         why, advice = error.args
-        raise ServerError(f"{url} refuses the session that asks for consent: {why}", hint=advice) from error
+        raise ServerError(f"{url} gives no session: {why}", hint=advice) from error
     except AnswerError as error:
         raise no_answer(url, "the question of consent", error) from error
     except OSError as error:
-        raise ServerError(
-            f"{url} can't be reached: {error}", hint="Check that the server is running."
-        ) from error
+        raise _unreachable(url, error) from error
+
+
+def _unreachable(url: str, error: OSError) -> ServerError:
+    return ServerError(
+        f"{url} can't be reached: {error.strerror or error}", hint=HINTS.get(error.errno, NOT_RUNNING)
+    )
 
 
 def consent_token() -> str:

@@ -11,11 +11,12 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan import suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model, described, parse_toml, read_text, sentence
+from serverdyno.plan.expand import levels_of
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.protocols.options import read
 from serverdyno.plan.spoken import SettingsTypes
 from serverdyno.plan.testbed import Testbed
-from serverdyno.plan.validate import check_plan, precision_problem
+from serverdyno.plan.validate import check_plan, precision_problem, size_problem
 
 _SCALE_OPTION = "--scale"
 _OTHER_CLIENTS = "-other-clients"
@@ -132,7 +133,11 @@ def until_precise(plan: Plan, percent: str, known: Sequence[Suite]) -> Plan:
         raise UserError(f"--until: {percent!r} is not a percentage such as 2%")
     if plan.order == "sequential":
         raise UserError("--until can't add repetitions to a plan with the order sequential")
-    return plan.model_copy(update={"until_percent": wanted})
+    made = plan.model_copy(update={"until_percent": wanted})
+    levels = len(levels_of(known, plan.scale))
+    if (too_many := size_problem(dict(enumerate(plan.servers)), made.ends_with, levels)) is not None:
+        raise UserError(f"--until: {too_many.message}")
+    return made
 
 
 def parse_plan(

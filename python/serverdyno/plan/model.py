@@ -58,6 +58,10 @@ EQUIVALENCE_PERCENT = 5.0
 MAX_LENGTH_S = 24 * 3600
 OF_LEVELS_IN_TIME = ("threads", "threads_from", "ramp_up_s", "ramp_down_s", "delay_s", "think_time_s")
 """Parameters of suites without a meaning for levels that end when their work is done."""
+MAX_RUNS = 10_000
+MAX_LEVELS = 10_000
+"""Load levels of all runs together: a report of so many takes a minute and a GB of memory."""
+MAX_URL = 1 << 16  # characters
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
 
 
@@ -270,6 +274,10 @@ class Suite(Model):
         """Return the section of a protocol or a kind of work; its defaults where there is none."""
         section = self.sections.get(of.section or "")
         return section if isinstance(section, of.settings_type) else of.settings_type()
+
+    def with_noted_inputs(self) -> Suite:
+        """Return the suite with a digest of every file that its load is made from. Raises UserError."""
+        return self.with_settings(self.work, self.work.with_noted_inputs(self.settings(self.work)))
 
     def with_settings(self, of: HasSettings[SettingsT], settings: SettingsT) -> Self:
         """Return the suite with another section."""
@@ -535,6 +543,11 @@ class Plan(Model):
     def begins_with(self) -> int:
         """How many repetitions an experiment begins with."""
         return self.repetitions if self.until_percent is None else FEWEST_UNTIL
+
+    @property
+    def ends_with(self) -> int:
+        """How many repetitions an experiment has in the end, at most."""
+        return self.repetitions if self.until_percent is None else self.most_repetitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from serverdyno.errors import PlanError
 from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
+from serverdyno.plan.expand import mixes
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, Suite
 from serverdyno.plan.protocols.documents import DOCUMENTS, SESSION
@@ -28,7 +29,7 @@ from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.plan.protocols.options import Option, main_name, read_all, words_of
 from serverdyno.plan.protocols.tls import TlsSettings
 from serverdyno.plan.quick_http import SECRET, HttpOptions
-from serverdyno.plan.validate import cpu_problems, goes_to_loopback, url_problem
+from serverdyno.plan.validate import cpu_problems, goes_to_loopback, size_problem, url_problem
 
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
@@ -125,6 +126,9 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
         problems += _by_option(suite_problems(suite))
         wrong = contradiction(suite.settings(HTTP), suite.settings(DOCUMENTS))
         problems += _by_option([] if wrong is None else [Problem((HTTP.section,), wrong)])
+    if suite is not None and plan is not None and not problems:
+        too_many = size_problem(dict(enumerate(plan.servers)), plan.ends_with, len(mixes(suite)))
+        problems += [] if too_many is None else [f"--clients: {too_many.message}"]
     if plan is not None:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is None or plan is None or problems:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +22,21 @@ from serverdyno.plan import protocols, suites
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, levels_of
-from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.model import (
+    MAX_LEVELS,
+    MAX_RUNS,
+    MAX_URL,
+    Bounds,
+    GeneratorPlan,
+    Mix,
+    Plan,
+    ServerPlan,
+    Suite,
+)
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
-MAX_RUNS = 10_000
 # Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.
 MAX_CONFIGURATION_NAME = 100
 
@@ -63,7 +73,7 @@ def check_plan(
     context = _Context(settings_types, available, frame.generator, levels_of(found, frame.scale), found)
     problems += cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
-    if (too_many := _size_problem(servers, frame.repetitions)) is not None:
+    if (too_many := size_problem(servers, frame.ends_with, len(context.mixes))) is not None:
         return None, [*unsound, *problems, too_many]
     for index, server in servers.items():
         problems += _server_problems(("servers", index), server, context)
@@ -128,8 +138,8 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     `schemes`: those that it may have; None: those of every protocol.
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
-    if not url.isascii() or not url.isprintable() or " " in url:
-        return f"{url!r} has a character that a URL can't contain; write it as %XX"
+    if (wrong := _text_problem(url)) is not None:
+        return wrong
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -138,10 +148,44 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password: it would be written into the experiment"
     if parts.scheme not in allowed:
-        return f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
+        told = f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
+        return told + ("" if (meant := _meant(url, allowed)) is None else f": {meant}")
     if (wrong := _place_problem(url, parts)) is not None:
         return wrong
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
+
+
+def other_spelling(place: str) -> str | None:
+    """Return the URL of a share or an export that is written as Windows or mount(8) do; None: it is neither."""
+    if found := re.fullmatch(r"(?:cifs:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
+        return f"smb://{found[1]}/" + found[2].replace("\\", "/")
+    if found := re.fullmatch(r"([A-Za-z0-9.-]{2,}|\[[0-9a-fA-F:]+\]):(/.*)", place):
+        return None if found[2].startswith("//") else f"nfs://{found[1]}{found[2]}"
+    return None
+
+
+def _meant(url: str, allowed: Sequence[str]) -> str | None:
+    """Say how a URL is written that others write in another way, or which command takes it."""
+    written = other_spelling(url) or url
+    protocol = protocols.of_scheme(written.partition(":")[0])
+    if protocol is None:
+        return None
+    if set(protocol.schemes) & set(allowed):
+        return f"write it {written}"
+    if protocol.work.uses_documents:
+        return f"a web server is measured by dyno load {written}"
+    return f"files are measured by a plan, or once by dyno scenario NAME -d {written} and dyno bonnie -d {written}"
+
+
+def _text_problem(url: str) -> str | None:
+    if len(url) > MAX_URL:
+        return f"has {len(url):,} characters, more than {MAX_URL:,}"
+    protocol = protocols.of_scheme((other_spelling(url) or url).partition(":")[0])
+    # Names of shares and directories may be written as they are; a request line has no place for them.
+    is_plain = protocol is not None and not protocol.work.uses_documents
+    if not url.isprintable() or not (is_plain or (url.isascii() and " " not in url)):
+        return f"{url!r} has a character that a URL can't contain; write it as %XX"
+    return None
 
 
 def _place_problem(url: str, parts: SplitResult) -> str | None:
@@ -210,12 +254,17 @@ def _first_keys(problems: list[Problem]) -> set[str | int]:
     return {problem.path[0] for problem in problems if problem.path}
 
 
-def _size_problem(servers: Mapping[int, ServerPlan], repetitions: int) -> Problem | None:
-    """A number of runs that nobody means; counted before anything is expanded."""
+def size_problem(servers: Mapping[int, ServerPlan], repetitions: int, levels: int = 0) -> Problem | None:
+    """A number of runs or load levels that nobody means; counted before anything is expanded."""
     count = sum(math.prod(map(len, server.factors.values())) for server in servers.values()) * repetitions
-    if count <= MAX_RUNS:
-        return None
-    return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
+    if count > MAX_RUNS:
+        return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
+    if count * levels > MAX_LEVELS:
+        told = (
+            f"{count:,} runs of {levels:,} load levels: {count * levels:,} in all, more than {MAX_LEVELS:,}"
+        )
+        return Problem(("servers",), f"{told}; use fewer factors, repetitions or clients")
+    return None
 
 
 def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:

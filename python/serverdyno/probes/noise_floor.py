@@ -12,6 +12,7 @@ import json
 import math
 import os
 import statistics
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from serverdyno.errors import UserError
 from serverdyno.probes.host import machine_facts
 
 MOST_KEPT = 30
@@ -90,12 +92,26 @@ def load() -> NoiseFloor | None:
     )
 
 
+def prepare() -> Path:
+    """Make the directory for selftests, and return the file in it. Raises UserError if it can't be written."""
+    try:
+        path = _path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except (OSError, RuntimeError) as error:
+        raise UserError(
+            f"a selftest can't be kept: {error}",
+            hint="Set XDG_STATE_HOME to a directory that can be written.",
+        ) from error
+    return path
+
+
 def keep(selftest: Selftest) -> Path:
-    """Add a selftest that found this machine fit. Raises OSError where it can't be kept."""
+    """Add a selftest that found this machine fit. Raises UserError or OSError if it can't be kept."""
     kept = _read()
     of_this = [*kept.machines.get(machine(), []), selftest][-MOST_KEPT:]
-    path = _path()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = prepare()
     new = path.with_suffix(f".{os.getpid()}")
     new.write_text(_Kept(machines={**kept.machines, machine(): of_this}).model_dump_json(indent=1) + "\n")
     new.replace(path)

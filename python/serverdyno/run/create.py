@@ -45,5 +45,4 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suites: Sequence
 
 def _as_run(suite: Suite, scale: float) -> Suite:
     """Return a suite with its work at the scale in force, and a digest of every file that its load is made from."""
-    scaled = expand.with_scaled_work(suite, scale)
-    return scaled.with_settings(scaled.work, scaled.work.with_noted_inputs(scaled.settings(scaled.work)))
+    return expand.with_scaled_work(suite, scale).with_noted_inputs()

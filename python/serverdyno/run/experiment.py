@@ -93,7 +93,8 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     check_may_drop_caches(experiment.head)
     for remark in remarks(configurations):
         progress.notice(remark)
-    check_room(experiment.head, configurations)
+    for suite in experiment.head.suites:
+        check_room(suite, experiment.head.of_suite(suite).mixes, configurations)
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
 
@@ -104,7 +105,7 @@ def run_all(
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
-    left = time_left(head.suites, list(rest.values()))
+    left = time_left(head.suites, list(rest.values()), head.plan.testbed)
     for key, mixes in rest.items():
         run = Run(experiment, key, mixes, progress, left, next_rate, site)
         left.run_begins()

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serverdyno.errors import UserError
-from serverdyno.plan.model import Configuration
+from serverdyno.plan.model import Configuration, Mix, Suite
 from serverdyno.servers.registry import driver_type
-from serverdyno.store.head import ExperimentHead
 
 MIB = 2**20
 
 
-def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) -> None:
+def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]) -> None:
     """Raises UserError that names every configuration without the room for the files of the largest level."""
-    needed_bytes = max(_needed_bytes(head.of_suite(suite)) for suite in head.suites)
+    needed_bytes = _needed_bytes(suite, mixes)
     if not needed_bytes:
         return
     short = [
@@ -37,12 +36,12 @@ def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) ->
         )
 
 
-def _needed_bytes(head: ExperimentHead) -> int:
+def _needed_bytes(suite: Suite, mixes: Sequence[Mix]) -> int:
     """Return what the clients of the largest level of a suite keep on a server; 0: it can't be told before."""
-    suite, settings = head.suite, head.suite.settings(head.suite.work)
+    settings = suite.settings(suite.work)
     if suite.work.load_file(settings) is not None:
         return 0  # its workspaces are those of its own files
-    clients = suite.clients[0] if suite.ends_when_done else max(mix.clients for mix in head.mixes)
+    clients = suite.clients[0] if suite.ends_when_done else max(mix.clients for mix in mixes)
     return clients * suite.work.workspace_bytes(settings)
 
 

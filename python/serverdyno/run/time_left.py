@@ -5,11 +5,13 @@ What else takes time is guessed from a few measured constants at first, and lear
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from serverdyno.plan.model import Mix, Suite
+from serverdyno.plan.testbed import Testbed
 
 # Measured on two CPUs of a virtual machine, 2026-11-22.
 START_S = 1.5  # a server: configuration, start, proof, a first look, end
@@ -49,15 +51,31 @@ class TimeLeft:
             self.overhead_s = sum(self._learned) / len(self._learned)
 
 
-def time_left(suites: Sequence[Suite], runs: Sequence[Sequence[Mix]]) -> TimeLeft:
-    """Return what the mixes of `runs` take. Nobody knows that of levels that end when their work is done."""
+def time_left(
+    suites: Sequence[Suite], runs: Sequence[Sequence[Mix]], testbed: Testbed | None = None
+) -> TimeLeft:
+    """Return what the mixes of `runs` take. Nobody knows that of levels that end when their work is done.
+
+    `testbed`: whose links the workspaces are made over.
+    """
     mixes = max(runs, key=len, default=[])
     clients = max((mix.clients for mix in mixes), default=0)
     timed = [suite for suite in suites if not suite.ends_when_done]
     bytes_each = sum(suite.work.workspace_bytes(suite.settings(suite.work)) for suite in timed)
-    workspaces_s = clients * bytes_each / WORKSPACE_BYTES_S
+    workspaces_s = clients * bytes_each / _workspace_bytes_s(testbed)
     return TimeLeft(
         load_s=sum(mix.planned_s for mixes in runs for mix in mixes),
         runs=len(runs),
         overhead_s=START_S + workspaces_s,
     )
+
+
+def _workspace_bytes_s(testbed: Testbed | None) -> float:
+    """Return how fast workspaces are made: no faster than the links of a testbed carry them."""
+    if testbed is None:
+        return WORKSPACE_BYTES_S
+    mbit_s = 0.0
+    for subnet in testbed.subnets:
+        hosts = math.inf if subnet.link_mbit_s is None else subnet.link_mbit_s * subnet.hosts
+        mbit_s += min(hosts, math.inf if subnet.server_link_mbit_s is None else subnet.server_link_mbit_s)
+    return min(WORKSPACE_BYTES_S, mbit_s * 1e6 / 8)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from typing import Any
 
 from serverdyno._native import Histogram
@@ -17,6 +16,8 @@ from serverdyno.store.records import MixRecord
 MIN_WINDOW_S = 1e-3
 LATEST_UNIX_S = 1e11
 """The year 5138."""
+LARGEST = 2.0**53
+"""Bytes, nanoseconds, operations: no mix comes near it, and squares and sums of such numbers stay finite."""
 _MAY_BE_NEGATIVE = {"clock_offset_s", "others_cpu_s"}
 """A node's clock may be behind; a difference of two clocks that tick apart, in experiments of earlier versions."""
 
@@ -24,6 +25,9 @@ _MAY_BE_NEGATIVE = {"clock_offset_s", "others_cpu_s"}
 def check_mix(record: MixRecord, mix: Mix) -> None:
     """Raises ValueError where a record can't be one of that mix."""
     _check_values("", record)
+    for name in ("generator_threads", "rate_per_s", "response_time_hdr"):
+        if getattr(record, name) in (0, b""):
+            raise ValueError(f"{name} is {getattr(record, name)}")
     if (record.clients, record.threads) != (mix.clients, mix.threads):
         raise ValueError(
             f"it has {record.clients} x {record.threads} connections, its mix {mix.clients} x {mix.threads}"
@@ -45,12 +49,12 @@ def _check_times(started_unix_s: float, window_s: float, least_s: float) -> None
 
 
 def _check_values(place: str, row: Any) -> None:
-    """Counts and times are neither negative nor infinite, histograms can be read."""
+    """Counts and times are neither negative nor beyond all measure, histograms can be read."""
     row_type: Any = type(row)
     for name, least in _least_values(row_type):
         value = getattr(row, name)
         if isinstance(value, int | float):
-            if not least <= value <= sys.float_info.max:
+            if not least <= value <= LARGEST:
                 raise ValueError(f"{place}{name} is {value}")
         elif isinstance(value, bytes):
             _check_histogram(f"{place}{name}", value)
@@ -64,7 +68,7 @@ def _check_values(place: str, row: Any) -> None:
 def _least_values(row_type: type[Any]) -> list[tuple[str, float]]:
     """Return each field of a row with the least number that it may hold: a report checks a hundred thousand."""
     return [
-        (field.name, -sys.float_info.max if field.name in _MAY_BE_NEGATIVE else 0)
+        (field.name, -LARGEST if field.name in _MAY_BE_NEGATIVE else 0)
         for field in dataclasses.fields(row_type)
     ]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -46,6 +47,8 @@ OF_TASKS = "tasks.json"
 PAGE = "report.html"
 """The page of a report, in its folder."""
 MOST_MIX_BYTES = 64 * MIB
+MIXES_AT_ONCE = 256
+"""Files that are in memory at once: a table takes more than the record that is made of it."""
 Value = TypeVar("Value")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
@@ -224,20 +227,22 @@ class Experiment(Disclosing):
             return [], problems
         from serverdyno.store import table  # noqa: PLC0415
 
-        tables = {}
-        for place, name in names.items():
-            try:
-                tables[place] = self._mix_table(name)
-            except DynoError as error:
-                problems.append(error)
-        found = []
-        for place, record in zip(tables, table.records(list(tables.values())), strict=True):
-            try:
-                self._check(place, names[place], record)
-            except DamagedError as error:
-                problems.append(error)
-            else:
-                found.append(record)
+        found: list[MixRecord] = []
+        places = iter(names)
+        while portion := [*islice(places, MIXES_AT_ONCE)]:
+            tables = {}
+            for place in portion:
+                try:
+                    tables[place] = self._mix_table(names[place])
+                except DynoError as error:
+                    problems.append(error)
+            for place, record in zip(tables, table.records(list(tables.values())), strict=True):
+                try:
+                    self._check(place, names[place], record)
+                except DamagedError as error:
+                    problems.append(error)
+                else:
+                    found.append(record)
         return found, problems
 
     def _check(self, place: tuple[RunKey, int], name: str, record: MixRecord) -> None:

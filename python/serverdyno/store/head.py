@@ -15,7 +15,10 @@ from serverdyno.plan import protocols
 from serverdyno.plan.model import (
     MAX_CLIENTS,
     MAX_LENGTH_S,
+    MAX_LEVELS,
     MAX_RATE_PER_S,
+    MAX_RUNS,
+    MAX_URL,
     MOST_SUITES,
     Configuration,
     Mix,
@@ -32,10 +35,7 @@ _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 MOST_NAME = 100
 MAX_THREADS = 1000
-MOST_URL = 2000
 MOST_CPUS = 1 << 14
-MOST_RUNS, MOST_MIXES = 10_000, 100_000
-"""Of an experiment: runs, and mixes of all of them together."""
 
 
 class PeakNote(Model):
@@ -74,9 +74,9 @@ class ExperimentHead(Model):
     scale: float = Field(gt=0, le=1)
     plan: Plan
     suites: list[Suite] = Field(min_length=1, max_length=MOST_SUITES)
-    configurations: list[Configuration] = Field(min_length=1, max_length=MOST_RUNS)
-    mixes: list[Mix] = Field(min_length=1, max_length=MOST_MIXES)
-    order: list[RunKey] = Field(min_length=1, max_length=MOST_RUNS)
+    configurations: list[Configuration] = Field(min_length=1, max_length=MAX_RUNS)
+    mixes: list[Mix] = Field(min_length=1, max_length=MAX_LEVELS)
+    order: list[RunKey] = Field(min_length=1, max_length=MAX_RUNS)
     peaks: PeakRates | None = None
 
     @property
@@ -115,15 +115,15 @@ class ExperimentHead(Model):
         for mix in self.mixes:
             if mix.suite not in (None, *known) or (mix.step is not None) != self.suite_of(mix).ends_when_done:
                 raise ValueError(f"mix {mix.index} is of no suite, or ends otherwise than those of its suite")
-        if len(self.order) * len(self.mixes) > MOST_MIXES:
-            raise ValueError(f"more than {MOST_MIXES:,} mixes in all runs together")
+        if len(self.order) * len(self.mixes) > MAX_LEVELS:
+            raise ValueError(f"more than {MAX_LEVELS:,} load levels in all runs together")
         return self
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Self:
         """Figures that a plan can't have come to."""
         for key in self.order:
-            if not (1 <= key.number <= MOST_RUNS and 1 <= key.repetition <= MOST_RUNS):
+            if not (1 <= key.number <= MAX_RUNS and 1 <= key.repetition <= MAX_RUNS):
                 raise ValueError(f"run {key.number}, repetition {key.repetition}")
         for mix in self.mixes:
             _check_mix(mix)
@@ -138,7 +138,7 @@ class ExperimentHead(Model):
 def _check_mix(mix: Mix) -> None:
     """Raises ValueError for a load that no suite has."""
     times = (mix.ramp_up_s, mix.ramp_down_s, mix.delay_s, mix.think_time_s)
-    if not 1 <= mix.index <= MOST_MIXES:
+    if not 1 <= mix.index <= MAX_LEVELS:
         raise ValueError(f"mix {mix.index}")
     if not (1 <= mix.clients <= MAX_CLIENTS and 1 <= mix.threads <= MAX_THREADS):
         raise ValueError(f"mix {mix.index}: {mix.clients} clients x {mix.threads} threads")
@@ -154,5 +154,5 @@ def _check_url(url: str) -> None:
     """Raises ValueError for what is none; `urlsplit` does for some."""
     parts = urlsplit(url)
     place = parts.hostname if protocols.has_host(parts.scheme) else parts.path
-    if len(url) > MOST_URL or not place or parts.port == 0:
+    if len(url) > MAX_URL or not place or parts.port == 0:
         raise ValueError(f"not a URL of a server: {url[:MOST_NAME]!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.look import Look
@@ -71,7 +71,7 @@ class Protocol(HasSettings[SettingsT]):
 
         The path begins with a share, which stands for nothing where shares are named.
         """
-        return urlsplit(url).path.strip("/").partition("/")[2]
+        return unquote(urlsplit(url).path).strip("/").partition("/")[2]
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
         """Return a command by which a user removes a directory that clients left on a server."""

@@ -23,11 +23,15 @@ MOST_QUOTED, MOST_PROBLEM = 40, 200
 
 
 def noted(settings: FilesSettings) -> FilesSettings:
-    """Return the settings with the load file's absolute path and SHA-256, if there is one. Raises UserError."""
+    """Return the settings with the load file's absolute path and SHA-256, if there is one. Raises UserError, also if it
+    can't be replayed.
+    """
     if settings.load_file is None:
         return settings
     path = Path(settings.load_file).absolute()
-    return settings.model_copy(update={"load_file": str(path), "load_file_sha256": sha256_of(path)})
+    found = settings.model_copy(update={"load_file": str(path), "load_file_sha256": sha256_of(path)})
+    read(found)
+    return found
 
 
 def read(settings: FilesSettings) -> _native.LoadFile | None:
@@ -102,6 +106,11 @@ def sha256_of(path: Path) -> str:
 
 def _check_size(path: Path) -> None:
     try:
+        if not path.exists():
+            raise UserError(
+                f"{path} can't be replayed: there is no such file",
+                hint="load_file is relative to the directory in which dyno is run.",
+            )
         if not path.is_file():
             raise UserError(f"{path} can't be replayed: it is not a file")
         if path.stat().st_size > MOST_BYTES:

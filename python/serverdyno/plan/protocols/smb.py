@@ -106,7 +106,7 @@ class Smb(Protocol[SmbSettings]):
     name = "smb"
     title = "SMB"
     schemes = ("smb",)
-    example_url = "smb://127.0.0.1:1445/"
+    example_url = "smb://127.0.0.1:1445/share"
     work = FILES
     section = "smb"
     settings_type = SmbSettings

@@ -1,0 +1,46 @@
+"""What keeps a checked plan from being run on this machine, as far as it shows without a server and without load.
+
+Not for: problems of the plan (`plan/validate.py`), nor for what only the user's servers can say (`ask.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from serverdyno.errors import DynoError
+from serverdyno.plan.model import Configuration, Mix, Suite
+from serverdyno.plan.spoken import protocols_of
+from serverdyno.run.room import check_room
+from serverdyno.servers.registry import create
+
+
+def refusals_here(
+    suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]
+) -> Iterator[str]:
+    """Yield what the environment of this process lacks: room, passwords, files. Raises UserError for a server of the
+    user's that can't be asked at all.
+    """
+    for configuration in configurations:
+        if configuration.url is None:
+            continue
+        driver = create(
+            configuration.server,
+            dict(configuration.settings),
+            documents=Path(os.devnull),
+            url=configuration.url,
+        )
+        try:
+            driver.ready()
+        except DynoError as error:
+            yield f"{configuration.name}: {error}"
+    for protocol in protocols_of(configurations, suite):
+        try:
+            protocol.client_section(suite.settings(protocol))
+        except DynoError as error:
+            yield f"{error}"
+    try:
+        check_room(suite, mixes, configurations)
+    except DynoError as error:
+        yield f"{error}"

@@ -1,0 +1,74 @@
+"""`dyno plan check` says whatever `dyno run` would refuse on this machine, and how long a plan takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.dyno_process import Home
+
+SUITE = """
+name = "s"
+title = "S"
+source = "a test"
+workload = "loadfile"
+clients = [1]
+length_s = 6
+[files]
+cache = "none"
+load_file = "{file}"
+"""
+PLAN = 'name = "p"\nsuite = "{suite}"\nrepetitions = 1\n[[servers]]\n{server}\n'
+OURS = 'server = "reference-smb"'
+
+
+def plan(folder: Path, suite: str, server: str = OURS) -> Path:
+    path = folder / "plan.toml"
+    path.write_text(PLAN.format(suite=suite, server=server))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [(None, "there is no such file"), ("12.5 NTCreateX a 1 2\n", "line 1")]
+)
+def test_a_load_file_that_a_run_refuses_is_refused(
+    home: Home, tmp_path: Path, text: str | None, told: str
+) -> None:
+    file = tmp_path / "the.load"
+    if text is not None:
+        file.write_text(text)
+    (tmp_path / "s.toml").write_text(SUITE.format(file=file))
+    checked = home.here("plan", "check", plan(tmp_path, "./s.toml"))
+    run = home.here("run", tmp_path / "plan.toml", "--into", tmp_path / "e")
+    assert (checked.returncode, checked.stdout) == (run.returncode, "") == (2, "")
+    assert checked.stderr == run.stderr
+    assert f"{file} can't be replayed: " in checked.stderr and told in checked.stderr
+    assert not (tmp_path / "e").exists()
+
+
+def test_what_is_not_there_on_this_machine_is_a_note(home: Home, tmp_path: Path) -> None:
+    user = 'server = "external-smb"\nurl = "smb://127.0.0.1/"\nsettings = { shares = ["a"], user = "me" }'
+    done = home.here("plan", "check", plan(tmp_path, "quick-files", user))
+    assert done.returncode == 0
+    assert (
+        "note: dyno run refuses it here: external-smb: the password of me is missing: the variable "
+        "DYNO_SMB_PASSWORD is not set" in done.stdout
+    )
+    small = f"{OURS}\nsettings = {{ capacity_mib = 16 }}"
+    done = home.here("plan", "check", plan(tmp_path, "quick-files", small))
+    assert "note: dyno run refuses it here: no room for the workspaces of " in done.stdout
+
+
+def test_the_time_of_workspaces_is_that_of_the_links_that_they_go_over(home: Home, tmp_path: Path) -> None:
+    def minutes(more: str) -> float:
+        path = plan(tmp_path, "quick-files", f'server = "samba"\n{more}')
+        said = home.here("plan", "check", path)
+        found = re.search(r"about (?:(\d+) h )?(?:(\d+) min )?(?:(\d+) s)?", said.stdout)
+        assert found is not None, said.stdout + said.stderr
+        hours, whole, seconds = (int(part or 0) for part in found.groups())
+        return hours * 60 + whole + seconds / 60
+
+    subnet = '[testbed]\n[[testbed.subnets]]\nname = "a"\nhosts = 2\nlink_mbit_s = 10\n'
+    assert minutes(subnet) > 2 * minutes("")
