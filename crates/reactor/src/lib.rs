@@ -17,5 +17,5 @@ mod wake;
 pub use executor::Executor;
 pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
-pub use socket::{Dialer, Idle, Listener, Peer, Socket};
+pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};
 pub use thread::{pin_to, run_delay_ns, wake_on_time};

@@ -1,10 +1,12 @@
 //! TCP sockets and Unix sockets: dial, send, receive, accept.
 
 pub mod datagrams;
+mod listener;
 
 use crate::executor::Executor;
 use crate::readiness::{Direction, Key, Readiness};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+pub use listener::Listener;
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
@@ -52,6 +54,13 @@ pub enum Peer {
 }
 
 impl Peer {
+    fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+
     fn is_loopback(&self) -> bool {
         matches!(self, Self::Tcp(address) if address.ip().is_loopback())
     }
@@ -97,7 +106,13 @@ pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
     registered: Cell<Option<Registered>>,
+    /// What goes before the first bytes, and the peer that it names.
+    preamble: Option<(Preamble, Option<SocketAddr>)>,
 }
+
+/// Makes the bytes that go before all others on a connection, from its own address and the peer's; None: those of a Unix
+/// socket.
+pub type Preamble = fn(Option<(SocketAddr, SocketAddr)>) -> Vec<u8>;
 
 /// The key under which the kernel reports a socket, and what it is to report.
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +127,7 @@ impl Socket {
             fd,
             executor,
             registered: Cell::new(None),
+            preamble: None,
         }
     }
 
@@ -368,6 +384,20 @@ impl Socket {
     /// # Errors
     /// Why there is no connection, or what it came to.
     pub async fn send_first(&self, bytes: &[u8]) -> Result<u64, Failure> {
+        match self.preamble {
+            None => self.send_begin(bytes).await,
+            Some((preamble, peer)) => {
+                // Known before the connection stands: the port was chosen at `connect`.
+                let own = net::getsockname(&self.fd)
+                    .ok()
+                    .and_then(|own| SocketAddr::try_from(own).ok());
+                let first = [preamble(own.zip(peer)).as_slice(), bytes].concat();
+                self.send_begin(&first).await
+            }
+        }
+    }
+
+    async fn send_begin(&self, bytes: &[u8]) -> Result<u64, Failure> {
         let mut stood_ns = monotonic_ns();
         loop {
             match net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
@@ -409,6 +439,7 @@ pub struct Dialer {
     source: Cell<u32>,
     highest_source: Cell<u32>,
     reuse_sockets: bool,
+    preamble: Option<Preamble>,
 }
 
 impl Dialer {
@@ -423,6 +454,7 @@ impl Dialer {
             highest_source: Cell::new(0),
             reuse_sockets: target.is_loopback(),
             target,
+            preamble: None,
         }
     }
 
@@ -433,6 +465,12 @@ impl Dialer {
             reuse_sockets: false,
             ..self
         }
+    }
+
+    /// Sends what `preamble` makes before the first bytes of each connection.
+    #[must_use]
+    pub fn with_preamble(self, preamble: Option<Preamble>) -> Self {
+        Self { preamble, ..self }
     }
 
     /// How many local addresses were used.
@@ -481,7 +519,9 @@ impl Dialer {
             net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
         }
         self.target.connect(&fd)?;
-        Ok(Socket::new(fd, self.executor.clone()))
+        let mut socket = Socket::new(fd, self.executor.clone());
+        socket.preamble = self.preamble.map(|preamble| (preamble, self.target.address()));
+        Ok(socket)
     }
 
     /// None for the kernel's own choice, which is enough until its ports run out.
@@ -508,61 +548,6 @@ fn connecting(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
         result => result,
-    }
-}
-
-/// Accepts connections; for the reference servers.
-#[derive(Debug)]
-pub struct Listener {
-    socket: Socket,
-}
-
-impl Listener {
-    /// Listens on `address`; several listeners of one process may share a port.
-    ///
-    /// # Errors
-    /// Where the address can't be had.
-    pub fn bind(executor: &Executor, address: SocketAddr, share_port: bool) -> Result<Self, Errno> {
-        const BACKLOG: i32 = 4096;
-        let family = if address.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_socket_reuseaddr(&fd, true)?;
-        sockopt::set_socket_reuseport(&fd, share_port)?;
-        // Accepted sockets inherit it: the last part of a long answer must not wait for an acknowledgement.
-        sockopt::set_tcp_nodelay(&fd, true)?;
-        net::bind(&fd, &address)?;
-        net::listen(&fd, BACKLOG)?;
-        Ok(Self {
-            socket: Socket::new(fd, executor.clone()),
-        })
-    }
-
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// Where the socket is gone.
-    pub fn address(&self) -> Result<SocketAddr, Errno> {
-        SocketAddr::try_from(net::getsockname(&self.socket.fd)?)
-    }
-
-    /// The next connection.
-    ///
-    /// # Errors
-    /// Where this process is out of file descriptors or memory.
-    pub async fn accept(&self) -> Result<Socket, Failure> {
-        loop {
-            match net::accept_with(&self.socket.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(fd) => return Ok(Socket::new(fd, self.socket.executor.clone())),
-                Err(Errno::AGAIN) => self.socket.readable(Fault::ConnectTimeout).await?,
-                Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(error) => return Err(failure(error)),
-            }
-        }
     }
 }
 

@@ -80,13 +80,22 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
             length_s=_scaled(suite.length_s, scale),
             ramp_up_s=_scaled(suite.ramp_up_s, scale),
             ramp_down_s=_scaled(suite.ramp_down_s, scale),
-            delay_s=_scaled(suite.delay_s, scale),
+            delay_s=_delay_s(suite, scale),
             think_time_s=suite.think_time_s,
             last=index == len(levels),
             rate_per_s=rate,
+            operations=suite.operations,
         )
         for index, (clients, rate) in enumerate(levels, start=1)
     ]
+
+
+def _delay_s(suite: Suite, scale: float) -> float:
+    """Return the stated delay, or else the time over which clients that think start apart: they keep no common step."""
+    if suite.delay_s or suite.open is not None:
+        return _scaled(suite.delay_s, scale)
+    spread_s = suite.work.start_spread_s(suite.settings(suite.work), suite.think_time_s)
+    return min(spread_s, _scaled(suite.length_s, scale))
 
 
 def trial(planned: Mix, rate_per_s: int) -> Mix:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.fleet.preflight import Preflight, preflight
 from serverdyno.plan.expand import trial
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
@@ -96,14 +97,22 @@ class Run:
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
             looked(setup, self.mixes)
-            disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
-            self.requests.add(local.preflight(setup, self.mixes[0]))
+            found = self._preflight(setup, self.mixes[0])
+            disclose_server(self.experiment, self.key.configuration, server, found.server)
             self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
             members_before = server.cpu_by_member_s()
             for mix in self._due():
                 self._run_mix(mix, setup, server, durability)
             self._note(server, served_before, members_before, durability)
+
+    def _preflight(self, setup: LoadSetup, mix: Mix) -> Preflight:
+        found = preflight(setup, mix)
+        for result in found.results:
+            self.requests.add(result)
+        if found.warning is not None:
+            self.progress.notice(f"{self.key.configuration}: {found.warning[0]}", hint=found.warning[1])
+        return found
 
     def _due(self) -> Iterator[Mix]:
         """The mixes as they are run; of a search each trial follows from those before it."""
@@ -138,6 +147,8 @@ class Run:
         stream = mix.index if setup.suite.work.drawn_anew else 0
         seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, stream)
         result = local.run_mix(mix, setup, seed, on_tick)
+        if mix.operations is not None:
+            meter.end()
         nodes = setup.fleet.figures if setup.fleet else ()  # before a preflight has figures of its own
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
@@ -146,7 +157,7 @@ class Run:
             self.progress.stage(
                 f"{self.key.configuration} completed nothing with {mix.clients} clients: looking if it still answers"
             )
-            self.requests.add(local.preflight(setup, mix))
+            self._preflight(setup, mix)
         self.requests.add(result)
         self.agreed.add(result)
         use = meter.use(result.window_s)
