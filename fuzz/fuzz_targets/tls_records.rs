@@ -40,6 +40,7 @@ static SIDES: LazyLock<(TlsClient, Arc<ServerConfig>)> = LazyLock::new(|| {
         application_protocols: Vec::new(),
         trust: Trust::of_pem(authority.pem()).expect("PEM"),
         server_name: "localhost".to_owned(),
+        identity: None,
     });
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM");
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");

@@ -44,6 +44,7 @@ class Target:
         consent_token: str | None = None,
         password: str | None = None,
         ticket: str | None = None,
+        identity: tuple[str, str] | None = None,
     ) -> Target:
         """Resolves the URL of the section `target` of a document (JSON) once, and proves consent where it is not
         loopback. What is in the section is in `crates/engine/src/kinds/`.
@@ -275,6 +276,12 @@ class Answer(TypedDict):
     server: str | None  # the header
     body: bytes  # or its beginning
     whole: bool  # whether it is all of the body
+
+def identity_problem(certificate: str, key: str) -> str | None:
+    """Why a client can't show this certificate with this key, both PEM; None: it can."""
+
+def http_connect(target: Target, *, timeout_s: float) -> None:
+    """Make a connection to the target's address and ask nothing on it. Raises AnswerError."""
 
 def http_get(target: Target, path: str, *, timeout_s: float, most_bytes: int) -> Answer:
     """One plain GET to the target's address, outside of load; reads no further than `most_bytes` of the body.

@@ -111,6 +111,7 @@ class Counted:
     stopped: Annotated[bool, "It was stopped before its end."]
     started_unix_s: Annotated[float, "Wall-clock time of the start, seconds since 1970; 0 where it was stopped before."]
     start_late_s: Annotated[float | None, "How late the engine thread that was latest began its first operation; null where none began."] = field(default=None, metadata=NO_COLUMN)
+    server: Annotated[str | None, "What a web server calls itself in its first response; null where it does not say."] = field(default=None, metadata=NO_COLUMN)
     window_s: Annotated[float, "Measured time."]
     clients_planned: Annotated[int, "Clients that were to take part."] = field(default=0, metadata=NO_COLUMN)
     clients_participating: Annotated[int, "Still in the mix at its end."]

@@ -51,6 +51,10 @@ class WorkloadError(ServerError):
     """A server answers, and does not serve what the workload asks for."""
 
 
+class GoneError(ServerError):
+    """Nothing takes a connection any more, where a server did before."""
+
+
 NOBODY_THERE = ("connection_refused", "connect_timeout", "unreachable")
 
 
@@ -60,7 +64,7 @@ def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
     if side == "client":
         return ServerError(f"{url} can't be reached from here: {words}", hint=advice)
     if fault in NOBODY_THERE:
-        return ServerError(f"nothing answers {protocol} at {url}: {words}", hint=advice)
+        return GoneError(f"nothing answers {protocol} at {url}: {words}", hint=advice)
     return ServerError(f"{url} gives no usable answer: {words}", hint=advice)
 
 

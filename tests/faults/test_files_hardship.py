@@ -19,8 +19,8 @@ from benches import load_files
 
 from serverdyno import _native
 from serverdyno.errors import ServerError
-from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.fleet.preflight import preflight
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.servers.samba import Samba
@@ -120,7 +120,7 @@ def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], sai
             suite=SUITE, target=target(server, **wrong), generator=GeneratorPlan(), cpus=(), bounds=None
         )
         with pytest.raises(ServerError, match="refused") as raised:
-            local.preflight(setup, mixes(SUITE)[0])
+            preflight(setup, mixes(SUITE)[0])
         assert said in str(raised.value)
         assert raised.value.hint
 

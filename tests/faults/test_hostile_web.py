@@ -78,7 +78,7 @@ def test_every_kind_of_hostile_web_server_is_told_in_words_in_time_and_in_bounde
 @pytest.mark.parametrize(
     ("kind", "words"), [("not-http-ssh", NOT_HTTP), ("length-2-to-63", LARGE_BODY), ("closes", None)]
 )
-def test_the_first_look_of_dyno_load_says_what_is_wrong_with_the_answer(
+def test_the_check_before_load_says_what_is_wrong_with_the_answer(
     kind: str, words: str | None, home: Home
 ) -> None:
     with hostile_servers() as urls:
@@ -90,7 +90,6 @@ def test_the_first_look_of_dyno_load_says_what_is_wrong_with_the_answer(
 
 
 def test_what_only_shows_under_load_is_not_told_as_the_fault_of_a_file_server(home: Home) -> None:
-    """The first look takes the beginning of a body; the preflight wants all of it."""
     with hostile_servers() as urls:
         done = home.here("load", urls["status-500"], "--clients", "1", "--length", "2s")
     assert done.returncode == 1, done.stderr
@@ -101,9 +100,9 @@ def test_what_only_shows_under_load_is_not_told_as_the_fault_of_a_file_server(ho
 PATIENT_DYNO = """
 import sys
 from serverdyno import cli
-from serverdyno.plan.protocols import look
+from serverdyno.plan import quick
 
-look.LOOK_S = 1000.0
+quick.USUAL = {**quick.USUAL, "timeout": "600s"}
 sys.argv = ["dyno", *sys.argv[1:]]
 cli.main()
 """

@@ -16,7 +16,7 @@ import pytest
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet.load_setup import REMOVAL_TIMEOUTS
-from serverdyno.fleet.local import PREFLIGHT_S
+from serverdyno.fleet.preflight import PREFLIGHT_S
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.protocols.files import FilesSettings
 from serverdyno.run.create import create_experiment

@@ -126,15 +126,17 @@ def test_a_signal_ends_a_run_with_its_number_and_advice_and_leaves_nothing(
 
 @contextmanager
 def answering_once() -> Iterator[int]:
-    """The port of a server that answers its first question, and never another."""
+    """The port of a server that answers its first request, and never another."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
         with listening, contextlib.suppress(OSError):
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            request = b""
+            while not request:  # the first connection carries none
+                connection, _ = listening.accept()
+                with connection:
+                    request = connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" if request else b"")
 
     answering = threading.Thread(target=answer)
     answering.start()

@@ -19,9 +19,9 @@ from unittest.mock import patch
 
 from serverdyno import _native
 from serverdyno.errors import DynoError
-from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.fleet.preflight import preflight
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.plan.protocols.smb import SMB, SmbSettings
@@ -95,7 +95,7 @@ def opened(
     target = open_target(SMB, access, suite.settings(SMB))
     driver.ask(target)
     setup = LoadSetup(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
-    local.preflight(setup, mixes(suite)[0])
+    preflight(setup, mixes(suite)[0])
     return target
 
 

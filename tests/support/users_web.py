@@ -17,7 +17,7 @@ from support.dyno_process import wait_until
 from support.file_server import skip_unless_installed
 
 NGINX = """worker_processes 1; pid nginx.pid; error_log error.log; events {{}} daemon off; user root;
-http {{ access_log off; client_body_temp_path cb; proxy_temp_path cp; fastcgi_temp_path cf; uwsgi_temp_path cu;
+http {{ client_body_temp_path cb; proxy_temp_path cp; fastcgi_temp_path cf; uwsgi_temp_path cu;
   scgi_temp_path cs; default_type text/html;
   {settings}
 }}
@@ -42,7 +42,8 @@ hosts: {{default: {{paths: {{"/": {{file.dir: {at}}}}}}}}}
 def nginx(at: Path, settings: str) -> Iterator[int]:
     """nginx with these settings of `http`, in which `{port}` is its port."""
     port = free_port()
-    (at / "nginx.conf").write_text(NGINX.format(settings=settings.replace("{port}", str(port))))
+    logged = "" if "access_log " in settings else "access_log off; "
+    (at / "nginx.conf").write_text(NGINX.format(settings=logged + settings.replace("{port}", str(port))))
     with _running(["nginx", "-p", str(at), "-c", "nginx.conf"], at, port):
         yield port
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import http.server
 import re
@@ -77,7 +78,7 @@ def test_large_uploads_succeed_on_all_streams_at_once(server: str, tmp_path: Pat
         request = {
             "method": "POST",
             "headers": [],
-            "body": [7] * UPLOAD_BYTES,
+            "body": base64.b64encode(b"\7" * UPLOAD_BYTES).decode(),
             "status": [200],
             "bytes": 2,
         }

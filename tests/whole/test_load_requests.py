@@ -170,10 +170,16 @@ def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Ho
 
 def test_mistaken_options_are_told_at_once(home: Home) -> None:
     done = home.here(
-        *("load", "http://127.0.0.1:9/", "-k", "-H", "Authorization: Bearer x", "--method", "HEAD"),
+        *("load", "http://127.0.0.1:9/", "-k", "-H", "Authorization: Bearer x", "--method", "CONNECT"),
         *("--expect-status", "all", "--resumption", "2", "-c", "4", "-d", "5s"),
     )
-    for said in ("--insecure and --ca-file", "--auth", "--method", "--expect-status", "--resumption"):
+    for said in (
+        "--insecure and --ca-file",
+        "--header-from-env",
+        "--method",
+        "--expect-status",
+        "--resumption",
+    ):
         assert said in done.stderr, said
 
 

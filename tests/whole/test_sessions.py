@@ -153,7 +153,7 @@ def test_a_plan_measures_servers_with_a_suite_of_steps(home: Home) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("huge-head", "no end within its bound"),
+        ("huge-head", "larger than the client's bound"),
         ("garbage", "not HTTP"),
         ("status-500", "status 500"),
         (None, "has no value that later steps of the session need: token"),

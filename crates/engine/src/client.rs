@@ -27,6 +27,7 @@ struct Limits {
     leave_after_errors: Option<u32>,
     digest_operations: u32,
     added_cpu_ns: u32,
+    operations: u64,
 }
 
 /// Open arrivals, as one client thread serves them together with all others of its engine thread.
@@ -66,6 +67,7 @@ pub(crate) struct ClientThread {
     open: Option<OpenTurn>,
     state: Rc<ClientState>,
     tally: Rc<RefCell<Tally>>,
+    working: Rc<Cell<usize>>,
 }
 
 impl ClientThread {
@@ -86,6 +88,7 @@ impl ClientThread {
                 leave_after_errors: mix.leave_after_errors,
                 digest_operations: mix.digest_operations,
                 added_cpu_ns: mix.added_cpu_ns,
+                operations: mix.operations_of(client, thread),
             },
             due: mix.due_times(start_ns, client, thread),
             open: mix.open.map(|open| OpenTurn {
@@ -94,6 +97,7 @@ impl ClientThread {
             }),
             state,
             tally: engine.tally.clone(),
+            working: engine.working.clone(),
         }
     }
 
@@ -148,7 +152,7 @@ impl ClientThread {
         let (mut instant_failures, mut free_ns) = (0, self.limits.start_ns);
         let mut op = workload.next(&Outcome::START);
         let mut first = true;
-        loop {
+        for _ in 0..self.limits.operations {
             let Some((due_ns, now_ns)) = self.next_due(protocol, end_ns).await else {
                 break;
             };
@@ -206,6 +210,7 @@ impl ClientThread {
     }
 
     fn close(&self, digest: &OperationsDigest, end_ns: u64) {
+        self.working.set(self.working.get() - 1);
         let mut tally = self.tally.borrow_mut();
         if let Some(digest) = digest.finish() {
             tally.add_digest(self.state.place, digest);

@@ -119,6 +119,8 @@ pub(crate) struct Tally {
     bytes_in_total: u64,
     bytes_moved_total: u64,
     errors_total: u64,
+    /// When the last operation so far ended, since the start of the mix.
+    ended_ns: u64,
 }
 
 impl Tally {
@@ -155,7 +157,18 @@ impl Tally {
             bytes_in_total: 0,
             bytes_moved_total: 0,
             errors_total: 0,
+            ended_ns: 0,
         }
+    }
+
+    /// Every operation that the mix was to make has ended: so has the window.
+    pub(crate) fn end_window(&mut self) {
+        let measured_ns = self.ended_ns.saturating_sub(self.window.opens_ns());
+        self.mix.window_ns = self.mix.window_ns.min(measured_ns.max(1));
+    }
+
+    pub(crate) fn set_server(&mut self, claim: Option<String>) {
+        self.mix.server = claim;
     }
 
     /// A client thread begins its first operation, so long after it was due. That of the quickest is how late this
@@ -174,6 +187,7 @@ impl Tally {
         response_ns: u64,
     ) {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
+        self.ended_ns = elapsed_ns;
         self.mix.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
         self.mix.generator.connections += u64::from(performed.connections);
         self.streams.add(performed.streams);

@@ -7,9 +7,12 @@ use crate::schedule::Schedule;
 use crate::start::Start;
 use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// What a web server calls itself in its first response.
+pub(crate) type ServerClaim = Rc<OnceCell<String>>;
 
 /// An engine thread shares nothing with the others while a mix runs but live counters and the moment of the start.
 #[derive(Debug)]
@@ -21,6 +24,10 @@ pub(crate) struct EngineThread {
     pub dialer: OnceCell<Rc<Dialer>>,
     /// Of open arrivals, once the mix has started.
     pub schedule: OnceCell<Rc<RefCell<Schedule>>>,
+    /// Of a web server.
+    pub server_claim: ServerClaim,
+    /// Client threads that go on.
+    pub working: Rc<Cell<usize>>,
     /// Among the threads of this process.
     pub number: usize,
 }
@@ -42,6 +49,8 @@ impl EngineThread {
             start,
             dialer: OnceCell::new(),
             schedule: OnceCell::new(),
+            server_claim: ServerClaim::default(),
+            working: Rc::new(Cell::new(clients_of(mix, number).len() * mix.threads)),
             number,
         }))
     }

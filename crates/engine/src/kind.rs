@@ -13,6 +13,7 @@ use crate::removal::Removal;
 use crate::tally::MixTally;
 use crate::workspaces::Workspaces;
 use dyno_measure::Failure;
+use dyno_net::tls::Identity;
 use dyno_net::TargetError;
 use dyno_workload::LoadFile;
 use rustix::io::Errno;
@@ -30,6 +31,8 @@ pub struct Secrets {
     pub consent_token: Option<String>,
     /// Of the user that clients log on as.
     pub password: Option<String>,
+    /// The certificate that web clients show to a server that asks for one.
+    pub identity: Option<Identity>,
     /// A credential cache of MIT Kerberos with the ticket that clients log on by, in hexadecimal.
     pub ticket: Option<String>,
 }
@@ -157,6 +160,11 @@ pub trait Target: Send + Sync + Debug {
     /// target that has no documents.
     fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {
         None
+    }
+
+    /// Makes a connection, until a moment of the monotonic clock, and asks nothing on it.
+    fn connect(&self, _deadline_ns: u64) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// Everything of a mix that can be built before the clock runs. What is wrong goes to `problems`.

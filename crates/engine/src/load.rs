@@ -20,6 +20,8 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Between two looks whether a mix with a number of operations has ended.
+const LOOK_NS: u64 = 1_000_000;
 /// File descriptors that the process needs beside its connections.
 const SPARE_FILES: u64 = 64;
 
@@ -250,6 +252,7 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     if let Some(schedule) = thread.schedule.get() {
         tally.add_arrivals(schedule.borrow_mut().close());
     }
+    tally.set_server(thread.server_claim.get().cloned());
     Ok(tally.finish(source_addresses, |failure| shared.work.advice(failure)))
 }
 
@@ -262,7 +265,19 @@ async fn meter(thread: Rc<EngineThread>) {
     let (before, delayed_ns) = (thread_cpu(), run_delay_ns());
     executor.start_lag();
     executor.start_ready_work();
-    executor.sleep_until(start_ns + window.closes_ns()).await;
+    let closes_ns = start_ns + window.closes_ns();
+    if thread.mix.operations.is_some() {
+        while thread.working.get() > 0 && monotonic_ns() < closes_ns {
+            executor
+                .sleep_until(closes_ns.min(monotonic_ns() + LOOK_NS))
+                .await;
+        }
+        if thread.working.get() == 0 {
+            thread.tally.borrow_mut().end_window();
+        }
+    } else {
+        executor.sleep_until(closes_ns).await;
+    }
     let used = thread_cpu().since(before);
     let run_delay_ns = run_delay_ns()
         .zip(delayed_ns)

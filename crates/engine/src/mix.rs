@@ -59,6 +59,8 @@ pub struct Mix {
     pub verify_share: f64,
     /// Operations per second of all clients together, at most.
     pub max_rate_per_s: Option<f64>,
+    /// Operations of all clients together, after which the mix ends.
+    pub operations: Option<u64>,
     /// What sets its start.
     pub start: StartRule,
     /// OS threads that make the load.
@@ -124,6 +126,7 @@ impl Mix {
             leave_after_errors: spec.leave_after_errors,
             verify_share: spec.verify_share,
             max_rate_per_s: spec.max_rate_per_s,
+            operations: spec.operations,
             start: spec.start,
             engine_threads: spec.engine.threads,
             cpus: spec.engine.cpus.clone(),
@@ -140,6 +143,14 @@ impl Mix {
     /// Whether a client thread that is answered may ask again at once.
     pub(crate) fn never_waits(&self) -> bool {
         self.pace == (Pace::Closed { think_ns: 0 }) && self.max_rate_per_s.is_none()
+    }
+
+    /// The operations of one client thread: its even part of all, or as many as it can make.
+    pub(crate) fn operations_of(&self, client: usize, thread: usize) -> u64 {
+        let (streams, number) = (self.streams() as u64, (client * self.threads + thread) as u64);
+        self.operations.map_or(u64::MAX, |operations| {
+            operations / streams + u64::from(number < operations % streams)
+        })
     }
 
     /// Engine threads of this process: never one without a client.
@@ -219,6 +230,7 @@ mod tests {
             leave_after_errors: None,
             verify_share: 1.0,
             max_rate_per_s,
+            operations: None,
             start: StartRule::Ready,
             engine_threads: 1,
             cpus: Vec::new(),
@@ -249,6 +261,17 @@ mod tests {
         assert_eq!(starts, together);
         let another_seed = Mix { seed: 8, ..mix };
         assert_ne!(starts[0], another_seed.first_start_ns(0, 0));
+    }
+
+    #[test]
+    fn a_number_of_operations_is_dealt_out_evenly_to_all_client_threads() {
+        let mix = Mix {
+            operations: Some(1001),
+            ..mix(None, 0)
+        };
+        let dealt = |stream: usize| mix.operations_of(stream / 2, stream % 2);
+        assert_eq!((0..400).map(dealt).sum::<u64>(), 1001);
+        assert_eq!((dealt(0), dealt(200), dealt(201)), (3, 3, 2));
     }
 
     #[test]

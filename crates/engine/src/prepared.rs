@@ -78,6 +78,14 @@ impl OpenTarget {
         self.inner.get(path, deadline_ns, most_bytes)
     }
 
+    /// Makes a connection, until a moment of the monotonic clock, and asks nothing on it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
+        self.inner.connect(deadline_ns)
+    }
+
     /// Asks what can be asked without load; nothing is written. `nonce`: another each time.
     #[must_use]
     pub fn look(&self, nonce: u64) -> Vec<Look> {

@@ -4,7 +4,7 @@
 //! Secrets and blobs travel beside the document and stand in no record.
 
 use crate::arrival::Arrival;
-use crate::problems::Problems;
+use crate::problems::{Problems, CONTRADICTS};
 use dyno_measure::NS_PER_S;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,6 +87,8 @@ pub struct MixSpec {
     pub arrival: Arrival,
     /// Operations per second of the whole mix, at most: a safety bound, shared out by client. Not a pace.
     pub max_rate_per_s: Option<f64>,
+    /// Operations of the whole mix, after which it ends before its length is over; None: it ends by its length alone.
+    pub operations: Option<u64>,
     /// Its length, and what of it counts.
     pub window: WindowSpec,
     /// Each client starts at a random moment up to this late.
@@ -116,6 +118,12 @@ pub struct MixSpec {
 
 pub(crate) fn nanoseconds(seconds: f64) -> u64 {
     (seconds * NS_PER_S as f64).round() as u64
+}
+
+impl WindowSpec {
+    fn has_no_ramps(&self) -> bool {
+        self.ramp_up_s == 0.0 && self.ramp_down_s == 0.0
+    }
 }
 
 impl MixSpec {
@@ -212,6 +220,13 @@ impl MixSpec {
         }
         problems.bounded((0.0..=1.0).contains(&self.verify_share), "verify_share");
         problems.bounded(self.leave_after_errors != Some(0), "leave_after_errors");
+        problems.bounded(self.operations != Some(0), "operations");
+        problems.unless(
+            self.operations.is_none()
+                || !matches!(self.arrival, Arrival::Open { .. }) && self.window.has_no_ramps(),
+            "operations",
+            CONTRADICTS,
+        );
         problems.bounded(
             self.max_rate_per_s
                 .is_none_or(|rate| rate.is_finite() && rate > 0.0),

@@ -216,6 +216,11 @@ pub struct MixTally {
     #[schemars(with = "Option<f64>", extend("x-column" = false))]
     #[merge(strategy = rule::max)]
     pub start_late_ns: Option<u64>,
+    /// What a web server calls itself in its first response; null where it does not say.
+    #[merge(strategy = rule::max)]
+    #[schemars(extend("x-column" = false))]
+    #[serde(default)]
+    pub server: Option<String>,
     /// Measured time.
     #[serde(rename = "window_s", with = "seconds")]
     #[schemars(with = "f64")]

@@ -1,75 +1,288 @@
-//! What to try where a server gave no answer: whose side to look at. Not for failures under load: those are counted.
+//! What to try where a server gave no answer, or a wrong one: a table of failures and circumstances. Not for failures
+//! under load: those are counted.
 
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Detail, Failure, Fault};
 
-/// What to try about an answer that did not come; None where there is nothing to be said beyond the failure's words.
-#[must_use]
-pub fn advice(failure: &Failure) -> Option<&'static str> {
-    match failure.fault {
-        Fault::ConnectionRefused => Some("Start the server, or check the address and the port: nothing listens there."),
-        Fault::ConnectTimeout | Fault::Unreachable => {
-            Some("Check the address, and that no firewall lies between: the host does not answer.")
-        }
-        Fault::ResponseTimeout => Some(
-            "Look at the server's log: it accepts connections and does not answer in time. Something else than a web \
-             server may also listen there.",
-        ),
-        Fault::ClosedEarly | Fault::ConnectionReset => Some(
-            "Look at the server's log: it ends connections without a complete answer. Where it speaks TLS on this \
-             port, use https:// in place of http://.",
-        ),
-        Fault::MalformedHead => Some(
-            "Check the port: what answers there does not speak HTTP/1, or breaks its rules. Where it speaks TLS, use \
-             https:// in place of http://.",
-        ),
-        Fault::NotHttp2 => Some(
-            "Switch HTTP/2 on in the server, or ask for HTTP/1.1: leave out --http2, or `version` in the section `http` of \
-             a suite. Without TLS the server must take HTTP/2 with prior knowledge.",
-        ),
-        Fault::HeadTooLarge | Fault::MalformedChunk | Fault::BodyTooLarge | Fault::ExcessData => Some(
-            "The server, or a proxy in front of it, breaks the rules of HTTP/1.1: look at its log and its configuration.",
-        ),
-        Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord => {
-            Some(
-                "Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through. \
-                 Where the port speaks no TLS, use http:// in place of https://.",
-            )
-        }
-        Fault::NothingInCommon => Some(
-            "Look at the server's versions of TLS and ciphers: TLS 1.2 and 1.3 are spoken here, with ephemeral key \
-             exchange and authenticated encryption alone.",
-        ),
-        Fault::UntrustedCertificate => Some(
-            "Name the authority that signed the server's certificate, or this certificate where it signed itself: \
-             --ca-file of dyno load, `trust` in a plan. --insecure accepts any.",
-        ),
-        Fault::WrongCertificateName => {
-            Some("Use a URL with a name that the server's certificate is for.")
-        }
-        Fault::NoProgram => Some(
-            "Give the server the dynamic page: `dynamic` in its settings in the plan; for a server of your own see \
-             docs/dynamic.md.",
-        ),
-        Fault::ProgramFailed => Some(
-            "Look at the server's log: it could not start the program of the dynamic page, or the program ended early, \
-             or nothing answers at its socket.",
-        ),
-        Fault::WrongPage => Some(
-            "Look at what stands between: a cache, a filter or another program answered in place of the dynamic page.",
-        ),
-        Fault::MissingValue => Some(
-            "Look at the answer with another client: the step's header, cookie, expression or pointer is not in it, or \
-             not within the first 256 KiB of its body.",
-        ),
-        Fault::UnusableValue => Some(
-            "Look at the value: it has more than 4 KiB, or characters that would end the path or the header in which it \
-             shall stand; ${name:url} encodes them.",
-        ),
-        Fault::BrokenCoding => Some(
-            "Ask for the URL with another client, such as curl --compressed: the server, or what stands between, cuts short or \
-             damages the body that it has compressed.",
-        ),
-        Fault::CertificateExpired | Fault::CertificateInvalid => Some("Give the server another certificate."),
-        _ => None,
-    }
+/// What is known of a client beside its failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
+pub struct Circumstances {
+    pub tls: bool,
+    pub http2: bool,
+    /// The server has asked for a certificate of the client.
+    pub certificate_asked: bool,
+    pub has_certificate: bool,
+    /// The URL's host is an IP address, so that no name is sent in a TLS handshake (RFC 6066, section 3).
+    pub is_address: bool,
+    /// The PROXY protocol is spoken.
+    pub proxy_protocol: bool,
 }
+
+/// A failure, as the table tells them apart.
+struct Case {
+    fault: Fault,
+    /// Of HTTP; 0: there is none.
+    status: u32,
+    /// Of TLS (RFC 8446, section 6); 0, which closes in order: there is none.
+    alert: u32,
+    is: Circumstances,
+}
+
+/// Return what to try about a failure, or None if there is nothing to add to its words. The first row that fits counts.
+#[must_use]
+pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
+    let code_of = |table: &str| match failure.detail {
+        Detail::Status(status) if status.table.name == table => status.code,
+        _ => 0,
+    };
+    let case = Case {
+        fault: failure.fault,
+        status: code_of("HTTP"),
+        alert: code_of("TLS alert"),
+        is: *is,
+    };
+    let rows = [TLS, PROTOCOL, STATUS, CONNECTION, CONTENT].concat();
+    rows.iter().find(|(fits, _)| fits(&case)).map(|(_, hint)| *hint)
+}
+
+type Row = (fn(&Case) -> bool, &'static str);
+
+const HTTP2_OVER_TLS: &str =
+    "Switch HTTP/2 on in the server (nginx: `http2 on`, before 1.25.1 `listen ... http2`; Apache: \
+                              `Protocols h2 http/1.1`), or leave out --http2 (version = \"2\" in a suite).";
+
+const TLS: &[Row] = &[
+    (
+        |case| case.is.http2 && (case.alert == 120 || case.fault == Fault::NotHttp2 && case.is.tls),
+        HTTP2_OVER_TLS,
+    ),
+    (
+        |case| {
+            let refused = case.alert != 0
+                || matches!(case.status, 400 | 403 | 495 | 496)
+                || matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated);
+            case.alert == 116 || refused && case.is.certificate_asked && !case.is.has_certificate
+        },
+        "The server asks for a client certificate: give --cert FILE and --key FILE (in a suite: `certificate` and \
+         `key` in [http.tls]).",
+    ),
+    (
+        |case| {
+            let refused = matches!(case.alert, 40 | 42..=46 | 48 | 49 | 51 | 80)
+                || matches!(case.status, 400 | 403 | 495 | 496);
+            refused && case.is.has_certificate && case.is.certificate_asked
+        },
+        "The server does not accept the client certificate of --cert: check that its authority is one that the \
+         server trusts, that it has not expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
+    ),
+    (
+        |case| case.is.tls && case.is.is_address && matches!(case.alert, 80 | 112),
+        "The URL names an address, so no server name (SNI) is sent, and the server may have no certificate without \
+         one. Use its name in the URL; --resolve HOST:PORT:ADDRESS connects to this address.",
+    ),
+    (
+        |case| matches!(case.alert, 80 | 112),
+        "The server may have no certificate for the host of the URL (SNI): use a name that it serves; --resolve \
+         HOST:PORT:ADDRESS connects to any address. Its log says more.",
+    ),
+    (
+        |case| case.alert == 70,
+        "The server speaks none of the versions of TLS that are offered: 1.2 and 1.3, or those of --tls-min and \
+         --tls-max.",
+    ),
+    (
+        |case| case.fault == Fault::NothingInCommon,
+        "Look at the server's versions of TLS and ciphers: TLS 1.2 and 1.3 are spoken here, with ephemeral key \
+         exchange and authenticated encryption alone. Or it has no certificate for the host of the URL: its log \
+         says which.",
+    ),
+    (
+        |case| case.is.proxy_protocol && (case.fault == Fault::MalformedRecord || case.status == 400),
+        "The server may not expect the PROXY protocol: leave out --proxy-protocol, or switch it on in the server.",
+    ),
+    (
+        |case| matches!(case.fault, Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord),
+        "Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through. \
+         Where the port speaks no TLS, use http:// in place of https://.",
+    ),
+    (
+        |case| case.fault == Fault::UntrustedCertificate,
+        "Name the authority that signed the server's certificate, or this certificate where it signed itself: \
+         --ca-file of dyno load, `trust` in a plan. --insecure accepts any.",
+    ),
+    (
+        |case| case.fault == Fault::WrongCertificateName,
+        "Use a URL with a name that the server's certificate is for; --resolve HOST:PORT:ADDRESS connects to any \
+         address.",
+    ),
+    (
+        |case| matches!(case.fault, Fault::CertificateExpired | Fault::CertificateInvalid),
+        "Give the server another certificate. --insecure accepts any.",
+    ),
+];
+
+const PROTOCOL: &[Row] = &[
+    (
+        |case| {
+            let broken = matches!(
+                case.fault,
+                Fault::NotHttp2 | Fault::MalformedFrame | Fault::ClosedEarly | Fault::ConnectionReset
+            );
+            case.is.http2 && !case.is.tls && broken
+        },
+        "Without TLS the server must speak HTTP/2 with prior knowledge (nginx: `http2 on`, before 1.25.1 `listen \
+         ... http2`; Apache: `Protocols h2c http/1.1`). Otherwise leave out --http2 (version = \"2\" in a suite).",
+    ),
+    (
+        |case| case.fault == Fault::MalformedHead,
+        "Check the port: what answers there does not speak HTTP/1. If it speaks HTTP/2 alone, use --http2. If it \
+         speaks TLS, use https:// in place of http://.",
+    ),
+    (
+        |case| case.fault == Fault::HeadTooLarge,
+        "The bounds are dyno's own: raise them with --max-head-bytes or --max-head-fields.",
+    ),
+    (
+        |case| case.fault == Fault::BodyTooLarge,
+        "The bound of 2^40 bytes is dyno's own: load a smaller document.",
+    ),
+    (
+        |case| matches!(case.fault, Fault::MalformedChunk | Fault::ExcessData),
+        "The server, or a proxy in front of it, breaks the framing of HTTP/1.1: look at its log and its \
+         configuration.",
+    ),
+];
+
+const STATUS: &[Row] = &[
+    (
+        |case| case.fault == Fault::NoProgram,
+        "Give the server the dynamic page: `dynamic` in its settings in the plan; for a server of your own see \
+         docs/dynamic.md.",
+    ),
+    (
+        |case| case.fault == Fault::ProgramFailed,
+        "Look at the server's log: it could not start the program of the dynamic page, or the program ended early, \
+         or nothing answers at its socket.",
+    ),
+    (
+        |case| case.status == 400 && !case.is.tls,
+        "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
+         what the server says against it, such as a Host that it does not serve.",
+    ),
+    (
+        |case| case.status == 401,
+        "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic, or export \
+         a token and give --auth bearer.",
+    ),
+    (
+        |case| case.status == 403,
+        "The server forbids this URL: check its access rules, and that its user may read the file; a directory \
+         without an index page gives 403, too. If the status is right, use --expect-status 403.",
+    ),
+    (
+        |case| matches!(case.status, 404 | 410),
+        "Check the URL with curl -i. If the status is right, use --expect-status 404 (or 410).",
+    ),
+    (
+        |case| matches!(case.status, 405 | 501),
+        "The server does not take this method for this URL: use another --method.",
+    ),
+    (
+        |case| case.status == 407,
+        "This is a proxy that asks for credentials: give the URL of the server itself.",
+    ),
+    (
+        |case| case.status == 413,
+        "The server does not take a body of this size: raise its bound (nginx: client_max_body_size; Apache: \
+         LimitRequestBody).",
+    ),
+    (
+        |case| matches!(case.status, 414 | 431),
+        "The URL or the headers are longer than the server takes: raise its bounds (nginx: \
+         large_client_header_buffers; Apache: LimitRequestLine, LimitRequestFieldSize), or shorten them.",
+    ),
+    (
+        |case| case.status == 415,
+        "The server does not take this type of body: name it with --content-type.",
+    ),
+    (
+        |case| case.status == 421,
+        "The server does not serve the name of the Host header on this connection: use this name in the URL; \
+         --resolve HOST:PORT:ADDRESS connects to any address.",
+    ),
+    (
+        |case| case.status == 429,
+        "The server limits the rate of requests: ask less often with --rate (or --max-rate), or raise its limit.",
+    ),
+    (
+        |case| matches!(case.status, 301 | 302 | 303 | 307 | 308),
+        "The server redirects, and no redirect is followed: use the URL that curl -I shows as Location. If the \
+         status is right, use --expect-status with it.",
+    ),
+    (
+        |case| case.status == 304,
+        "The server says that nothing has changed, as If-None-Match or If-Modified-Since ask: use --expect-status \
+         304.",
+    ),
+    (
+        |case| matches!(case.status, 502 | 504),
+        "This is a proxy whose server behind it does not answer: start that server, and look at the proxy's log.",
+    ),
+    (
+        |case| case.status == 503,
+        "The server refuses requests: it is overloaded, under maintenance, or limits the rate or the number of \
+         connections. Look at its log, or ask less often with --rate or fewer --clients.",
+    ),
+    (
+        |case| case.status == 505,
+        "The server does not speak this version of HTTP: use another --http.",
+    ),
+    (|case| case.status >= 500, "Look at the server's error log: the request fails inside the server."),
+    (
+        |case| case.fault == Fault::ErrorStatus,
+        "curl -i shows the whole answer. If the status is right, use --expect-status with it.",
+    ),
+];
+
+const CONNECTION: &[Row] = &[
+    (
+        |case| case.fault == Fault::ConnectionRefused,
+        "Start the server, or check the address and the port: nothing listens there.",
+    ),
+    (
+        |case| matches!(case.fault, Fault::ConnectTimeout | Fault::Unreachable),
+        "Check the address, and that no firewall lies between: the host does not answer.",
+    ),
+    (
+        |case| case.fault == Fault::ResponseTimeout,
+        "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it longer. \
+         Something else than a web server may also listen there.",
+    ),
+    (
+        |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),
+        "Look at the server's log: it ends connections without a complete answer. If it speaks TLS on this port, \
+         use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol.",
+    ),
+];
+
+const CONTENT: &[Row] = &[
+    (
+        |case| case.fault == Fault::WrongPage,
+        "Look at what stands between: a cache, a filter or another program answered in place of the dynamic page.",
+    ),
+    (
+        |case| case.fault == Fault::MissingValue,
+        "Look at the answer with another client: the step's header, cookie, expression or pointer is not in it, or \
+         not within the first 256 KiB of its body.",
+    ),
+    (
+        |case| case.fault == Fault::UnusableValue,
+        "Look at the value: it has more than 4 KiB, or characters that would end the path or the header in which it \
+         shall stand; ${name:url} encodes them.",
+    ),
+    (
+        |case| case.fault == Fault::BrokenCoding,
+        "Ask for the URL with another client, such as curl --compressed: the server, or what stands between, cuts \
+         short or damages the body that it has compressed.",
+    ),
+];

@@ -1,7 +1,8 @@
 //! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
 
 use crate::coding::Decoded;
-use crate::response::{Body, Head, Limits, Progress, ResponseReader};
+use crate::head::Head;
+use crate::response::{Body, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{Dialer, Executor, Idle};

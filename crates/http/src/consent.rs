@@ -9,7 +9,7 @@
 //! `Target` can be neither built nor changed elsewhere:
 //!
 //! ```compile_fail,E0451
-//! let target = dyno_http::Target { peer: dyno_net::Peer::Tcp(([10, 0, 0, 1], 80).into()), host: String::new(), path: String::new(), trust: None };
+//! let target = dyno_http::Target { peer: dyno_net::Peer::Tcp(([10, 0, 0, 1], 80).into()), host: String::new(), path: String::new(), trust: None, proxy_protocol: None, identity: None };
 //! ```
 //! ```compile_fail,E0616
 //! let mut target = dyno_http::Target::open("http://127.0.0.1/", None, &Default::default()).unwrap();
@@ -19,8 +19,10 @@
 //! let target: dyno_http::Target = Default::default();
 //! ```
 
+use crate::advice::Circumstances;
+use crate::proxy_protocol::ProxyProtocol;
 use dyno_measure::{monotonic_ns, NS_PER_S};
-use dyno_net::tls::{can_be_certified, ClientOptions, TlsClient, Trust, Version, Versions};
+use dyno_net::tls::{can_be_certified, ClientOptions, Identity, TlsClient, Trust, Version, Versions};
 use dyno_net::{is_loopback, name_and_port, resolve, Consent, TargetError};
 use dyno_net::{Dialer, Executor, Peer};
 use rustix::net::SocketAddrUnix;
@@ -61,6 +63,10 @@ pub struct Opening {
     pub trusting: Trusting,
     /// None: to the URL's host.
     pub connect_to: Option<ConnectTo>,
+    /// Which header the server expects before everything else on a connection.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// Shown to a server that asks for a certificate.
+    pub identity: Option<Identity>,
 }
 
 /// A destination that load may go to.
@@ -71,6 +77,8 @@ pub struct Target {
     path: String,
     /// Of a server that speaks TLS.
     trust: Option<Trust>,
+    proxy_protocol: Option<ProxyProtocol>,
+    identity: Option<Identity>,
 }
 
 impl Target {
@@ -98,6 +106,8 @@ impl Target {
             host,
             path,
             trust,
+            proxy_protocol: opening.proxy_protocol,
+            identity: opening.identity.clone(),
         };
         if token.is_some() || !target.is_loopback() {
             target.ask_consent(token, deadline_ns)?;
@@ -117,6 +127,29 @@ impl Target {
         self.trust.as_ref()
     }
 
+    /// Shown to a server that asks for a certificate.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// What is known of every client of it, for advice. `tls`: that of its clients.
+    #[must_use]
+    pub fn circumstances(&self, tls: Option<&TlsClient>, http2: bool) -> Circumstances {
+        Circumstances {
+            tls: self.is_secure(),
+            http2,
+            certificate_asked: tls.is_some_and(TlsClient::certificate_asked),
+            has_certificate: self.identity.is_some(),
+            is_address: self
+                .server_name()
+                .trim_matches(['[', ']'])
+                .parse::<IpAddr>()
+                .is_ok(),
+            proxy_protocol: self.proxy_protocol.is_some(),
+        }
+    }
+
     /// The name that the server's certificate must be for: the URL's host without its port, and without brackets.
     #[must_use]
     pub fn server_name(&self) -> &str {
@@ -127,6 +160,7 @@ impl Target {
     #[must_use]
     pub fn dialer(&self, executor: &Executor, number: u8) -> Dialer {
         Dialer::new(executor.clone(), self.peer.clone(), number)
+            .with_preamble(self.proxy_protocol.map(ProxyProtocol::preamble))
     }
 
     /// TLS as a question outside of load offers it.
@@ -140,6 +174,7 @@ impl Target {
             application_protocols: Vec::new(),
             trust: self.trust.clone()?,
             server_name: self.server_name().to_owned(),
+            identity: self.identity.clone(),
         };
         // A name that no certificate can have was refused when the target was opened.
         TlsClient::new(&options).ok()

@@ -62,6 +62,25 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Makes a connection until `deadline_ns` of the monotonic clock, and asks nothing on it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
+        let executor = Executor::new().map_err(system_failure)?;
+        let connected = Rc::new(RefCell::new(Err(Fault::ConnectTimeout.into())));
+        let (slot, handle, dialer) = (connected.clone(), executor.clone(), self.dialer(&executor, 0));
+        executor.spawn(async move {
+            handle.set_deadline(deadline_ns);
+            let opened = PlainTcp::new(Rc::new(dialer)).open(&[]).await;
+            *slot.borrow_mut() = opened.map(|_| ());
+        });
+        executor.run(|| false).map_err(system_failure)?;
+        connected.replace(Err(Fault::ConnectTimeout.into()))
+    }
+}
+
 async fn ask(
     mut transport: impl Transport,
     request: &[u8],

@@ -6,7 +6,8 @@
 
 use crate::connection::{Connecting, Exchange};
 use crate::conversation::{Conversation, Ended};
-use crate::response::{Head, Limits, Progress};
+use crate::head::Head;
+use crate::response::{Limits, Progress};
 use crate::room::RoomQueue;
 use crate::stream::{Handshake, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};

@@ -51,18 +51,36 @@ impl Default for Shape {
     }
 }
 
-/// The methods whose answers are read as that of GET is: HEAD and CONNECT have answers of another form.
-pub const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/// The methods that load can have. CONNECT asks for a tunnel.
+pub const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Fields that say how a message is framed or a connection used, which is decided here.
-const OURS: [&str; 7] = [
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "te",
-    "transfer-encoding",
-    "upgrade",
+/// Fields that say how a message is framed or a connection used, with what decides it here.
+const OURS: [(&str, &str); 7] = [
+    (
+        "connection",
+        "keep_alive decides it: --no-keep-alive of dyno load closes the connection after each response",
+    ),
+    (
+        "content-length",
+        "it follows from the body: --data or --data-file of dyno load",
+    ),
+    (
+        "expect",
+        "leave it out: a body is sent at once, without waiting for 100 Continue",
+    ),
+    (
+        "keep-alive",
+        "keep_alive decides it: connections are kept by default, --no-keep-alive of dyno load closes them",
+    ),
+    ("te", "leave it out: trailers are accepted anyway"),
+    (
+        "transfer-encoding",
+        "leave it out: a body is sent with its Content-Length",
+    ),
+    (
+        "upgrade",
+        "leave it out: --http2 of dyno load speaks HTTP/2 from the start, and WebSocket is not supported",
+    ),
 ];
 
 impl Shape {
@@ -87,8 +105,8 @@ impl Shape {
             let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if name.is_empty() || !name.bytes().all(token) {
                 found.push(format!("{name:?} is no name of a header"));
-            } else if OURS.contains(&name.to_ascii_lowercase().as_str()) {
-                found.push(format!("the header {name} is set here, by the other options"));
+            } else if let Some((_, how)) = OURS.iter().find(|(ours, _)| ours.eq_ignore_ascii_case(name)) {
+                found.push(format!("the header {name} can't be given; {how}"));
             }
             // RFC 9110, section 5.5; the value may be a secret, and is not repeated.
             if !value
@@ -269,7 +287,7 @@ mod tests {
         };
         assert_eq!(problems("PUT", "X-A", "b\tc"), 0);
         for (method, name, value) in [
-            ("HEAD", "a", "b"),
+            ("CONNECT", "a", "b"),
             ("get", "a", "b"),
             ("GET / HTTP/1.1\r\n", "a", "b"),
             ("GET", "a b", "c"),

@@ -2,19 +2,19 @@
 //!
 //! Every length is bounded. A head is kept only while it is incomplete; body bytes pass through and are not stored.
 
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
-use httparse::Status;
-use std::mem::MaybeUninit;
+use crate::head::{each_field, parse_head, Framing, Head};
+use dyno_measure::{Failure, Fault};
 
-const MAX_HEADERS: usize = 100;
 /// A chunk's size line with its extensions, or a trailer section, may have this many bytes.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
 const MAX_INTERIM_RESPONSES: u32 = 8;
 
-/// Bounds of one response.
+/// Bounds of one response. They are ours: HTTP has none.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub head_bytes: usize,
+    /// Of a head, in HTTP/1; in HTTP/2 the bytes alone are bounded.
+    pub fields: usize,
     /// Of the decoded body.
     pub body_bytes: u64,
 }
@@ -22,7 +22,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            head_bytes: 32 * 1024,
+            head_bytes: 256 * 1024,
+            fields: 1000,
             body_bytes: 1 << 40,
         }
     }
@@ -38,52 +39,13 @@ pub trait Body {
     /// The next field of the final head, where they are wanted.
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
 
+    /// Whether the request was HEAD, whose response ends with its head whatever length it declares (RFC 9110, 9.3.2).
+    fn answers_head(&self) -> bool {
+        false
+    }
+
     /// The next part. `last` is set when the part is known to end the body.
     fn part(&mut self, data: &[u8], last: bool);
-}
-
-/// How a body ends (RFC 9112, section 6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Framing {
-    Length(u64),
-    Chunked,
-    UntilClose,
-}
-
-/// What the client needs of a head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
-    pub status: u16,
-    keep_alive: bool,
-    framing: Framing,
-    bytes: usize,
-}
-
-/// Status codes as failures carry them.
-static STATUS_CODES: StatusTable = StatusTable {
-    name: "HTTP",
-    write: |code, formatter| write!(formatter, "status {code}"),
-};
-
-impl Head {
-    /// Of a response whose end is told by other means.
-    pub(crate) fn of_status(status: u16) -> Self {
-        Self {
-            status,
-            keep_alive: true,
-            framing: Framing::UntilClose,
-            bytes: 0,
-        }
-    }
-
-    /// Returns the status code as a failure carries it.
-    #[must_use]
-    pub fn detail(&self) -> Detail {
-        Detail::Status(ProtocolStatus {
-            code: u32::from(self.status),
-            table: &STATUS_CODES,
-        })
-    }
 }
 
 /// Whether the response is whole.
@@ -165,6 +127,8 @@ pub struct ResponseReader {
     head: Option<Head>,
     /// The beginning of a head of which the end has not come yet.
     partial: Vec<u8>,
+    /// How much of it has been parsed, in vain.
+    parsed_bytes: usize,
     received_bytes: u64,
     body_bytes: u64,
     interim_responses: u32,
@@ -181,6 +145,7 @@ impl ResponseReader {
             state: State::Head,
             head: None,
             partial: Vec::new(),
+            parsed_bytes: 0,
             received_bytes: 0,
             body_bytes: 0,
             interim_responses: 0,
@@ -248,9 +213,27 @@ impl ResponseReader {
         if self.partial.is_empty() {
             return self.feed_head(data, body);
         }
-        let mut joined = std::mem::take(&mut self.partial);
-        joined.extend_from_slice(data);
+        let new = self.partial.len();
+        self.partial.extend_from_slice(data);
+        if !self.may_be_whole(new) {
+            return Ok(Progress::More);
+        }
+        let joined = std::mem::take(&mut self.partial);
         self.feed_head(&joined, body)
+    }
+
+    /// Whether to parse the beginning of a head again, whose bytes from `new` on are new. A head that comes in many small
+    /// pieces is not parsed after each of them: that would take time with the square of its length.
+    fn may_be_whole(&self, new: usize) -> bool {
+        let (all, bytes) = (&self.partial, self.partial.len());
+        if bytes > self.limits.head_bytes || bytes >= 2 * self.parsed_bytes {
+            return true;
+        }
+        // Blank lines before a head end none.
+        let is_blank = all.first().is_some_and(|byte| matches!(byte, b'\r' | b'\n'));
+        let tail = &all[new.saturating_sub(3)..];
+        !is_blank
+            && (tail.windows(2).any(|pair| pair == b"\n\n") || tail.windows(3).any(|end| end == b"\n\r\n"))
     }
 
     /// The connection has ended.
@@ -265,6 +248,10 @@ impl ResponseReader {
                 Ok(())
             }
             State::Done => Ok(()),
+            State::Head => {
+                let within = &self.partial[..self.partial.len().min(self.limits.head_bytes)];
+                parse_head(within, self.limits.fields).and(Err(Fault::ClosedEarly.into()))
+            }
             _ => Err(Fault::ClosedEarly.into()),
         }
     }
@@ -274,6 +261,7 @@ impl ResponseReader {
             Taken::Whole(end) => self.feed_body(&data[end..], body),
             Taken::Partial(start) => {
                 self.partial = data[start..].to_vec();
+                self.parsed_bytes = self.partial.len();
                 Ok(Progress::More)
             }
         }
@@ -285,7 +273,7 @@ impl ResponseReader {
             let rest = &data[start..];
             // Nothing beyond the limit is looked at, so that it does not matter how much of it has come.
             let within = &rest[..rest.len().min(self.limits.head_bytes)];
-            let Some(head) = parse_head(within)? else {
+            let Some(mut head) = parse_head(within, self.limits.fields)? else {
                 if rest.len() > within.len() {
                     return Err(Fault::HeadTooLarge.into());
                 }
@@ -294,7 +282,13 @@ impl ResponseReader {
             start += head.bytes;
             if head.status >= 200 {
                 if body.wants_fields() {
-                    each_field(&rest[..head.bytes], body);
+                    let fields = self.limits.fields;
+                    each_field(&rest[..head.bytes], fields, &mut |name, value| {
+                        body.field(name, value)
+                    });
+                }
+                if body.answers_head() {
+                    head.framing = Framing::Length(0);
                 }
                 self.begin_body(head)?;
                 return Ok(Taken::Whole(start));
@@ -473,125 +467,5 @@ impl TrailerLine {
             (Self::Value, _) => Some(Self::Value),
             (Self::Empty | Self::EmptyEnd | Self::Name | Self::ValueEnd, _) => None,
         }
-    }
-}
-
-/// Parses one head at the start of `data`; None where its end has not come.
-fn parse_head(data: &[u8]) -> Result<Option<Head>, Failure> {
-    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
-    let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        data,
-        &mut headers,
-    );
-    let bytes = match parsed {
-        Ok(Status::Complete(bytes)) => bytes,
-        Ok(Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Fault::HeadTooLarge.into()),
-        Err(_) => return Err(Fault::MalformedHead.into()),
-    };
-    let (Some(status @ 100..), Some(version)) = (response.code, response.version) else {
-        return Err(Fault::MalformedHead.into());
-    };
-    let fields = Fields::read(response.headers)?;
-    Ok(Some(Head {
-        status,
-        keep_alive: fields.keeps(version),
-        framing: fields.framing(status, version)?,
-        bytes,
-    }))
-}
-
-/// Hands over each field of a head that was accepted.
-fn each_field(head: &[u8], body: &mut impl Body) {
-    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
-    let mut response = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
-    let parsed = config.parse_response_with_uninit_headers(&mut response, head, &mut headers);
-    if parsed.is_ok() {
-        for header in response.headers {
-            body.field(header.name.as_bytes(), header.value);
-        }
-    }
-}
-
-/// The header fields that decide on framing and on the connection.
-#[derive(Default)]
-struct Fields {
-    length: Option<u64>,
-    chunked: bool,
-    close: bool,
-    keep_alive: bool,
-}
-
-impl Fields {
-    fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Failure> {
-        let mut fields = Self::default();
-        for header in headers {
-            match header.name.len() {
-                10 if header.name.eq_ignore_ascii_case("connection") => fields.read_connection(header.value),
-                14 if header.name.eq_ignore_ascii_case("content-length") => {
-                    fields.read_length(header.value)?
-                }
-                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    // Nothing was offered in `TE`, so any other coding than one `chunked` is the server's mistake.
-                    if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                        return Err(Fault::MalformedHead.into());
-                    }
-                    fields.chunked = true;
-                }
-                _ => {}
-            }
-        }
-        Ok(fields)
-    }
-
-    fn read_connection(&mut self, value: &[u8]) {
-        for option in value.split(|byte| *byte == b',') {
-            let option = option.trim_ascii();
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-        }
-    }
-
-    /// Digits only; said twice, it must say the same (RFC 9110, section 8.6).
-    fn read_length(&mut self, value: &[u8]) -> Result<(), Failure> {
-        let value = value.trim_ascii();
-        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let length = std::str::from_utf8(value)
-            .ok()
-            .filter(|_| digits)
-            .and_then(|text| text.parse().ok());
-        match (length, self.length) {
-            (Some(length), None) => self.length = Some(length),
-            (Some(length), Some(before)) if length == before => {}
-            _ => return Err(Fault::MalformedHead.into()),
-        }
-        Ok(())
-    }
-
-    fn keeps(&self, version: u8) -> bool {
-        !self.close && (version == 1 || self.keep_alive)
-    }
-
-    /// RFC 9112, section 6.3. Length and chunked together is how responses are smuggled: refused.
-    fn framing(&self, status: u16, version: u8) -> Result<Framing, Failure> {
-        match (status, self.chunked, self.length) {
-            (101, ..) => Err(Fault::MalformedHead.into()),
-            (100..200 | 204 | 304, ..) => Ok(Framing::Length(0)),
-            (_, true, None) if version == 1 => Ok(Framing::Chunked),
-            (_, true, _) => Err(Fault::MalformedHead.into()),
-            (_, false, Some(length)) => Ok(Framing::Length(length)),
-            (_, false, None) => Ok(Framing::UntilClose),
-        }
-    }
-}
-
-impl Head {
-    /// Whether another request may follow on the connection once this response is whole.
-    #[must_use]
-    pub fn leaves_connection_open(&self) -> bool {
-        self.keep_alive && self.framing != Framing::UntilClose
     }
 }

@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::load::Load;
     #[pymodule_export]
-    use crate::look::{http_get, names_loopback, smb_probe};
+    use crate::look::{http_connect, http_get, names_loopback, smb_probe};
     #[pymodule_export]
     use crate::mix::{counted_schema, merge, prepare, PreparedMix, Removal};
     #[pymodule_export]
@@ -49,7 +49,7 @@ mod _native {
     #[pymodule_export]
     use crate::target::{consent_document, SessionError, Target};
     #[pymodule_export]
-    use crate::tls::{tls_problem, Authority};
+    use crate::tls::{identity_problem, tls_problem, Authority};
     #[pymodule_export]
     use crate::workload::{
         diskmix_acceptance, header_problems, session_problems, tree_check, tree_facts, tree_write,

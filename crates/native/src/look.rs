@@ -1,4 +1,4 @@
-//! Questions outside of load: one GET, one NEGOTIATE, and whether a host is loopback by its name.
+//! Questions outside of load: one GET, one connection, one NEGOTIATE, and whether a host is loopback by its name.
 
 use crate::question::{answer_error, in_slices};
 use crate::target::Target;
@@ -34,13 +34,32 @@ pub fn http_get<'py>(
         target.get(&path, monotonic_ns().saturating_add(timeout_ns), most_bytes)
     })?;
     let asked = asked.ok_or_else(|| PyValueError::new_err("the target has no documents"))?;
-    let answer = asked.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure)))?;
+    let answer = asked.map_err(|failure| {
+        answer_error(
+            &failure,
+            dyno_http::advice(&failure, &dyno_http::Circumstances::default()),
+        )
+    })?;
     let row = PyDict::new(py);
     row.set_item("status", answer.status)?;
     row.set_item("server", answer.server)?;
     row.set_item("body", PyBytes::new(py, &answer.body))?;
     row.set_item("whole", answer.whole)?;
     Ok(row)
+}
+
+/// Whether the target takes a connection. Nothing is asked on it.
+#[pyfunction]
+#[pyo3(signature = (target, *, timeout_s))]
+pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult<()> {
+    let timeout = checked_timeout(timeout_s)?;
+    let target = target.inner.clone();
+    let connected = in_slices(py, move || {
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        target.connect(monotonic_ns().saturating_add(timeout_ns))
+    })?;
+    let is = dyno_http::Circumstances::default();
+    connected.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure, &is)))
 }
 
 /// What the SMB server at an address offers, before anybody logs on.

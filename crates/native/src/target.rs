@@ -3,6 +3,7 @@
 use crate::data::to_python;
 use crate::question::{answer_error, in_slices, os_error};
 use dyno_engine::{OpenError, OpenTarget, Secrets};
+use dyno_net::tls::Identity;
 use dyno_net::TargetError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
@@ -20,7 +21,10 @@ create_exception!(
 /// Why there is no target, as Python says such things.
 pub(crate) fn target_error(error: TargetError) -> PyErr {
     match error {
-        TargetError::Answer(failure) => answer_error(&failure, dyno_http::advice(&failure)),
+        TargetError::Answer(failure) => answer_error(
+            &failure,
+            dyno_http::advice(&failure, &dyno_http::Circumstances::default()),
+        ),
         TargetError::Url(why) => PyValueError::new_err(why),
         TargetError::Io(error) => os_error(error),
         TargetError::Session { why, advice } => SessionError::new_err((why, advice)),
@@ -39,7 +43,7 @@ pub struct Target {
 impl Target {
     /// Opens the section `target` of a mix's document: a JSON text, with the secrets beside it.
     #[staticmethod]
-    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None))]
+    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None))]
     fn open(
         py: Python<'_>,
         protocol: &str,
@@ -47,6 +51,7 @@ impl Target {
         consent_token: Option<String>,
         password: Option<String>,
         ticket: Option<String>,
+        identity: Option<(String, String)>,
     ) -> PyResult<Self> {
         let section: Value =
             serde_json::from_str(section).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -55,6 +60,7 @@ impl Target {
             consent_token,
             password,
             ticket,
+            identity: identity.map(|(certificate, key)| Identity { certificate, key }),
         };
         let protocol = protocol.to_owned();
         let opened = in_slices(py, move || OpenTarget::open(&protocol, section, &secrets))?;

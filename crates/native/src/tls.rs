@@ -1,6 +1,6 @@
 //! The authority of a run, and what it certifies.
 
-use dyno_net::tls::{KeyKind, Validity, Version, Versions};
+use dyno_net::tls::{Identity, KeyKind, Validity, Version, Versions};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -47,6 +47,12 @@ impl Authority {
         py.detach(|| self.inner.certify(key, &names, validity))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
+}
+
+/// Why a client can't show this certificate with this key, both PEM; None: it can.
+#[pyfunction]
+pub fn identity_problem(certificate: String, key: String) -> Option<String> {
+    Identity { certificate, key }.certified().err()
 }
 
 /// What keeps clients from offering these cipher suites with versions from `least` to `most`; None: nothing.

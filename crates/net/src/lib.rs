@@ -21,7 +21,7 @@ mod wake;
 pub use executor::Executor;
 pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
-pub use socket::{Dialer, Idle, Listener, Peer, Socket};
+pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};
 pub use target::{
     consent_document, is_loopback, name_and_port, names_loopback, resolve, Consent, Namespace, TargetError,
 };

@@ -55,6 +55,13 @@ pub enum Peer {
 }
 
 impl Peer {
+    fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+
     fn is_loopback(&self) -> bool {
         matches!(self, Self::Tcp(address) if address.ip().is_loopback())
     }
@@ -100,7 +107,13 @@ pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
     registered: Cell<Option<Registered>>,
+    /// What goes before the first bytes, and the peer that it names.
+    preamble: Option<(Preamble, Option<SocketAddr>)>,
 }
+
+/// Makes the bytes that go before all others on a connection, from its own address and the peer's; None: those of a Unix
+/// socket.
+pub type Preamble = fn(Option<(SocketAddr, SocketAddr)>) -> Vec<u8>;
 
 /// The key under which the kernel reports a socket, and what it is to report.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +128,7 @@ impl Socket {
             fd,
             executor,
             registered: Cell::new(None),
+            preamble: None,
         }
     }
 
@@ -379,6 +393,20 @@ impl Socket {
     /// # Errors
     /// Why there is no connection, or what it came to.
     pub async fn send_first(&self, bytes: &[u8]) -> Result<u64, Failure> {
+        match self.preamble {
+            None => self.send_begin(bytes).await,
+            Some((preamble, peer)) => {
+                // Known before the connection stands: the port was chosen at `connect`.
+                let own = net::getsockname(&self.fd)
+                    .ok()
+                    .and_then(|own| SocketAddr::try_from(own).ok());
+                let first = [preamble(own.zip(peer)).as_slice(), bytes].concat();
+                self.send_begin(&first).await
+            }
+        }
+    }
+
+    async fn send_begin(&self, bytes: &[u8]) -> Result<u64, Failure> {
         let mut stood_ns = monotonic_ns();
         loop {
             match net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
@@ -420,6 +448,7 @@ pub struct Dialer {
     source: Cell<u32>,
     highest_source: Cell<u32>,
     reuse_sockets: bool,
+    preamble: Option<Preamble>,
 }
 
 impl Dialer {
@@ -434,6 +463,7 @@ impl Dialer {
             highest_source: Cell::new(0),
             reuse_sockets: target.is_loopback(),
             target,
+            preamble: None,
         }
     }
 
@@ -444,6 +474,12 @@ impl Dialer {
             reuse_sockets: false,
             ..self
         }
+    }
+
+    /// Sends what `preamble` makes before the first bytes of each connection.
+    #[must_use]
+    pub fn with_preamble(self, preamble: Option<Preamble>) -> Self {
+        Self { preamble, ..self }
     }
 
     /// How many local addresses were used.
@@ -492,7 +528,9 @@ impl Dialer {
             net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
         }
         self.target.connect(&fd)?;
-        Ok(Socket::new(fd, self.executor.clone()))
+        let mut socket = Socket::new(fd, self.executor.clone());
+        socket.preamble = self.preamble.map(|preamble| (preamble, self.target.address()));
+        Ok(socket)
     }
 
     /// None for the kernel's own choice, which is enough until its ports run out.

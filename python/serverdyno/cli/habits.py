@@ -14,7 +14,6 @@ from serverdyno.errors import UserError
 LENGTH = "Say how long: --length 10s (or -d 10s)."
 REPORT = "Leave it out; --report also writes the page with charts, and every table as CSV."
 HABITS = {
-    "-n": ("load goes on for a time here, not for a number of requests", LENGTH),
     "-z": ("the length of load is --length here", LENGTH),
     "-D": ("the length of load is --length here", LENGTH),
     "--duration": ("the length of load is --length here", LENGTH),
@@ -23,12 +22,9 @@ HABITS = {
         "Say how many come in a second: --rate 1000. Leave ab's -q out: progress goes to standard error.",
     ),
     "-R": ("a rate of requests is --rate here", "Say how many come in a second: --rate 1000."),
-    "-i": (
-        "HEAD is not measured: its answers have no body to check",
-        "Leave it out for GET, or choose --method OPTIONS.",
-    ),
+    "-i": ("HEAD is a method here", "--method HEAD"),
     "-s": (
-        "there are no scripts here, and the timeout is 30 s",
+        "there are no scripts here, and a timeout is --timeout",
         "Several paths: --urls FILE. Requests that build on each other: --session FILE, see docs/sessions.md.",
     ),
     "--script": (
@@ -38,10 +34,6 @@ HABITS = {
     "--connections": (
         "the number of connections is --clients here",
         "Say how many: --clients 64 (or -c 64).",
-    ),
-    "--timeout": (
-        "a request without an answer fails after 30 s",
-        "Another time is `timeout_s` of a suite of your own: docs/plan.md.",
     ),
     "--latency": ("response times are always shown", REPORT),
     "-w": ("results as HTML are the page of --report", REPORT),
@@ -62,7 +54,6 @@ HABITS = {
         "One version alone: --tls-min 1.3 --tls-max 1.3.",
     ),
     "-Z": ("cipher suites are --ciphers here", "Give IANA's names: --ciphers TLS_AES_128_GCM_SHA256."),
-    "-E": ("clients show no certificate of their own", "Leave it out."),
     "-I": (
         "the name in a TLS handshake is the host of the URL",
         "Another address for it: --resolve HOST:PORT:ADDRESS.",
@@ -80,15 +71,6 @@ HABITS = {
         "load goes straight to the server, through no proxy",
         "Give the proxy's own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
-    "-C": (
-        "a cookie on the command line would stand in every record",
-        "Let clients take theirs from the server's answer: --session FILE, see docs/sessions.md.",
-    ),
-    "-X": (
-        "load goes straight to the server, through no proxy",
-        "Give the proxy's own URL, or --resolve HOST:PORT:ADDRESS.",
-    ),
-    "-b": ("the sizes of the kernel's buffers are left alone", "Leave it out."),
     "-r": ("load goes on after errors, and each is counted by its kind", "Leave it out."),
     "-l": ("bodies may have any length, unless --expect-bytes says one", "Leave it out."),
 }

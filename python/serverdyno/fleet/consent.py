@@ -66,7 +66,12 @@ def open_section(protocol: Protocol[Any], access: Access, section: Mapping[str, 
 
     def opened(token: str | None) -> Target:
         return Target.open(
-            protocol.name, text, consent_token=token, password=access.password, ticket=access.ticket
+            protocol.name,
+            text,
+            consent_token=token,
+            password=access.password,
+            ticket=access.ticket,
+            identity=access.identity,
         )
 
     return _consenting(protocol, access, opened)

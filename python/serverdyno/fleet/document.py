@@ -33,6 +33,7 @@ def mix_document(mix: Mix, setup: LoadSetup, seed: int) -> dict[str, Any]:
         "threads": mix.threads,
         "arrival": _arrival(mix, suite),
         "max_rate_per_s": setup.bounds.max_rate_per_s if setup.bounds else None,
+        "operations": mix.operations,
         "window": {"length_s": mix.length_s, "ramp_up_s": mix.ramp_up_s, "ramp_down_s": mix.ramp_down_s},
         "delay_s": mix.delay_s,
         "timeout_s": suite.timeout_s,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from serverdyno import _native
 from serverdyno.counted import Counted
-from serverdyno.errors import ServerError, UserError, WorkloadError
+from serverdyno.errors import UserError
 from serverdyno.fleet.document import mix_document
 from serverdyno.fleet.fleet import FleetLoad, FleetRemoval
 from serverdyno.fleet.load_setup import LoadSetup
@@ -18,7 +17,6 @@ from serverdyno.servers import waiting
 
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
-PREFLIGHT_S = 0.3
 OnTick = Callable[[float, "_native.Snapshot"], None]
 
 
@@ -94,45 +92,13 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
     return UserError(f"mix {mix.name} can't be run: {error}")
 
 
-def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> Counted:
-    """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
-
-    Raises ServerError.
-    """
-    short = replace(
-        mix,
-        clients=_preflight_clients(setup),
-        threads=1,
-        length_s=length_s,
-        ramp_up_s=0.0,
-        ramp_down_s=0.0,
-        delay_s=0.0,
-        think_time_s=0.0,
-        rate_per_s=None,
-    )
-    work = setup.suite.work
-    calm = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
-    result = run_mix(short, replace(setup, suite=calm), seed=0, on_tick=lambda *_: None)
-    if result.errors:
-        worst = max(result.errors, key=lambda error: error.count)
-        if worst.advice is not None:
-            raise ServerError(f"{setup.target.url}: {worst.example}", hint=worst.advice)
-        hint = setup.suite.work.workloads[setup.suite.workload]
-        raise WorkloadError(
-            f"{setup.target.url} does not serve the workload: {worst.example} "
-            f"({worst.count} of {result.operations_total + worst.count} operations)",
-            hint=hint,
-        )
-    return result
-
-
 def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:
     """Clients of the largest mix on each share of a file server, and the bytes that each needs there at least."""
     shares = _shares(setup)
     if setup.suite.ends_when_done:  # all of its clients are on the first share
         work = setup.suite.work
         return [setup.suite.clients[0], *[0] * (shares - 1)], work.workspace_bytes(setup.suite.settings(work))
-    most = max([_preflight_clients(setup), *(mix.clients for mix in mixes)])
+    most = max([clients_of_check(setup), *(mix.clients for mix in mixes)])
     # Clients are dealt out to the shares in turn.
     clients = [len(range(share, most, shares)) for share in range(shares)]
     return clients, _prepared(mixes[0], setup, seed=0).workspace_bytes() or 0
@@ -143,7 +109,8 @@ def _shares(setup: LoadSetup) -> int:
     return len(setup.target.facts.get("shares", [None]))
 
 
-def _preflight_clients(setup: LoadSetup) -> int:
+def clients_of_check(setup: LoadSetup) -> int:
+    """Return the clients of the check before load: one, or one for each share."""
     shares = _shares(setup)
     return min(shares, setup.bounds.max_clients if setup.bounds else shares)
 

@@ -98,12 +98,13 @@ class Worker:
         self,
         protocol: str,
         section: dict[str, Any],
-        secrets: dict[str, str | None],
+        secrets: dict[str, Any],
         workspaces: int,
         load_file: str | None,
     ) -> None:
         """Open the target and prove that load is welcome there, in this process. `load_file`: packed."""
-        self._target = _native.Target.open(protocol, json.dumps(section), **secrets)
+        identity = tuple(secrets.get("identity") or ()) or None
+        self._target = _native.Target.open(protocol, json.dumps(section), **{**secrets, "identity": identity})
         self._link = TargetLink(self._target.address)
         self._workspaces = _native.Workspaces(workspaces)
         self._load_file = None

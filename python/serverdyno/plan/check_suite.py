@@ -28,6 +28,7 @@ def suite_problems(suite: Suite) -> list[Problem]:
         *_time_problems(suite),
         *_load_problems(suite),
         *_open_problems(suite),
+        *_operations_problems(suite),
         *_work_problems(suite),
         *_step_problems(suite),
     ]
@@ -85,6 +86,20 @@ def _step_problems(suite: Suite) -> list[Problem]:
             Problem(("clients",), "must be one number; of a scenario 1, since its steps name their clients")
         )
     return found
+
+
+def _operations_problems(suite: Suite) -> list[Problem]:
+    """What contradicts a number of operations, after which a level ends."""
+    if suite.operations is None:
+        return []
+    most = max(mix.clients * mix.threads for mix in mixes(suite))
+    wrong = {
+        "only for web servers: clients of file servers go through whole passes": not suite.work.uses_documents,
+        "not with a rate of its own: the length of the level decides how many come": suite.open is not None,
+        "not with ramps: every operation counts": bool(suite.ramp_up_s or suite.ramp_down_s),
+        f"must be at least {most:,}, one for each connection": suite.operations < most,
+    }
+    return [Problem(("operations",), message) for message, found in wrong.items() if found]
 
 
 def _work_problems(suite: Suite) -> list[Problem]:

@@ -103,10 +103,11 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
             length_s=_scaled(suite.length_s, scale),
             ramp_up_s=_scaled(suite.ramp_up_s, scale),
             ramp_down_s=_scaled(suite.ramp_down_s, scale),
-            delay_s=_scaled(suite.delay_s, scale),
+            delay_s=_delay_s(suite, scale),
             think_time_s=suite.think_time_s,
             last=index == len(levels),
             rate_per_s=rate,
+            operations=suite.operations,
         )
         for index, (clients, rate) in enumerate(levels, start=1)
     ]
@@ -121,6 +122,14 @@ def levels_of(suites: Sequence[Suite], scale: float = 1.0) -> list[Mix]:
 def with_scaled_work(suite: Suite, scale: float) -> Suite:
     """Return a suite with this share of the work of its levels that end when done."""
     return suite.with_settings(suite.work, suite.work.scaled(suite.settings(suite.work), scale))
+
+
+def _delay_s(suite: Suite, scale: float) -> float:
+    """Return the stated delay, or else the time over which clients that think start apart: they keep no common step."""
+    if suite.delay_s or suite.open is not None:
+        return _scaled(suite.delay_s, scale)
+    spread_s = suite.work.start_spread_s(suite.settings(suite.work), suite.think_time_s)
+    return min(spread_s, _scaled(suite.length_s, scale))
 
 
 def trial(planned: Mix, rate_per_s: int) -> Mix:

@@ -86,7 +86,8 @@ class OpenLoad(Model):
     """
 
     rate_per_s: Annotated[
-        list[Annotated[int, Field(ge=1, le=MAX_RATE_PER_S)]], Option(("--rate",), listed=True)
+        list[Annotated[int, Field(ge=1, le=MAX_RATE_PER_S)]],
+        Option(("--rate",), listed=True, ranges="doubling"),
     ] = Field(
         default=[],
         description="Operations per second, sent on schedule even if answers are late; one load level for each number, "
@@ -156,7 +157,8 @@ class Suite(Model):
         default="clients", description="What grows from level to level; of a suite with `[open]` the rate."
     )
     clients: Annotated[
-        list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]], Option(("--clients", "-c"), listed=True)
+        list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]],
+        Option(("--clients", "-c"), listed=True, ranges="doubling"),
     ] = Field(
         min_length=1,
         description="Numbers of clients, one load level each, growing. With a rate: one number, the connections.",
@@ -174,13 +176,23 @@ class Suite(Model):
     ramp_down_s: float = Field(
         default=0, ge=0, description="Time at the end of a level that is not measured."
     )
-    delay_s: float = Field(
-        default=0, ge=0, description="Each client starts at a random time within this delay."
+    operations: Annotated[int | None, Option(("--requests", "-n"))] = Field(
+        default=None,
+        ge=1,
+        le=10**12,
+        description="Operations of a load level, after which it ends, at the latest after its length. Default: it ends "
+        "by its length.",
     )
-    think_time_s: float = Field(
+    delay_s: float = Field(
+        default=0,
+        ge=0,
+        description="Each client starts at a random time within this delay. Default: clients of web servers within "
+        "their think time, others together.",
+    )
+    think_time_s: Annotated[float, Option(("--think",), is_time=True)] = Field(
         default=0, ge=0, description="A client waits this long between two operations."
     )
-    timeout_s: float = Field(
+    timeout_s: Annotated[float, Option(("--timeout",), is_time=True)] = Field(
         default=30, gt=0, le=600, description="An operation without an answer fails after this time."
     )
     leave_after_errors: int | None = Field(
@@ -239,8 +251,9 @@ class Suite(Model):
             for name, section in self.sections.items()
         }
         own = handler(self)
-        if self.open is None:
-            own.pop("open", None)
+        for key in ("open", "operations"):
+            if getattr(self, key) is None:
+                own.pop(key, None)
         # A table without anything in it is what is there in any case.
         return {**own, **{name: table for name, table in tables.items() if table}}
 
@@ -307,8 +320,9 @@ class Suite(Model):
 @dataclass(frozen=True, slots=True)
 class Mix:
     """One level, ready to run. `index` is its place in the experiment, from 1; `last`: no other of its suite comes
-    after it. `rate_per_s`: of open load, at which operations come; None: as clients get their answers. `suite`: None in
-    experiments before format 9, which have one.
+    after it. `rate_per_s`: of open load, at which operations come; None: as clients get their answers. `operations`:
+    after so many it ends early; None: it ends by its length alone. `suite`: None in experiments before format 9, which
+    have one.
 
     `step`: the name of a level that ends when its work is done, in its `state` (cold, warm, or a phase); None: the
     level ends at its time. All levels of a suite that end when done share files or sessions: they are a group, redone
@@ -326,6 +340,7 @@ class Mix:
     think_time_s: float
     last: bool = False
     rate_per_s: int | None = None
+    operations: int | None = None
     suite: str | None = None
     step: str | None = None
     state: str = ""
@@ -360,7 +375,7 @@ class GeneratorPlan(Model):
         default={},
         description="Weights of nodes, by name, to divide the clients. Default: a node's CPUs. Give all or none.",
     )
-    cpus: Annotated[list[int], Option(("--cpus",), listed=True)] = Field(
+    cpus: Annotated[list[int], Option(("--cpus",), listed=True, ranges="each")] = Field(
         default=[], description="CPUs for these threads. Default: the first CPUs that no server names."
     )
     verify_share: float = Field(

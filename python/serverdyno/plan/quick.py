@@ -6,6 +6,7 @@ sentence are the field's.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
@@ -33,19 +34,22 @@ from serverdyno.plan.validate import cpu_problems, goes_to_loopback, size_proble
 
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
-WINDOW_SHARE = 1 - 2 * RAMP_SHARE
 SEARCHED_RATES = [100, 200_000]
 """Where --objective looks without --rate, in requests/s."""
-STAND_INS = {"clients": [1], "length": MIN_WINDOW_S / WINDOW_SHARE, "rate": [1]}
+STAND_INS = {"clients": [1], "length": MIN_WINDOW_S, "rate": [1]}
 """In place of what can't be read, so that everything else is checked as well."""
 SESSION_OPTION = "--session"
 USUAL = {"clients": "1,4,16,64", "length": "1.5s", "repetitions": "1"}
 """The defaults: a first figure in about ten seconds."""
 OPEN, TRIAL = {"clients": "64", "length": "10s"}, {"clients": "64", "length": "5s"}
 """The same with --rate, and with --objective."""
+COUNTED = {"clients": "16", "length": "10m"}
+"""The same with --requests: its length is a bound."""
 SHOWN = {
-    "clients": f"{USUAL['clients']}; with --rate or --objective {OPEN['clients']}",
-    "length": f"{USUAL['length']}; with --rate {OPEN['length']}; with --objective {TRIAL['length']}",
+    "clients": f"{USUAL['clients']}; with --rate or --objective {OPEN['clients']}; "
+    f"with --requests {COUNTED['clients']}",
+    "length": f"{USUAL['length']}; with --rate {OPEN['length']}; with --objective {TRIAL['length']}; "
+    f"with --requests {COUNTED['length']}, at most",
     "repetitions": USUAL["repetitions"],
 }
 _PLACES: tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...] = (
@@ -59,6 +63,12 @@ _PLACES: tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...] = (
     (Suite, TlsSettings, (HTTP.section, "tls")),
 )
 """Models whose fields may be options; each with the document and the place that it has there."""
+
+
+_WITHOUT_SCHEME = re.compile(
+    r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)(?::(?P<port>\d{1,5}))?(?:[/?].*)?",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,7 @@ def fields() -> dict[str, FieldInfo]:
     found = {name: copy(setting.field) for name, setting in SETTINGS.items()}
     for name, shown in SHOWN.items():
         found[name].default = shown
-    found["length"].metadata = [*SETTINGS["length"].field.metadata, Ge(MIN_WINDOW_S / WINDOW_SHARE)]
+    found["length"].metadata = [*SETTINGS["length"].field.metadata, Ge(MIN_WINDOW_S)]
     return found | HttpOptions.model_fields
 
 
@@ -103,7 +113,9 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
 
     Raises PlanError with every mistaken option.
     """
-    usual = USUAL | (TRIAL if "objective" in given else OPEN if "rate" in given else {})
+    url = with_scheme(url)
+    own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
+    usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
     values, problems = read_all(texts, fields())
     if "objective" in texts and "rate" not in texts:
@@ -119,7 +131,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
         *_contradictions(texts, values),
     ]
     values = {name: stand_in for name, stand_in in STAND_INS.items() if name in texts} | values
-    suite, unsound = check_model(Suite, _suite(values, options))
+    suite, unsound = check_model(Suite, _suite(url, values, options))
     plan, unsound_too = check_model(Plan, _plan(url, values, options))
     problems += [*_by_option(unsound), *_by_option(unsound_too)]
     if suite is not None:
@@ -133,7 +145,15 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is None or plan is None or problems:
         raise PlanError("dyno load", problems)
+    _try_secrets(suite.settings(HTTP))
     return plan, suite, f"# Made by: {_command(url, texts)}\n"
+
+
+def _try_secrets(settings: HttpSettings) -> None:
+    """Raise UserError for a file or a variable that requests need and that is not there."""
+    HTTP.client_section(settings)
+    if settings.tls is not None:
+        settings.tls.identity()
 
 
 def _searched(bound: float | None) -> list[int]:
@@ -149,8 +169,8 @@ def _command(url: str, texts: Mapping[str, Any]) -> str:
     return shlex.join(["dyno", "load", url, *words])
 
 
-def _suite(values: Mapping[str, Any], options: HttpOptions) -> dict[str, Any]:
-    length_s = values["length"]
+def _suite(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str, Any]:
+    ramp_s = _ramp_s(values, options)
     is_http2, is_session = values.get("http") == "2", options.session is not None
     document = {
         "name": NAME,
@@ -158,20 +178,30 @@ def _suite(values: Mapping[str, Any], options: HttpOptions) -> dict[str, Any]:
         "source": "the options of `dyno load`",
         "workload": SESSION if is_session else "url",
         "threads": values.get("streams", STREAMS) if is_http2 else values.get("pipeline", 1),
-        "ramp_up_s": length_s * RAMP_SHARE,
-        "ramp_down_s": length_s * RAMP_SHARE,
+        "ramp_up_s": ramp_s,
+        "ramp_down_s": ramp_s,
         "leave_after_errors": None,
-        **({DOCUMENTS.section: documents} if (documents := options.documents()) else {}),
+        **({DOCUMENTS.section: documents} if (documents := options.documents(url)) else {}),
     }
     own: dict[str, Any] = {"http": "1.1"}
     if {"data", "data_file"} & set(values):
         own["method"] = "POST"
     made = own | dict(values)
-    if options.content_type is not None:
-        made["header"] = [*values.get("header", []), f"Content-Type: {options.content_type}"]
-    if "data_file" in values:
-        made["data_file"] = str(Path(values["data_file"]).absolute())
+    if given := options.headers():
+        made["header"] = [*values.get("header", []), *given]
+    for name in {"data_file", "cert", "key"} & set(values):
+        made[name] = str(Path(values[name]).absolute())
     return _filled(document, Suite, made)
+
+
+def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:
+    """Return a tenth of the length, or as much of it as leaves a window; none where every request counts."""
+    if options.ramp is not None:
+        return options.ramp
+    if "requests" in values:
+        return 0.0
+    spare_s = (float(values["length"]) - MIN_WINDOW_S) / 2
+    return round(max(0.0, min(float(values["length"]) * RAMP_SHARE, spare_s)), 6)
 
 
 def _title(values: Mapping[str, Any], *, is_session: bool) -> str:
@@ -187,8 +217,31 @@ def _plan(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str
         server["settings"] = trust
     if "max_rate" in values:
         server["bounds"] = {"max_clients": max(1, *values["clients"]), "max_length_s": values["length"]}
-    document = {"name": NAME, "title": f"Load on {url}", "suite": NAME, "servers": [server]}
-    return _filled(document, Plan, values)
+    document: dict[str, Any] = {
+        "name": NAME,
+        "title": f"Load on {url}",
+        "suite": NAME,
+        "servers": [server],
+    }
+    filled = _filled(document, Plan, values)
+    if addresses := options.each_address(url):
+        filled["servers"] = [_at(server, address) for address in addresses]
+    return filled
+
+
+def _at(server: Mapping[str, Any], address: str) -> dict[str, Any]:
+    """Return a server at one address of its host."""
+    settings = {**server.get("settings", {}), "connect_to": address}
+    name = "-".join(re.findall("[0-9a-z]+|[.]", address.lower())).replace("-.-", ".")
+    return {**server, "name": f"target-{name}", "settings": settings}
+
+
+def with_scheme(url: str) -> str:
+    """Return a URL with the scheme that curl would take: `host:port/path` is one of HTTP."""
+    found = _WITHOUT_SCHEME.fullmatch(url)
+    if found is None:
+        return url
+    return f"{'https' if found['port'] == '443' else 'http'}://{url}"
 
 
 def _filled(document: dict[str, Any], kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,7 +259,11 @@ def _filled(document: dict[str, Any], kind: type[BaseModel], values: Mapping[str
 def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> Iterator[str]:
     if problem := url_problem(url, HTTP.schemes):
         yield f"URL: {problem}"
-    elif not goes_to_loopback(url, options.connect_to()) and "max_rate" not in texts:
+        return
+    places: list[str | None] = [*options.each_address(url)]
+    if "max_rate" not in texts and not all(
+        goes_to_loopback(url, place) for place in places or [options.connect_to()]
+    ):
         yield "--max-rate: needed, because the target is not on this machine"
 
 
@@ -218,8 +275,12 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
     rates, bound = values.get("rate", []), values.get("max_rate")
     if bound is not None and rates and bound < max(rates):
         yield f"--max-rate: {bound:g} is below the highest rate, {max(rates)}"
-    if any(header.partition(":")[0].strip().lower() in SECRET for header in values.get("header", [])):
-        yield "--header: a credential would stand in every record; use --auth, which takes it from the environment"
+    for header in values.get("header", []):
+        if SECRET.search(name := header.partition(":")[0].strip()):
+            yield (
+                f"--header: {name} looks like a credential, which would stand in every record; put the whole header "
+                "into an environment variable, and name the variable with --header-from-env"
+            )
     if texts.get("method", "").isdecimal():
         yield "--method: is a name; streams on a connection, h2load's -m, are --streams"
 

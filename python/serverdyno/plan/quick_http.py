@@ -7,9 +7,10 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -19,14 +20,14 @@ from serverdyno.plan.document import parse_toml, read_text
 from serverdyno.plan.protocols.access import ANYBODY
 from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.options import Option
+from serverdyno.plan.url_list import read_url_list
 
-MOST_URLS_BYTES = 1 << 20
 HTTP_PORT, HTTPS_PORT = 80, 443
 MOST_SOCKET_BYTES = 107
 _RESOLVE = re.compile(
     r"(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5}):(?P<address>\[[^\]]+\]|.+)", re.ASCII
 )
-SECRET = ("authorization", "proxy-authorization", "cookie")
+SECRET = re.compile(r"authorization|api-?key|token|secret|passw|credential|session-?id", re.IGNORECASE)
 NOT_OF_SESSIONS = ("method", "data", "data_file", "content_type", "urls", "expect_status", "expect_bytes")
 
 
@@ -36,8 +37,18 @@ class HttpOptions(Model):
     content_type: Annotated[str | None, Option(("--content-type", "-T"))] = Field(
         default=None, description="The header Content-Type, as ab's -T."
     )
+    cookie: Annotated[str | None, Option(("--cookie", "-b", "-C"))] = Field(
+        default=None, description="The header Cookie, as curl's -b: name=value. It stands in every record."
+    )
+    ramp: Annotated[float | None, Option(is_time=True)] = Field(
+        default=None,
+        ge=0,
+        description="Time at the start and at the end of a level that is not measured. Default: a tenth of its length.",
+    )
     urls: Path | None = Field(
-        default=None, description="A file of paths to request by weight, one per line: /path, or /path 3."
+        default=None,
+        description="A file of paths to request by weight, one per line: /path, or /path 3. Also a list of URLs, "
+        "the output of uniq -c, or an access log.",
     )
     session: Path | None = Field(
         default=None, description="A file of steps (TOML) that each client makes in order: docs/sessions.md."
@@ -53,6 +64,10 @@ class HttpOptions(Model):
         description="Connect to this address instead of the URL's host: HOST:PORT:ADDRESS. Requests still "
         "name the host.",
     )
+    addresses: Literal["one", "all"] = Field(
+        default="one",
+        description="Load one address of the URL's host, or each of its addresses in turn, with a row each.",
+    )
     unix_socket: Path | None = Field(
         default=None, description="Connect to this socket of this machine instead of the URL's host."
     )
@@ -60,6 +75,8 @@ class HttpOptions(Model):
     def _place_problems(self, url: str) -> Iterator[str]:
         if self.unix_socket is not None and len(os.fsencode(self.unix_socket.absolute())) > MOST_SOCKET_BYTES:
             yield f"--unix-socket: the path of a socket has {MOST_SOCKET_BYTES} bytes at most"
+        if self.addresses == "all" and (self.unix_socket or self.resolve):
+            yield "--addresses: has no effect with --resolve or --unix-socket"
         if self.resolve is None:
             return
         if self.unix_socket is not None:
@@ -78,26 +95,34 @@ class HttpOptions(Model):
         if (found["host"].strip("[]").lower(), int(found["port"])) != (parts.hostname, port):
             yield f"--resolve: {found['host']}:{found['port']} is not the URL's host, {parts.hostname}:{port}"
 
-    def documents(self) -> dict[str, Any]:
+    def documents(self, url: str) -> dict[str, Any]:
         """What of a suite's section `documents` follows: paths or steps in a file. Raises UserError."""
         if self.session is not None:
             return {"steps": _steps(self.session)}
         if self.urls is None:
             return {}
-        try:
-            text = self.urls.read_text(encoding="ascii")[:MOST_URLS_BYTES]
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"the paths in {self.urls} can't be read: {error}",
-                hint="A line each: /path, or /path weight.",
-            ) from error
-        lines = (line.strip() for line in text.splitlines())
-        return {"paths": [line for line in lines if line and not line.startswith("#")]}
+        return {"paths": read_url_list(self.urls, url)}
+
+    def headers(self) -> list[str]:
+        """Return the headers that options of their own give."""
+        given = {"Content-Type": self.content_type, "Cookie": self.cookie}
+        return [f"{name}: {value}" for name, value in given.items() if value is not None]
 
     def server_settings(self) -> dict[str, Any]:
         """Whom to trust, and where to connect."""
         place = self.connect_to()
         return self._trust() | ({} if place is None else {"connect_to": place})
+
+    def each_address(self, url: str) -> list[str]:
+        """Return each address of the URL's host; none if one is enough. Raises UserError."""
+        host = urlsplit(url).hostname
+        if self.addresses == "one" or host is None:
+            return []
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise UserError(f"{host} has no address: {error.strerror}") from error
+        return list(dict.fromkeys(f"{address[0]}" for *_, address in found))
 
     def _trust(self) -> dict[str, Any]:
         if self.insecure:

@@ -77,6 +77,11 @@ class WindowMeter:
             self._closed = self._sample()
             self._is_late = self._is_late or elapsed_s - closes_s > MOST_LATE_S
 
+    def end(self) -> None:
+        """Takes the second sample now, if it is not taken yet: of a mix that has ended before its length was over."""
+        if self._opened is not None and self._closed is None:
+            self._closed = self._sample()
+
     def use(self, window_s: float) -> WindowUse:
         """What was used in a window of that length."""
         if self._opened is None or self._closed is None or self._is_late:

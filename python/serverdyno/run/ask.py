@@ -6,6 +6,7 @@ for: whether a file server serves the workload, which the preflight of each run 
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import textwrap
 from collections.abc import Sequence
@@ -13,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from serverdyno import _native, interrupts
-from serverdyno.errors import DynoError, ServerError, UserError, WorkloadError
+from serverdyno.errors import DynoError, GoneError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.fleet.preflight import preflight
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.smb import SMB
@@ -99,22 +101,14 @@ def _asked(
                 mixes = head.of_suite(suite).mixes
                 with opened(head, configuration, server, mixes) as setup:
                     looks = looked(setup, mixes)
-                    _look_at_documents(setup, mixes[0])
+                    if suite.work.uses_documents:
+                        # A wrong document root must not show only after other servers were measured. Who has gone since
+                        # the connection fails in its run, and the others are measured.
+                        with contextlib.suppress(GoneError):
+                            preflight(setup, mixes[0])
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None
-
-
-def _look_at_documents(setup: LoadSetup, mix: Mix) -> None:
-    """Raises WorkloadError for a wrong document root, which must not show only after other servers were measured."""
-    if not setup.suite.work.uses_documents:
-        return
-    try:
-        local.preflight(setup, mix)
-    except WorkloadError:
-        raise
-    except ServerError:
-        return  # who has gone since the first look fails in its run, and the others are measured
 
 
 def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:

@@ -24,6 +24,7 @@ VOLATILE = MOMENTARY | {
     "software.data_plane_sha256",
     "software.documents_digest",
 }
+UNKNOWN_VERSION = "unknown"
 HINT = "Bring it back to what it was, or begin a new experiment: the two are not repetitions of one another."
 
 
@@ -80,9 +81,16 @@ def _by_name(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]
     return {node["node"]: node for node in nodes}
 
 
-def disclose_server(experiment: Disclosing, configuration: str, server: RunningServer) -> None:
-    """Keeps what is known of a server. Raises ServerError where an earlier run of the configuration had another."""
+def disclose_server(
+    experiment: Disclosing, configuration: str, server: RunningServer, claim: str | None = None
+) -> None:
+    """Keeps what is known of a server. Raises ServerError where an earlier run of the configuration had another.
+
+    `claim`: what the server calls itself, of one whose version is not known otherwise.
+    """
     described = dataclasses.asdict(server.describe())
+    if claim is not None and described["version"] == UNKNOWN_VERSION:
+        described["version"] = claim
     before = experiment.disclosure()["servers"].get(configuration)
     if before is None:
         experiment.write_description(configuration, described)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
+from serverdyno.fleet.preflight import preflight
 from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.run.ask import looked
@@ -56,7 +57,7 @@ def _peak(experiment: Experiment, configuration: Configuration, progress: Progre
     closed = replace(experiment.head.mixes[0], name="peak", rate_per_s=None)
     with under_test(experiment.head, configuration, [closed], site) as (server, setup):
         looked(setup, [closed])
-        local.preflight(setup, closed)
+        preflight(setup, closed)
         seed = local.stream_seed(experiment.head.seed, 0, 0)
         result = local.run_mix(closed, setup, seed, lambda *_: None)
         server.check()

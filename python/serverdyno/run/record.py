@@ -46,7 +46,7 @@ def mix_record(run: RunKey, mix: Mix, result: Counted, seen: HostFigures) -> Mix
         figure=mix.figure,
         clients=mix.clients,
         threads=mix.threads,
-        length_s=mix.length_s,
+        length_s=mix.length_s if mix.operations is None else min(mix.length_s, result.window_s),
         ramp_up_s=mix.ramp_up_s,
         ramp_down_s=mix.ramp_down_s,
         rate_per_s=mix.rate_per_s,

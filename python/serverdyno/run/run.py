@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from serverdyno.counted import Counted
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.fleet.preflight import Preflight, preflight
 from serverdyno.plan.expand import trial
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import UNKNOWN, WindowMeter
@@ -112,10 +113,9 @@ class Run:
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
             looked(setup, mixes)
-            disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
-            if not suite.ends_when_done:
-                self.requests.add(local.preflight(setup, mixes[0]))
+            claim = None if suite.ends_when_done else self._preflight(setup, mixes[0]).server
+            disclose_server(self.experiment, self.key.configuration, server, claim)
             if not self.done:
                 self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
                 self.members_before = server.cpu_by_member_s()
@@ -160,6 +160,14 @@ class Run:
         self.experiment.write_mix(*records)
         self.done += len(records)
 
+    def _preflight(self, setup: LoadSetup, mix: Mix) -> Preflight:
+        found = preflight(setup, mix)
+        for result in found.results:
+            self.requests.add(result)
+        if found.warning is not None:
+            self.progress.notice(f"{self.key.configuration}: {found.warning[0]}", hint=found.warning[1])
+        return found
+
     def _due(self, mixes: Sequence[Mix]) -> Iterator[Mix]:
         """The mixes as they are run; of a search each trial follows from those before it."""
         for mix in mixes:
@@ -193,6 +201,8 @@ class Run:
         stream = mix.index if setup.suite.work.drawn_anew else 0
         seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, stream)
         result = local.run_mix(mix, setup, seed, on_tick)
+        if mix.operations is not None:
+            meter.end()
         nodes = setup.fleet.figures if setup.fleet else ()  # before a preflight has figures of its own
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
@@ -201,7 +211,7 @@ class Run:
             self.progress.stage(
                 f"{self.key.configuration} completed nothing with {mix.clients} clients: looking if it still answers"
             )
-            self.requests.add(local.preflight(setup, mix))
+            self._preflight(setup, mix)
         self.requests.add(result)
         self.agreed.add(result)
         use = meter.use(result.window_s)

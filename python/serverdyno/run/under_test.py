@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from serverdyno import _native
 from serverdyno.fleet.consent import bounds_of_ours, open_target, token_for
@@ -54,7 +55,7 @@ def opened(
     suite = head.suite_of(mixes[0])
     protocol = protocol_of(configuration, suite)
     # Consent comes before the first request, and every request goes to the address that has consented.
-    access = server.access()
+    access = protocol.with_secrets(server.access(), suite.settings(protocol))
     is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
     bounds = bounds_of_ours(mixes) if is_ours_elsewhere else configuration.bounds
     target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
@@ -121,7 +122,12 @@ def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> It
         yield setup
         return
     token = token_for(access, loopback=setup.target.loopback)
-    secrets = {"consent_token": token, "password": access.password, "ticket": access.ticket}
+    secrets: dict[str, Any] = {
+        "consent_token": token,
+        "password": access.password,
+        "ticket": access.ticket,
+        "identity": access.identity and list(access.identity),
+    }
     work = setup.suite.work
     load_file = work.packed_load_file(setup.suite.settings(work))
     if setup.generator.fleet is not None:

@@ -24,6 +24,7 @@ from serverdyno.servers.web import (
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
+    Compressing,
     Dynamic,
     Http2Settings,
     WebServer,
@@ -35,7 +36,7 @@ CONFIGURATION = "httpd.conf"
 MMAP_LIST = "mmap-files.conf"
 
 
-class ApacheSettings(Http2Settings):
+class ApacheSettings(Compressing, Http2Settings):
     """What can be varied."""
 
     mpm: Literal["prefork", "worker", "event"] = Field(default="event", description="Processing module.")
@@ -73,6 +74,19 @@ class ApacheSettings(Http2Settings):
     dynamic: Dynamic | Literal["native"] = Field(
         default="off",
         description=f"{DYNAMIC_MEANING} `native` builds a module in C with apxs (Debian's apache2-dev).",
+    )
+    follow_symlinks: bool = Field(
+        default=True,
+        description="Options FollowSymLinks. Off: each part of a path is checked for links, for every request.",
+    )
+    etag: bool = Field(
+        default=True, description="FileETag MTime Size, Apache's default. Off: no ETag is sent."
+    )
+    listen_buckets_ratio: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="ListenCoresBucketsRatio: one listening socket for so many CPUs; 0: one in all.",
     )
     enable_mmap: bool = Field(default=True, description="EnableMMAP: map documents into memory to send them.")
 
@@ -165,6 +179,8 @@ class Apache(WebServer[ApacheSettings]):
             modules.append("file_cache")
         if self.settings.over_tls:
             modules += ["socache_shmcb", "ssl"]
+        if self.settings.gzip_level:
+            modules += ["filter", "deflate"]
         modules += self._page_modules()
         if self.settings.http2:
             modules.append("http2")
@@ -184,6 +200,11 @@ class Apache(WebServer[ApacheSettings]):
             "UseCanonicalPhysicalPort On",
             *(f"Listen {self.host}:{port}" for port in self.ports()),
             f"ListenBacklog {LISTEN_BACKLOG}",
+            *(
+                [f"ListenCoresBucketsRatio {buckets}"]
+                if (buckets := self.settings.listen_buckets_ratio)
+                else []
+            ),
             f'ErrorLog "{self.directory}/{ERROR_LOG}"',
             "LogLevel warn",
             *self._versions(),
@@ -292,6 +313,8 @@ class Apache(WebServer[ApacheSettings]):
             *(log if settings.access_log else []),
             f"EnableSendfile {on_off(settings.sendfile)}",
             f"EnableMMAP {on_off(settings.enable_mmap)}",
+            f"FileETag {'MTime Size' if settings.etag else 'None'}",
+            *self._compression(),
             "TypesConfig /dev/null",
             "AddType text/html .htm .html",
             "AddType image/gif .gif",
@@ -299,7 +322,7 @@ class Apache(WebServer[ApacheSettings]):
             f'Alias "/.serverdyno/" "{self.public_directory}/"',
             *([f'Alias "{CONSENT_PATH}" "{self.consent_directory}/"'] if self.shows_consent else []),
             "<Directory />",
-            "    Options FollowSymLinks",
+            f"    Options {'' if settings.follow_symlinks else '-'}FollowSymLinks",
             "    AllowOverride None",
             "    Require all denied",
             "</Directory>",
@@ -308,6 +331,11 @@ class Apache(WebServer[ApacheSettings]):
             *self._granted(self.public_directory),
             *([f'Include "{self.directory}/{MMAP_LIST}"'] if settings.mmap_file_cache else []),
         ]
+
+    def _compression(self) -> list[str]:
+        level = self.settings.gzip_level
+        by_type = "AddOutputFilterByType DEFLATE text/html"
+        return [f"DeflateCompressionLevel {level}", by_type] if level else []
 
     @staticmethod
     def _granted(directory: Path) -> list[str]:

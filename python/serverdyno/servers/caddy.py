@@ -15,15 +15,17 @@ from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
     DYNAMIC_MEANING,
+    GZIP_MIN_BYTES,
     IDLE_CONNECTION_TIMEOUT_S,
+    Compressing,
+    Http2Settings,
     WebServer,
-    WebSettings,
 )
 
 CONFIGURATION = "Caddyfile"
 
 
-class CaddySettings(WebSettings):
+class CaddySettings(Compressing, Http2Settings):
     """What can be varied."""
 
     dynamic: Literal["off", "fastcgi"] = Field(
@@ -73,14 +75,14 @@ class Caddy(WebServer[CaddySettings]):
 
     def notes(self) -> list[str]:
         """What it does without being asked."""
-        return ["Sets Etag and Last-Modified of documents; HTTP/1 alone is on. Connections are not limited."]
+        return ["Sets Etag and Last-Modified of documents. Connections are not limited."]
 
     def configuration(self) -> dict[str, str]:
         """`Caddyfile`."""
         settings = self.settings
         servers = [
             "servers {",
-            "    protocols h1",
+            f"    protocols {'h1 h2 h2c' if settings.http2 else 'h1'}",
             "    timeouts {",
             f"        idle {IDLE_CONNECTION_TIMEOUT_S}s",
             "    }",
@@ -137,6 +139,18 @@ class Caddy(WebServer[CaddySettings]):
             *(page if self.dynamic == "fastcgi" else []),
             "handle {",
             f"    root * {self.documents}",
+            *self._compression(),
             "    file_server",
             "}",
         ]
+
+    def _compression(self) -> list[str]:
+        level = self.settings.gzip_level
+        if not level:
+            return []
+        block = [
+            f"gzip {level}",
+            f"minimum_length {GZIP_MIN_BYTES}",
+            "match header Content-Type text/html*",
+        ]
+        return ["    encode {", *(f"        {line}" for line in block), "    }"]

@@ -16,9 +16,11 @@ from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSIO
 from serverdyno.servers.web import (
     ACCESS_LOG,
     DYNAMIC_MEANING,
+    GZIP_MIN_BYTES,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
     PROOF_PATH,
+    Compressing,
     Http2Settings,
     WebServer,
     on_off,
@@ -45,7 +47,7 @@ PAGE_PARAMETERS = {
 }
 
 
-class NginxSettings(Http2Settings):
+class NginxSettings(Compressing, Http2Settings):
     """What can be varied."""
 
     workers: int | None = Field(
@@ -77,6 +79,21 @@ class NginxSettings(Http2Settings):
     open_file_cache: bool = Field(
         default=False,
         description="Keep up to 10,000 files open, and check them every 60 s. nginx's default is off.",
+    )
+
+    gzip_static: bool = Field(
+        default=False, description="Send FILE.gz in place of FILE, if it is there and the client takes gzip."
+    )
+    tcp_nodelay: bool = Field(default=True, description="tcp_nodelay. nginx's default is on.")
+    multi_accept: bool = Field(
+        default=False, description="A worker accepts all new connections at once. nginx's default is off."
+    )
+    reuse_port: bool = Field(
+        default=False, description="Each worker has a listening socket of its own (listen ... reuseport)."
+    )
+    aio: Literal["off", "threads", "on"] = Field(
+        default="off",
+        description="aio: read files in a pool of threads, or by the kernel's asynchronous reads.",
     )
 
     @model_validator(mode="after")
@@ -136,7 +153,8 @@ class Nginx(WebServer[NginxSettings]):
             f"worker_processes {self.workers};",
             f'pid "{self.directory}/nginx.pid";',
             f'error_log "{self.directory}/{ERROR_LOG}" warn;',
-            f"events {{ worker_connections {self.settings.worker_connections}; }}",
+            f"events {{ worker_connections {self.settings.worker_connections}; "
+            f"multi_accept {on_off(self.settings.multi_accept)}; }}",
             "http {",
             *(f"    {line}" for line in [*self._http(), *self._server()]),
             "}",
@@ -161,6 +179,9 @@ class Nginx(WebServer[NginxSettings]):
             f"access_log {access_log};",
             f"sendfile {on_off(settings.sendfile)};",
             f"tcp_nopush {on_off(settings.tcp_nopush)};",
+            f"tcp_nodelay {on_off(settings.tcp_nodelay)};",
+            f"aio {settings.aio};",
+            *self._compression(),
             f"keepalive_timeout {IDLE_CONNECTION_TIMEOUT_S if settings.keep_alive else 0};",
             f"keepalive_requests {settings.keep_alive_requests};",
             *(cache if settings.open_file_cache else ["open_file_cache off;"]),
@@ -170,6 +191,15 @@ class Nginx(WebServer[NginxSettings]):
                 PAGE_UPSTREAM.format(socket=self.directory / dynamic.SOCKET).splitlines()
                 * (self.dynamic == "fastcgi")
             ),
+        ]
+
+    def _compression(self) -> list[str]:
+        """Of text/html, which is nginx's own choice of types."""
+        level = self.settings.gzip_level
+        return [
+            f"gzip_static {on_off(self.settings.gzip_static)};",
+            f"gzip {on_off(level > 0)};",
+            *([f"gzip_comp_level {level};", f"gzip_min_length {GZIP_MIN_BYTES};"] if level else []),
         ]
 
     def _backs(self) -> list[str]:
@@ -200,7 +230,8 @@ class Nginx(WebServer[NginxSettings]):
     def _server(self) -> list[str]:
         version = " http2" if self.settings.http2 else ""
         listen = [
-            f"listen {self.host}:{port}{f' ssl{version}' if secure else ''} backlog={LISTEN_BACKLOG};"
+            f"listen {self.host}:{port}{f' ssl{version}' if secure else ''} backlog={LISTEN_BACKLOG}"
+            f"{' reuseport' if self.settings.reuse_port else ''};"
             for port, secure in self.endpoints()
         ]
         return [

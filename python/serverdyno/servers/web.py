@@ -12,10 +12,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
+from pydantic import Field
+
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.plan.protocols.access import SYSTEM
 from serverdyno.plan.protocols.http import HTTP
+from serverdyno.plan.protocols.model import SettingsModel
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Access
 from serverdyno.servers.consent import UNLISTED
@@ -32,6 +35,7 @@ from serverdyno.servers.proof import free_port, get
 from serverdyno.servers.spoken import Http2Spoken
 from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
+GZIP_MIN_BYTES = 20  # shorter documents are sent as they are: nginx's default, for all that have such a bound
 LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
 PROOF_PATH = "/.serverdyno/proof"
@@ -57,6 +61,18 @@ class WebSettings(TlsServerSettings):
 
 class Http2Settings(Http2Spoken, WebSettings):
     """The settings of a server that can speak HTTP/2 besides HTTP/1."""
+
+
+class Compressing(SettingsModel):
+    """The settings of a server that compresses documents as it sends them."""
+
+    gzip_level: int = Field(
+        default=0,
+        ge=0,
+        le=9,
+        description="gzip level of HTML for clients that send Accept-Encoding: gzip, from 1 (fast) to 9 (small). "
+        "0: no compression.",
+    )
 
 
 def on_off(value: bool) -> str:

@@ -13,7 +13,7 @@ from serverdyno._native import Histogram
 from serverdyno.plan.model import MAX_LENGTH_S, Mix
 from serverdyno.store.records import MixRecord
 
-MIN_WINDOW_S = 1e-3
+MIN_WINDOW_S = 1e-6  # of a level that ends after a number of requests
 LATEST_UNIX_S = 1e11
 """The year 5138."""
 LARGEST = 2.0**53

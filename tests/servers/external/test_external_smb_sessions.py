@@ -16,9 +16,9 @@ from benches.mixes import smb_target
 
 from serverdyno import _native
 from serverdyno.errors import DynoError
-from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.fleet.preflight import preflight
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.plan.protocols.smb import SMB, SmbSettings
@@ -65,7 +65,7 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         target = open_target(SMB, access, suite.settings(SMB))
         driver.ask(target)
         setup = LoadSetup(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
-        local.preflight(setup, mixes(suite)[0])
+        preflight(setup, mixes(suite)[0])
     return raised.value
 
 

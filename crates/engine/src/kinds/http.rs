@@ -4,8 +4,9 @@ use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, 
 use crate::mix::Mix;
 use crate::problems::{Problems, CONTRADICTS};
 use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
+use base64::prelude::{Engine, BASE64_STANDARD};
 use dyno_http::h2::BY_ALPN;
-use dyno_http::{ConnectTo, Opening, Shape, Trusting, Version};
+use dyno_http::{ConnectTo, Limits, Opening, ProxyProtocol, Shape, Trusting, Version};
 use dyno_measure::Failure;
 use dyno_net::tls::{key_log_problem, ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use dyno_workload::Shares;
@@ -25,6 +26,24 @@ struct TargetSection {
     trust: TrustSection,
     /// Where connections go in place of the URL's host: an IP address, or the path of a Unix socket.
     connect_to: Option<String>,
+    /// Which header goes before everything else on a connection.
+    proxy_protocol: Option<ProxyProtocolName>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ProxyProtocolName {
+    V1,
+    V2,
+}
+
+impl From<ProxyProtocolName> for ProxyProtocol {
+    fn from(name: ProxyProtocolName) -> Self {
+        match name {
+            ProxyProtocolName::V1 => Self::Version1,
+            ProxyProtocolName::V2 => Self::Version2,
+        }
+    }
 }
 
 impl TargetSection {
@@ -93,7 +112,8 @@ struct TlsSection {
 struct RequestSection {
     method: String,
     headers: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
+    /// In base 64.
+    body: Option<String>,
     status: Vec<u16>,
     bytes: Option<u64>,
 }
@@ -133,6 +153,8 @@ struct ClientSection {
     keep_alive: bool,
     close: Close,
     receive_buffer_bytes: usize,
+    max_head_bytes: usize,
+    max_head_fields: usize,
     /// Of benches: no socket is used for a second connection.
     #[serde(default)]
     fresh_sockets: bool,
@@ -153,6 +175,11 @@ impl ClientSection {
             reset: matches!(self.close, Close::Reset),
             fresh_sockets: self.fresh_sockets,
             receive_buffer_bytes: self.receive_buffer_bytes,
+            limits: Limits {
+                head_bytes: self.max_head_bytes,
+                fields: self.max_head_fields,
+                ..Limits::default()
+            },
         }
     }
 
@@ -238,6 +265,8 @@ impl Kind for Http {
                 TrustSection::Authorities(pem) => Trusting::Authorities(pem),
             },
             connect_to,
+            proxy_protocol: section.proxy_protocol.map(ProxyProtocol::from),
+            identity: secrets.identity.clone(),
         };
         let open = |url: &str| dyno_http::Target::open(url, token, &opening).map_err(OpenError::Target);
         let target = open(&section.url)?;
@@ -294,6 +323,7 @@ impl HttpTarget {
             application_protocols: protocol.into_iter().map(<[u8]>::to_vec).collect(),
             trust,
             server_name: target.server_name().to_owned(),
+            identity: target.identity().cloned(),
         });
         if let Err(why) = &client {
             problems.unless(versions.least > versions.most, "client.tls", why);
@@ -328,6 +358,10 @@ impl Target for HttpTarget {
         }))
     }
 
+    fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
+        self.target.connect(deadline_ns)
+    }
+
     fn prepare(
         &self,
         _mix: &Arc<Mix>,
@@ -341,6 +375,14 @@ impl Target for HttpTarget {
         problems.bounded(
             (256..=16 * 1024 * 1024).contains(&client.receive_buffer_bytes),
             "client.receive_buffer_bytes",
+        );
+        problems.bounded(
+            (1024..=MOST_HEAD_BYTES).contains(&client.max_head_bytes),
+            "client.max_head_bytes",
+        );
+        problems.bounded(
+            (100..=MOST_HEAD_FIELDS).contains(&client.max_head_fields),
+            "client.max_head_fields",
         );
         let workload = workload.checked(&client, problems)?;
         let streams = client.streams_of_http2(problems);
@@ -376,6 +418,8 @@ impl Target for HttpTarget {
     }
 }
 
+const MOST_HEAD_BYTES: usize = 16 << 20;
+const MOST_HEAD_FIELDS: usize = 100_000;
 /// The most streams of a connection.
 const MOST_STREAMS: usize = 10_000;
 
@@ -397,10 +441,16 @@ fn requests(section: Option<RequestSection>, problems: &mut Problems) -> (Shape,
     let Some(section) = section else {
         return (Shape::default(), None);
     };
+    let body = section.body.map(|body| BASE64_STANDARD.decode(body));
+    problems.unless(
+        !matches!(body, Some(Err(_))),
+        "client.request.body",
+        "is no base 64",
+    );
     let shape = Shape {
         method: section.method,
         fields: section.headers,
-        body: section.body,
+        body: body.and_then(Result::ok),
     };
     for problem in shape.problems() {
         problems.unless(false, "client.request", &problem);

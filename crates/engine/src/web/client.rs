@@ -1,6 +1,6 @@
 //! HTTP under the engine's contract: requests built beforehand, every response judged against what the file should be.
 
-use super::decoding::{DecodingTurns, SampledBody};
+use super::decoding::{Sample, SampledBody};
 use super::page::{placeholder, Page};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
@@ -19,6 +19,8 @@ pub(crate) struct WebCatalogue<R> {
     /// Where pages are, without their queries, by the index of the path; empty of others.
     pub(super) pages: Vec<Box<str>>,
     pub(super) stated: Option<Stated>,
+    /// Whether requests are HEAD.
+    pub(super) is_head: bool,
 }
 
 /// What its user says of every right answer, in place of what a workload knows.
@@ -35,6 +37,7 @@ impl<R> WebCatalogue<R> {
         catalogue: &Catalogue,
         request: impl Fn(&Entry, &str) -> R,
         stated: Option<Stated>,
+        is_head: bool,
     ) -> Self {
         let entries = &catalogue.entries;
         let request = |entry: &Entry| match entry.expect {
@@ -50,6 +53,7 @@ impl<R> WebCatalogue<R> {
             expects: entries.iter().map(|entry| entry.expect).collect(),
             pages: entries.iter().map(|entry| page(entry).into()).collect(),
             stated,
+            is_head,
         }
     }
 }
@@ -62,7 +66,8 @@ pub(crate) struct Web<T: Transport> {
     page: Page,
     page_request: Box<[u8]>,
     sampling: Sampling,
-    decoding: Option<Rc<DecodingTurns>>,
+    sample: Rc<Sample>,
+    decodes: bool,
 }
 
 impl<T: Transport> Web<T> {
@@ -71,7 +76,7 @@ impl<T: Transport> Web<T> {
         client: Connection<T>,
         page: Page,
         sampling: Sampling,
-        decoding: Option<Rc<DecodingTurns>>,
+        (sample, decodes): (Rc<Sample>, bool),
     ) -> Self {
         Self {
             catalogue,
@@ -80,7 +85,8 @@ impl<T: Transport> Web<T> {
             page,
             page_request: Box::default(),
             sampling,
-            decoding,
+            sample,
+            decodes,
         }
     }
 
@@ -100,7 +106,8 @@ impl<T: Transport> Web<T> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         self.body.begin(
             matches!(expect, Expect::Found { .. }) && self.sampling.draw(),
-            self.decoding.as_deref(),
+            self.catalogue.is_head,
+            (&self.sample, self.decodes),
             start_ns,
         );
         let exchanged = self
@@ -203,13 +210,22 @@ pub(super) struct BodyCheck {
     whole: Option<u64>,
     stream: Option<Box<Xxh3Default>>,
     streaming: bool,
+    is_head: bool,
     sampled: SampledBody,
 }
 
 impl BodyCheck {
-    /// Prepare for the response to an operation that starts at `now_ns`. `wanted`: compute its digest.
-    pub(super) fn begin(&mut self, wanted: bool, turns: Option<&DecodingTurns>, now_ns: u64) {
-        self.sampled.begin(turns, now_ns);
+    /// Prepare for the response to an operation that starts at `now_ns`. `wanted`: compute its digest; `is_head`: the request
+    /// is HEAD; `decodes`: the body may be decoded.
+    pub(super) fn begin(
+        &mut self,
+        wanted: bool,
+        is_head: bool,
+        (sample, decodes): (&Sample, bool),
+        now_ns: u64,
+    ) {
+        self.sampled.begin(sample, decodes, now_ns);
+        self.is_head = is_head;
         self.wanted = wanted;
         self.whole = None;
         self.streaming = false;
@@ -251,6 +267,10 @@ impl Body for BodyCheck {
         self.sampled.field(name, value);
     }
 
+    fn answers_head(&self) -> bool {
+        self.is_head
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
         self.sampled.part(data, last);
         if !self.wanted {
@@ -278,15 +298,15 @@ mod tests {
 
     #[test]
     fn a_body_in_pieces_has_the_digest_of_the_whole() {
-        let mut body = BodyCheck::default();
+        let (mut body, sample) = (BodyCheck::default(), Sample::default());
         for _ in 0..2 {
-            body.begin(true, None, 0);
+            body.begin(true, false, (&sample, false), 0);
             body.part(b"one ", false);
             assert_eq!(body.digest(), None);
             body.part(b"two", true);
             assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
         }
-        body.begin(true, None, 0);
+        body.begin(true, false, (&sample, false), 0);
         body.part(b"one two", true);
         assert_eq!(body.digest(), Some(xxh3_64(b"one two")));
     }

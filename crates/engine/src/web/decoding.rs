@@ -1,5 +1,7 @@
-//! The sample of bodies that are decoded to check them. It is small, so that it costs little, and covers the whole mix.
+//! The sample of responses that are looked at more closely: the first, for what the server calls itself, and a few whose
+//! bodies are decoded to check them. It is small, so that it costs little, and covers the whole mix.
 
+use crate::engine_thread::ServerClaim;
 use dyno_http::coding::{ContentCheck, Decoded};
 use dyno_http::Body;
 use dyno_measure::Failure;
@@ -11,42 +13,65 @@ const PAUSE_NS: u64 = 10_000_000;
 /// Most bodies that an engine thread decodes at the same time. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
 
-/// Decides which bodies of an engine thread are decoded.
+/// Decides which responses of an engine thread are in the sample.
 #[derive(Debug, Default)]
-pub(super) struct DecodingTurns {
+pub(super) struct Sample {
     next_ns: Cell<u64>,
+    claim: ServerClaim,
+    had_first: Cell<bool>,
     /// Each active decoder holds a clone, so that the count of clones is known.
     under_way: Rc<()>,
 }
 
-impl DecodingTurns {
-    /// Return a decoder for the body of the operation that starts at `now_ns`, or None if it is not in the sample.
-    fn draw(&self, now_ns: u64) -> Option<Box<Decoding>> {
+impl Sample {
+    pub(super) fn new(claim: ServerClaim) -> Self {
+        Self {
+            claim,
+            ..Self::default()
+        }
+    }
+
+    /// Return what looks at the response to the operation that starts at `now_ns`, or None if it is not in the sample.
+    /// `decodes`: whether its body may be decoded.
+    #[inline]
+    fn draw(&self, decodes: bool, now_ns: u64) -> Option<Box<Look>> {
+        if !decodes && self.had_first.get() {
+            return None;
+        }
         let is_free = Rc::strong_count(&self.under_way) <= MOST_UNDER_WAY;
-        (is_free && now_ns >= self.next_ns.get()).then(|| {
+        let is_decoded = decodes && is_free && now_ns >= self.next_ns.get();
+        let is_first = !self.had_first.replace(true);
+        if is_decoded {
             self.next_ns.set(now_ns + PAUSE_NS);
-            Box::new(Decoding {
-                check: ContentCheck::default(),
-                _under_way: self.under_way.clone(),
+        }
+        (is_decoded || is_first).then(|| {
+            Box::new(Look {
+                decoding: is_decoded.then(|| (ContentCheck::default(), self.under_way.clone())),
+                claim: is_first.then(|| self.claim.clone()),
             })
         })
     }
 }
 
 #[derive(Debug)]
-struct Decoding {
-    check: ContentCheck,
-    _under_way: Rc<()>,
+struct Look {
+    decoding: Option<(ContentCheck, Rc<()>)>,
+    claim: Option<ServerClaim>,
 }
 
-/// Decodes the body of a response if it is in the sample.
+/// Looks at a response if it is in the sample.
 #[derive(Debug, Default)]
-pub(super) struct SampledBody(Option<Box<Decoding>>);
+pub(super) struct SampledBody(Option<Box<Look>>);
 
 impl SampledBody {
-    /// Prepare for the response to an operation that starts at `now_ns`. Without `turns`, no body is decoded.
-    pub(super) fn begin(&mut self, turns: Option<&DecodingTurns>, now_ns: u64) {
-        self.0 = turns.and_then(|turns| turns.draw(now_ns));
+    /// Prepare for the response to an operation that starts at `now_ns`. `decodes`: whether its body may be decoded.
+    pub(super) fn begin(&mut self, sample: &Sample, decodes: bool, now_ns: u64) {
+        self.0 = sample.draw(decodes, now_ns);
+    }
+
+    fn check(&mut self) -> Option<&mut ContentCheck> {
+        let (check, _) = self.0.as_mut()?.decoding.as_mut()?;
+        Some(check)
     }
 
     /// Return the result for a complete response with this status.
@@ -54,8 +79,8 @@ impl SampledBody {
     /// # Errors
     /// The body can't be decoded.
     pub(super) fn judge(&self, status: u16) -> Result<Option<Decoded>, Failure> {
-        let decoding = self.0.as_ref();
-        decoding.map_or(Ok(None), |decoding| decoding.check.judge(status))
+        let decoding = self.0.as_ref().and_then(|look| look.decoding.as_ref());
+        decoding.map_or(Ok(None), |(check, _)| check.judge(status))
     }
 
     /// Release the decoder after the response, successful or not.
@@ -66,19 +91,23 @@ impl SampledBody {
 
 impl Body for SampledBody {
     fn wants_fields(&mut self) -> bool {
-        let decoding = self.0.as_mut();
-        decoding.is_some_and(|decoding| decoding.check.wants_fields())
+        let decodes = self.check().is_some_and(ContentCheck::wants_fields);
+        decodes || self.0.as_ref().is_some_and(|look| look.claim.is_some())
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        if let Some(decoding) = &mut self.0 {
-            decoding.check.field(name, value);
+        if let Some(check) = self.check() {
+            check.field(name, value);
+        }
+        let claim = self.0.as_ref().and_then(|look| look.claim.as_ref());
+        if let Some(claim) = claim.filter(|_| name.eq_ignore_ascii_case(b"server")) {
+            claim.get_or_init(|| String::from_utf8_lossy(value).into_owned());
         }
     }
 
     fn part(&mut self, data: &[u8], last: bool) {
-        if let Some(decoding) = &mut self.0 {
-            decoding.check.part(data, last);
+        if let Some(check) = self.check() {
+            check.part(data, last);
         }
     }
 }
@@ -89,25 +118,38 @@ mod tests {
 
     #[test]
     fn one_body_in_ten_milliseconds_is_decoded_at_most_beginning_with_the_first() {
-        let turns = DecodingTurns::default();
+        let sample = Sample::default();
         let drawn: Vec<u64> = (1_000..1_100)
-            .filter(|ms| turns.draw(ms * 1_000_000 + ms % 7).is_some())
+            .filter(|ms| sample.draw(true, ms * 1_000_000 + ms % 7).is_some())
             .collect();
         assert_eq!(drawn.len(), 10);
         assert_eq!(drawn[0], 1_000);
     }
 
     #[test]
+    fn the_first_response_says_what_the_server_calls_itself() {
+        let claim = ServerClaim::default();
+        let sample = Sample::new(claim.clone());
+        let (mut first, mut second) = (SampledBody::default(), SampledBody::default());
+        first.begin(&sample, false, 0);
+        second.begin(&sample, false, 0);
+        assert!(first.wants_fields() && !second.wants_fields());
+        first.field(b"SERVER", b"nginx");
+        assert_eq!(claim.get().map(String::as_str), Some("nginx"));
+        assert_eq!(first.judge(200), Ok(None));
+    }
+
+    #[test]
     fn few_bodies_are_decoded_at_a_time_and_others_once_these_have_ended() {
-        let turns = DecodingTurns::default();
+        let sample = Sample::default();
         let mut bodies: Vec<SampledBody> = (0..10).map(|_| SampledBody::default()).collect();
         for (second, body) in bodies.iter_mut().enumerate() {
-            body.begin(Some(&turns), second as u64 * 1_000_000_000);
+            body.begin(&sample, true, second as u64 * 1_000_000_000);
         }
         let sampled = |bodies: &[SampledBody]| bodies.iter().filter(|body| body.0.is_some()).count();
         assert_eq!(sampled(&bodies), MOST_UNDER_WAY);
         bodies[0].end();
-        bodies[9].begin(Some(&turns), u64::MAX - PAUSE_NS);
+        bodies[9].begin(&sample, true, u64::MAX - PAUSE_NS);
         assert!(bodies[9].0.is_some());
         assert_eq!(sampled(&bodies), MOST_UNDER_WAY);
     }

@@ -16,7 +16,7 @@ use crate::protocol::Protocol;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 pub(crate) use client::Stated;
 use client::{Web, WebCatalogue};
-use decoding::DecodingTurns;
+use decoding::Sample;
 use dyno_http::coding::asks_coding;
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
@@ -136,6 +136,8 @@ pub(crate) struct WebClientOptions {
     pub fresh_sockets: bool,
     /// The most that one receive call takes.
     pub receive_buffer_bytes: usize,
+    /// Bounds of one response.
+    pub limits: Limits,
 }
 
 impl WebClientOptions {
@@ -237,6 +239,7 @@ impl WebWork {
     ) -> Result<Self, Vec<String>> {
         let Targets { target, tls, secure } = targets;
         let catalogue = workload.catalogue(&target);
+        let is_head = shape.method == "HEAD";
         let beside = secure.as_ref().map(|(target, _)| target.host());
         let style = |secure: bool| RequestStyle {
             version: options.version,
@@ -258,12 +261,12 @@ impl WebWork {
                     let maker = if entry.secure { &secure } else { &maker };
                     maker.request(path)
                 };
-                let catalogue = WebCatalogue::new(&catalogue, request, stated);
+                let catalogue = WebCatalogue::new(&catalogue, request, stated, is_head);
                 Requests::Http2(Arc::new(catalogue), streams)
             }
             (_, None) => {
                 let request = |entry: &Entry, path: &str| style(entry.secure).request(path, shape);
-                let catalogue = Arc::new(WebCatalogue::new(&catalogue, request, stated));
+                let catalogue = Arc::new(WebCatalogue::new(&catalogue, request, stated, is_head));
                 match options.pipeline {
                     Some(requests) => Requests::Pipelined(catalogue, requests),
                     None => Requests::Http1(catalogue),
@@ -322,7 +325,7 @@ impl WebWork {
                 let web = move |seat: &Seat, of| {
                     let form = WrittenHttp1::new(version, keep_alive);
                     let connection = seat.connection(transport(seat));
-                    Session::new(script.clone(), connection, form, of, seat.decoding(true))
+                    Session::new(script.clone(), connection, form, of, seat.sample(true))
                 };
                 executor.spawn(self.seating(engine.clone(), web));
             }
@@ -332,7 +335,7 @@ impl WebWork {
                 let web = move |seat: &Seat, of: (usize, usize)| {
                     let client = seat.stream_client(streams, &lane, || transport(seat), of.1);
                     let form = h2::Written::new(secure);
-                    Session::new(script.clone(), client, form, of, seat.decoding(true))
+                    Session::new(script.clone(), client, form, of, seat.sample(true))
                 };
                 executor.spawn(self.seating(engine.clone(), web));
             }
@@ -362,7 +365,8 @@ impl WebWork {
                 },
                 buffer: Rc::new(RefCell::new(buffer)),
                 asks_coding,
-                turns: Rc::default(),
+                sample: Rc::new(Sample::new(engine.server_claim.clone())),
+                limits: options.limits,
             };
             for (place, client) in engine.clients().enumerate() {
                 let state = ClientState::new(place);
@@ -398,14 +402,15 @@ struct Seat {
     connecting: Connecting,
     buffer: Rc<RefCell<Box<[u8]>>>,
     asks_coding: bool,
-    turns: Rc<DecodingTurns>,
+    sample: Rc<Sample>,
+    limits: Limits,
 }
 
 impl Seat {
-    /// Return what selects the bodies to decode, or None if no body is decoded.
-    fn decoding(&self, may_ask: bool) -> Option<Rc<DecodingTurns>> {
+    /// Return the sample of responses, and whether bodies may be decoded.
+    fn sample(&self, may_ask: bool) -> (Rc<Sample>, bool) {
         let is_checked = self.engine.mix.verify_share > 0.0;
-        (may_ask && is_checked).then(|| self.turns.clone())
+        (self.sample.clone(), may_ask && is_checked)
     }
 
     fn connection<T: Transport>(&self, transport: T) -> Connection<T> {
@@ -414,7 +419,7 @@ impl Seat {
             self.engine.executor.clone(),
             self.connecting,
             self.buffer.clone(),
-            Limits::default(),
+            self.limits,
         )
     }
 
@@ -427,8 +432,8 @@ impl Seat {
         apart: u64,
     ) -> Web<T> {
         let (page, sampling) = (self.page(of, apart), self.sampling(of, apart));
-        let (connection, decoding) = (self.connection(transport), self.decoding(self.asks_coding));
-        Web::new(catalogue.clone(), connection, page, sampling, decoding)
+        let (connection, sample) = (self.connection(transport), self.sample(self.asks_coding));
+        Web::new(catalogue.clone(), connection, page, sampling, sample)
     }
 
     fn page(&self, (client, thread): (usize, usize), apart: u64) -> Page {
@@ -454,6 +459,7 @@ impl Seat {
         (client, thread): (usize, usize),
         apart: u64,
     ) -> WebStreams<T, C, R> {
+        let (sample, decodes) = self.sample(self.asks_coding);
         WebStreams {
             catalogue: catalogue.clone(),
             client: self.stream_client(threads, lane, transport, thread),
@@ -461,7 +467,8 @@ impl Seat {
             page: self.page((client, thread), apart),
             page_request: R::default(),
             sampling: self.sampling((client, thread), apart),
-            decoding: self.decoding(self.asks_coding),
+            sample,
+            decodes,
         }
     }
 
@@ -480,7 +487,7 @@ impl Seat {
         }
         let make = || {
             let (executor, buffer) = (self.engine.executor.clone(), self.buffer.clone());
-            Lane::new(transport(), executor, self.connecting, buffer, Limits::default())
+            Lane::new(transport(), executor, self.connecting, buffer, self.limits)
         };
         lane.get_or_insert_with(make).client()
     }
@@ -502,7 +509,10 @@ impl Work for WebWork {
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
-        dyno_http::advice(failure)
+        let client = self.tls.as_ref().or(self.secure.as_ref().map(|(_, tls)| tls));
+        let http2 = self.options.streams.is_some();
+        let is = self.target.circumstances(client.map(|tls| &tls.client), http2);
+        dyno_http::advice(failure, &is)
     }
 
     fn seat_clients(&self, thread: &Rc<EngineThread>) {
@@ -557,6 +567,7 @@ mod tests {
             reset: false,
             fresh_sockets: false,
             receive_buffer_bytes: 1,
+            limits: Limits::default(),
         };
         assert_eq!(options.connections_of_client(100), 100);
         let shared = |streams, pipeline| WebClientOptions {

@@ -427,6 +427,10 @@ impl Body for Taking {
         }
     }
 
+    fn answers_head(&self) -> bool {
+        self.step.as_ref().is_some_and(|step| step.method == "HEAD")
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
         self.sampled.part(data, last);
         let mut takes = self.step.iter().flat_map(|step| &step.takes);

@@ -2,7 +2,7 @@
 //! of its own, over HTTP/2 several share one.
 
 use super::client::{judge_stated, performed};
-use super::decoding::DecodingTurns;
+use super::decoding::Sample;
 use super::script::{Script, Taking};
 use super::template::User;
 use crate::protocol::{Performed, Protocol};
@@ -67,7 +67,8 @@ pub(super) struct Session<C: Carrier> {
     form: C::Form,
     user: User,
     taking: Taking,
-    decoding: Option<Rc<DecodingTurns>>,
+    sample: Rc<Sample>,
+    decodes: bool,
     /// Of the request, while it is written.
     part: Vec<u8>,
 }
@@ -78,7 +79,7 @@ impl<C: Carrier> Session<C> {
         carrier: C,
         form: C::Form,
         (number, thread): (usize, usize),
-        decoding: Option<Rc<DecodingTurns>>,
+        (sample, decodes): (Rc<Sample>, bool),
     ) -> Self {
         let user = User {
             client: number,
@@ -92,7 +93,8 @@ impl<C: Carrier> Session<C> {
             form,
             user,
             taking: Taking::default(),
-            decoding,
+            sample,
+            decodes,
             part: Vec::new(),
         }
     }
@@ -105,8 +107,8 @@ impl<C: Carrier> Session<C> {
         }
         let request = step.write(&self.user, &mut self.form, &mut self.part)?;
         self.taking.begin(step);
-        let turns = self.decoding.as_deref().filter(|_| step.asks_coding);
-        self.taking.sampled.begin(turns, start_ns);
+        let decodes = self.decodes && step.asks_coding;
+        self.taking.sampled.begin(&self.sample, decodes, start_ns);
         let head = self
             .carrier
             .exchange(request, step.repeat, start_ns, &mut self.taking, cost)

@@ -2,7 +2,7 @@
 //! ahead.
 
 use super::client::{performed, BodyCheck, WebCatalogue};
-use super::decoding::DecodingTurns;
+use super::decoding::Sample;
 use super::page::{Page, PageBody, PageRequest};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
@@ -29,6 +29,10 @@ impl Body for AnswerBody {
         self.check.field(name, value);
     }
 
+    fn answers_head(&self) -> bool {
+        self.page.is_none() && self.check.answers_head()
+    }
+
     fn part(&mut self, data: &[u8], last: bool) {
         match &mut self.page {
             None => self.check.part(data, last),
@@ -44,7 +48,8 @@ pub(super) struct WebStreams<T: Transport + 'static, C: Conversation + 'static, 
     pub(super) page: Page,
     pub(super) page_request: R,
     pub(super) sampling: Sampling,
-    pub(super) decoding: Option<Rc<DecodingTurns>>,
+    pub(super) sample: Rc<Sample>,
+    pub(super) decodes: bool,
 }
 
 impl<T, C, R> WebStreams<T, C, R>
@@ -76,7 +81,10 @@ where
     ) -> Result<(), Failure> {
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
         let wanted = matches!(expect, Expect::Found { .. }) && self.sampling.draw();
-        self.body.check.begin(wanted, self.decoding.as_deref(), start_ns);
+        let sample = (&*self.sample, self.decodes);
+        self.body
+            .check
+            .begin(wanted, self.catalogue.is_head, sample, start_ns);
         let exchanged = self
             .client
             .exchange(request.borrow(), start_ns, &mut self.body, cost)

@@ -64,6 +64,9 @@ impl<B: Body> Stream<B> {
         self.status = Some(status);
         // These have no content, whatever length they declare (RFC 9110, section 8.6).
         self.length = fields.length.filter(|_| !matches!(status, 204 | 304));
+        if self.body.answers_head() {
+            self.length = Some(0);
+        }
         if end_stream {
             self.end()
         } else {

@@ -7,16 +7,22 @@ use crate::tls::side::ClientSide;
 use crate::tls::trust::{Trust, TrustError, Verifier};
 use crate::Socket;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::client::{ResolvesClientCert, Resumption, UnbufferedClientConnection};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, ConfigBuilder, KeyLogFile, SupportedProtocolVersion, WantsVerifier};
+use rustls::{
+    ClientConfig, ConfigBuilder, KeyLogFile, SignatureScheme, SupportedProtocolVersion, WantsVerifier,
+};
 use serde::Deserialize;
 use std::cell::RefCell;
+use std::fmt;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// Names the file that gets the keys of all sessions, for Wireshark and tshark, as of curl and browsers. Only the
@@ -52,6 +58,57 @@ impl Versions {
     }
 }
 
+/// A client's certificate with its chain, and its key: a text in PEM each.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Identity").finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Return what signs for the client.
+    ///
+    /// # Errors
+    /// Says why the two can't be used.
+    pub fn certified(&self) -> Result<CertifiedKey, String> {
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("the client's certificate is not PEM: {error}"))?;
+        if chain.is_empty() {
+            return Err("the client's certificate is not PEM: no certificate is in it".to_owned());
+        }
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())
+            .map_err(|error| format!("the client's key is not PEM, or is encrypted: {error}"))?;
+        CertifiedKey::from_der(chain, key, &default_provider())
+            .map_err(|error| format!("the client's certificate and key don't belong together: {error}"))
+    }
+}
+
+/// Shows the client's certificate, and notes that a server has asked for one.
+#[derive(Debug)]
+struct Showing {
+    key: Option<Arc<CertifiedKey>>,
+    asked: AtomicBool,
+}
+
+impl ResolvesClientCert for Showing {
+    fn resolve(&self, _issuers: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.asked.store(true, Ordering::Relaxed);
+        self.key.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
 /// What clients of one mix offer.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
@@ -63,6 +120,8 @@ pub struct ClientOptions {
     pub trust: Trust,
     /// The name or address that the certificate must be for, without a port.
     pub server_name: String,
+    /// Shown to servers that ask for a certificate.
+    pub identity: Option<Identity>,
 }
 
 /// Why the keys of the sessions can't be written where the environment asks for them: rustls says nothing of that.
@@ -103,6 +162,7 @@ fn name_of(cipher: rustls::CipherSuite) -> String {
 pub struct TlsClient {
     fresh: Arc<ClientConfig>,
     verifier: Arc<Verifier>,
+    showing: Arc<Showing>,
     name: ServerName<'static>,
 }
 
@@ -119,10 +179,15 @@ impl TlsClient {
             .map_err(|error: TrustError| error.to_string())?;
         let name = ServerName::try_from(options.server_name.clone())
             .map_err(|_| format!("{:?} is no name that a certificate can have", options.server_name))?;
+        let key = options.identity.as_ref().map(Identity::certified).transpose()?;
+        let showing = Arc::new(Showing {
+            key: key.map(Arc::new),
+            asked: AtomicBool::new(false),
+        });
         let mut config = offering(provider, options.versions)?
             .dangerous()
             .with_custom_certificate_verifier(verifier.clone())
-            .with_no_client_auth();
+            .with_client_cert_resolver(showing.clone());
         if std::env::var_os(KEY_LOG_VARIABLE).is_some() {
             config.key_log = Arc::new(KeyLogFile::new());
         }
@@ -131,8 +196,21 @@ impl TlsClient {
         Ok(Self {
             fresh: Arc::new(config),
             verifier,
+            showing,
             name,
         })
+    }
+
+    /// Whether a server has asked for a certificate so far.
+    #[must_use]
+    pub fn certificate_asked(&self) -> bool {
+        self.showing.asked.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is one to show.
+    #[must_use]
+    pub fn has_certificate(&self) -> bool {
+        self.showing.key.is_some()
     }
 
     /// The sessions of one client thread.

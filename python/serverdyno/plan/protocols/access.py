@@ -34,5 +34,7 @@ class Access:
     """Of a server that we have started, and that consents: the token that this is for; None: the user's."""
     ticket: str | None = field(default=None, repr=False)
     """To log on by Kerberos: a credential cache with a ticket for the server; see `servers/kerberos.py`."""
+    identity: tuple[str, str] | None = field(default=None, repr=False)
+    """What web clients show to a server that asks for a certificate: certificate and key, in PEM."""
     connect_to: str | None = None
     """Where connections go in place of the host of a web server's URL: an IP address, or the path of a socket."""

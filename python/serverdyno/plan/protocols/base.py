@@ -37,6 +37,11 @@ class Protocol(HasSettings[SettingsT]):
         del settings
         return {"url": access.url}
 
+    def with_secrets(self, access: Access, settings: SettingsT) -> Access:
+        """Return how to be let in, with secrets that the suite's settings name. Raises UserError."""
+        del settings
+        return access
+
     def client_section(self, settings: SettingsT) -> dict[str, Any]:
         """Return how a client uses the protocol, for the section `client` of a mix's document."""
         del settings

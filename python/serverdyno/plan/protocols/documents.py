@@ -24,8 +24,10 @@ def mbit_received_per_s(record: MixCounts) -> float:
     return units.mbit_per_s(record.bytes_in, record.window_s)
 
 
-PATH_AND_WEIGHT = re.compile(r"(/[!\"$-~]*)(?:\s+(\d{1,6}))?")
+PATH_AND_WEIGHT = re.compile(r"(/[!\"$-~]*)(?:\s+(\d{1,9}))?")
 MOST_PATHS = 250
+TREE_REQUESTS = 100
+"""Of the check before load: enough to meet documents that are there, one that is not, and the dynamic page."""
 DYNAMIC = "webbench-dynamic"
 SESSION = "session"
 Carrier = Literal["any", "cgi", "fastcgi", "in-process"]
@@ -95,6 +97,8 @@ class DocumentsSettings(SectionModel):
             raise ValueError(f"not /path or /path weight: {', '.join(map(repr, wrong))}")
         if paths and not any(weight for _, weight in weighted(paths)):
             raise ValueError("every weight is zero")
+        if sum(weight for _, weight in weighted(paths)) >= 1 << 32:
+            raise ValueError("the weights are above 4,294,967,295 in all")
         return paths
 
     def parameters(self) -> dict[str, Any]:
@@ -118,7 +122,7 @@ class Documents(Work[DocumentsSettings]):
     workloads: ClassVar[Mapping[str, str]] = {
         "webbench-static": "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it.",
         DYNAMIC: "The server must have the WebBench tree and the dynamic page, see docs/dynamic.md.",
-        "url": "Only complete answers with a status of 200 to 299 count.",
+        "url": "",
         SESSION: "The server must answer the steps of the suite, see docs/sessions.md.",
     }
     section = "documents"
@@ -156,6 +160,16 @@ class Documents(Work[DocumentsSettings]):
                 yield ("documents", name), f"is of the workload {DYNAMIC}, and of no other"
         if workload == DYNAMIC and settings.dynamic_share is None:
             yield ("documents", "dynamic_share"), f"is missing: the workload {DYNAMIC} needs it"
+
+    def start_spread_s(self, settings: DocumentsSettings, think_time_s: float) -> float:
+        """Return the time that a client thinks between two requests, or in a whole session."""
+        return think_time_s + sum(step.think_s for step in settings.steps)
+
+    def check_operations(self, workload: str, settings: DocumentsSettings) -> int | None:
+        """Return one request, each step of a session once, or enough requests to meet each kind of document."""
+        if workload == SESSION:
+            return len(settings.steps)
+        return 1 if workload == "url" else TREE_REQUESTS
 
     def takes_open_load(self, workload: str) -> bool:
         """Return whether documents are asked for independently of each other: the steps of a session are not."""

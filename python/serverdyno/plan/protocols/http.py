@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,6 +22,10 @@ from serverdyno.plan.protocols.tls import TlsSettings, over_tls
 
 STREAMS = 10
 """Of HTTP/2, where a suite does not say: what h2load and most published figures use."""
+
+
+HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
+"""Bounds of the head of an answer; curl has 300 KB and 5,000."""
 
 
 class HttpSettings(SectionModel):
@@ -56,6 +61,22 @@ class HttpSettings(SectionModel):
     receive_buffer_bytes: int = Field(
         default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes that one receive takes."
     )
+    max_head_bytes: Annotated[int | None, Option()] = Field(
+        default=None,
+        ge=1024,
+        le=16 << 20,
+        description=f"The most bytes of the head of an answer, a bound of dyno's own. Default: {HEAD_BYTES:,}.",
+    )
+    max_head_fields: Annotated[int | None, Option()] = Field(
+        default=None,
+        ge=100,
+        le=100_000,
+        description=f"The most headers of an answer over HTTP/1, a bound of dyno's own. Default: {HEAD_FIELDS:,}.",
+    )
+    proxy_protocol: Annotated[Literal["v1", "v2"] | None, Option()] = Field(
+        default=None,
+        description="Send the header of HAProxy's PROXY protocol at the start of each connection, in this version.",
+    )
     tls: TlsSettings | None = Field(
         default=None,
         description="How a client speaks TLS; every server must then speak it. In suites with a secure_share: how it "
@@ -86,31 +107,22 @@ class HttpSettings(SectionModel):
 
 
 class WebLook:
-    """One plain GET of the URL."""
+    """A connection on which nothing is asked: the check before load asks as the load does."""
 
     has_shares = False
     port: int | None = 80
     directory: Path | None = None
 
-    def __init__(self) -> None:
-        self._path = ""
-        self._answer: _native.Answer | None = None
-
     def ask(self, target: _native.Target) -> None:
-        """Asks once. Raises AnswerError."""
-        path = target.facts["path"]
-        answer = _native.http_get(target, path, timeout_s=look.LOOK_S, most_bytes=look.LOOK_BYTES)
-        if self._answer is None:
-            self._path, self._answer = path, answer
+        """Connects. Raises AnswerError."""
+        _native.http_connect(target, timeout_s=look.LOOK_S)
 
     def version(self) -> str | None:
-        """The `Server` header is all that is known, and it is a claim."""
-        return self._answer and self._answer["server"]
+        """Not known before the check."""
+        return None
 
     def notes(self) -> list[str]:
-        if self._answer is None:
-            return []
-        return [f"GET {self._path} was answered with status {self._answer['status']} before the load."]
+        return []
 
 
 class Http(Protocol[HttpSettings]):
@@ -126,20 +138,26 @@ class Http(Protocol[HttpSettings]):
 
     def target_section(self, access: Access, settings: HttpSettings) -> dict[str, Any]:
         """Return the URLs, whose certificates count over TLS, and where to connect."""
-        del settings
         return {
             "url": access.url,
             "secure_url": access.secure_url,
             "trust": access.trust,
             "connect_to": None if access.secure_url else access.connect_to,
+            "proxy_protocol": settings.proxy_protocol,
         }
+
+    def with_secrets(self, access: Access, settings: HttpSettings) -> Access:
+        """Add the client's certificate and key. Raises UserError where they can't be read."""
+        return access if settings.tls is None else replace(access, identity=settings.tls.identity())
 
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
         """Return all settings, with what requests need from files and the environment. Raises UserError."""
         return {
-            **settings.model_dump(),
+            **settings.model_dump(exclude={"proxy_protocol"}),
             "streams": settings.streams or STREAMS,
-            "tls": (settings.tls or TlsSettings()).model_dump(),
+            "max_head_bytes": settings.max_head_bytes or HEAD_BYTES,
+            "max_head_fields": settings.max_head_fields or HEAD_FIELDS,
+            "tls": (settings.tls or TlsSettings()).model_dump(exclude={"certificate", "key"}),
             "request": None if settings.request is None else settings.request.section(),
         }
 
@@ -198,7 +216,7 @@ class Http(Protocol[HttpSettings]):
         )
 
     def look(self, url: str) -> Look:
-        """Return one GET of the URL."""
+        """Return one connection."""
         del url
         return WebLook()
 

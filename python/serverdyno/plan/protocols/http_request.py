@@ -17,7 +17,7 @@ from serverdyno.errors import UserError
 from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.options import Option
 
-MOST_BODY_BYTES = 16 << 20
+MOST_BODY_BYTES = 256 << 20
 
 
 def header_pairs(headers: list[str]) -> list[tuple[str, str]]:
@@ -40,8 +40,30 @@ def _are_statuses(statuses: list[int]) -> list[int]:
     return statuses
 
 
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Headers = Annotated[list[str], Field(max_length=64), AfterValidator(_are_headers)]
-Statuses = Annotated[list[int], Field(max_length=64), AfterValidator(_are_statuses)]
+Statuses = Annotated[list[int], Field(max_length=400), AfterValidator(_are_statuses)]
+
+
+def _variable(name: str, what: str, wanted: str) -> str:
+    if (value := os.environ.get(name)) is None:
+        raise UserError(
+            f"{what} is missing: the variable {name} is not set", hint=f"export {name}='{wanted}'"
+        )
+    return value
+
+
+def _header_in(variable: str) -> str:
+    """Return the header that an environment variable holds. Raises UserError without its value, which may be secret."""
+    header = _variable(variable, "a header", "Name: value")
+    if ":" not in header:
+        raise UserError(
+            f"the variable {variable} holds no header, Name: value",
+            hint=f"export {variable}='X-Api-Key: ...'",
+        )
+    if problems := _native.header_problems(header_pairs([header])):
+        raise UserError(f"the header in the variable {variable} can't be sent: {'; '.join(problems)}")
+    return header
 
 
 class RequestSettings(Model):
@@ -51,10 +73,15 @@ class RequestSettings(Model):
     """
 
     method: Annotated[
-        Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Option(("--method", "-m"))
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Option(("--method", "-m", "-X"))
     ] = Field(default="GET", description="The method of every request.")
     headers: Annotated[Headers, Option(("--header", "-H"))] = Field(
         default=[], description="Further headers, each `Name: value`."
+    )
+    headers_from_env: Annotated[list[Variable], Option(("--header-from-env",))] = Field(
+        default=[],
+        max_length=16,
+        description="Environment variables that each hold a further header, `Name: value`, such as an API key.",
     )
     body: Annotated[str | None, Option(("--data",))] = Field(
         default=None,
@@ -71,7 +98,7 @@ class RequestSettings(Model):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="The environment variable with `user:password`, or with the bearer token.",
     )
-    status: Annotated[Statuses, Option(("--expect-status",), listed=True)] = Field(
+    status: Annotated[Statuses, Option(("--expect-status",), listed=True, ranges="each")] = Field(
         default=[], description="Expected statuses of answers. Default: 200 to 299."
     )
     body_bytes: Annotated[int | None, Option(("--expect-bytes",))] = Field(
@@ -88,30 +115,30 @@ class RequestSettings(Model):
     @property
     def has_fields_alone(self) -> bool:
         """Whether it says nothing but headers and authorization."""
-        return not self.model_fields_set - {"headers", "authorization", "authorization_variable"}
+        return not self.model_fields_set - {
+            "headers",
+            "headers_from_env",
+            "authorization",
+            "authorization_variable",
+        }
 
     def section(self) -> dict[str, Any]:
         """Return the section of a mix's document, secrets included. Raises UserError."""
-        headers = header_pairs(self.headers)
+        headers = header_pairs([*self.headers, *map(_header_in, self.headers_from_env)])
         if self.authorization is not None:
             headers.append(("Authorization", self._credentials(self.authorization)))
         body = self._body()
         return {
             "method": self.method,
             "headers": headers,
-            "body": None if body is None else list(body),
+            "body": None if body is None else base64.b64encode(body).decode("ascii"),
             "status": self.status,
             "bytes": self.body_bytes,
         }
 
     def _credentials(self, scheme: str) -> str:
-        secret = os.environ.get(self.authorization_variable)
-        if secret is None:
-            wanted = "user:password" if scheme == "basic" else "the token"
-            raise UserError(
-                f"the authorization is missing: the variable {self.authorization_variable} is not set",
-                hint=f"export {self.authorization_variable}={wanted}",
-            )
+        wanted = "user:password" if scheme == "basic" else "the token"
+        secret = _variable(self.authorization_variable, "the authorization", wanted)
         if scheme == "basic":
             return f"Basic {base64.b64encode(secret.encode()).decode('ascii')}"
         return f"Bearer {secret}"
@@ -131,6 +158,7 @@ class RequestSettings(Model):
     def described(self) -> str:
         """Say what is sent and what counts, for the methodology."""
         names = [header.partition(":")[0].strip() for header in self.headers]
+        names += [f"the header in ${variable}" for variable in self.headers_from_env]
         parts = [f"Requests: {self.method}"]
         parts += [f"with {', '.join(names)}"] if names else []
         parts += [f"{self.authorization} authorization"] if self.authorization else []

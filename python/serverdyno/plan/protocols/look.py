@@ -12,8 +12,7 @@ from typing import Any, Protocol
 from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 
-LOOK_S = 10.0  # for an answer: connection, head and what is read of the body
-LOOK_BYTES = 65536
+LOOK_S = 10.0  # for an answer
 
 
 class Look(Protocol):

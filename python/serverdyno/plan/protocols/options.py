@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,6 +16,8 @@ from pydantic_core import ErrorDetails
 
 from serverdyno import wording
 
+MOST_IN_RANGE = 4096
+_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 
 
@@ -23,11 +25,13 @@ _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 class Option:
     """Names of a field's option that differ from the field's own.
 
-    `listed`: several values are one text, with commas. `is_time`: a number of seconds is written as 10s or 2m.
+    `listed`: several values are one text, with commas. `ranges`: a value LOW-HIGH stands for each number, or for LOW,
+    twice that, and so on up to HIGH. `is_time`: a number of seconds is written as 10s or 2m.
     """
 
     names: tuple[str, ...] = ()
     listed: bool = False
+    ranges: Literal["each", "doubling"] | None = None
     is_time: bool = False
 
 
@@ -95,11 +99,24 @@ def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
             return None, f"{text!r} is not a length like 10s or 2m"
         text = float(match[1]) * (60 if match[2] == "m" else 1)
     if option.listed:
-        text = [part.strip() for part in text.split(",")]
+        parts = (part.strip() for part in text.split(","))
+        text = [value for part in parts for value in _in_range(part, option.ranges)]
     try:
         return type_of(name, field).validate_python(text, strict=False), None
     except ValidationError as error:
         return None, "; ".join(map(_refusal, error.errors(include_url=False)))
+
+
+def _in_range(part: str, ranges: str | None) -> list[str]:
+    """Return the numbers that a part of a list stands for; a part that is no range stands for itself."""
+    found = _RANGE.fullmatch(part) if ranges else None
+    low, high = map(int, found.groups()) if found else (0, 0)
+    if not 0 < low < high and not (ranges == "each" and low < high):
+        return [part]
+    if ranges == "each":
+        return [f"{value}" for value in range(low, min(high, low + MOST_IN_RANGE) + 1)]
+    doubled = [low << place for place in range(high.bit_length()) if low << place < high]
+    return [f"{value}" for value in [*doubled, high]]
 
 
 def _refusal(found: ErrorDetails) -> str:

@@ -5,11 +5,13 @@ Not for: the certificates of servers that we start (`servers/tls.py`), nor whom 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from serverdyno import _native
+from serverdyno.errors import UserError
 from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.options import Option
 
@@ -34,14 +36,36 @@ class TlsSettings(Model):
         default=0.0, ge=0.0, le=1.0, description="Share of connections that offer an earlier session."
     )
 
+    certificate: Annotated[str | None, Option(("--cert", "-E"))] = Field(
+        default=None,
+        description="A file with the client's certificate and its chain (PEM), for servers that ask for one.",
+    )
+    key: Annotated[str | None, Option(("--key",))] = Field(
+        default=None, description="A file with its private key (PEM). Default: the file of the certificate."
+    )
+
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """Refuse versions in the wrong order, and cipher suites that these versions do not have."""
         if self.min_version > self.max_version:
             raise ValueError("min_version is above max_version")
+        if self.key is not None and self.certificate is None:
+            raise ValueError("key needs a certificate")
         if self.ciphers and (wrong := _native.tls_problem(self.min_version, self.max_version, self.ciphers)):
             raise ValueError(wrong)
         return self
+
+    def identity(self) -> tuple[str, str] | None:
+        """Return the texts of certificate and key; None: clients have none. Raises UserError."""
+        if self.certificate is None:
+            return None
+        certificate, key = _read(self.certificate), _read(self.key or self.certificate)
+        if wrong := _native.identity_problem(certificate, key):
+            raise UserError(
+                f"the client certificate {self.certificate} can't be used: {wrong}",
+                hint="Both files are PEM, and the key has no pass phrase: openssl pkey -in KEY -out PLAIN removes it.",
+            )
+        return certificate, key
 
     def described(self) -> str:
         """Say what is offered, for the methodology."""
@@ -50,6 +74,7 @@ class TlsSettings(Model):
             if self.min_version == self.max_version
             else f"{self.min_version} to {self.max_version}"
         )
+        shown = "" if self.certificate is None else ", a client certificate shown"
         ciphers = f", ciphers {', '.join(self.ciphers)}" if self.ciphers else ""
         if self.resumption == 0:
             resumed = "every handshake full"
@@ -57,7 +82,15 @@ class TlsSettings(Model):
             resumed = "an earlier session offered wherever a client has one"
         else:
             resumed = f"an earlier session offered by {self.resumption:.0%} of the connections"
-        return f"TLS {versions} as the client offers{ciphers}, {resumed}; signatures of handshakes always verified"
+        offered = f"TLS {versions} as the client offers{ciphers}, {resumed}{shown}"
+        return f"{offered}; signatures of handshakes always verified"
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).expanduser().read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the client certificate or key {file} can't be read: {error}") from error
 
 
 def over_tls(url: str | None, server_settings: Any) -> bool:

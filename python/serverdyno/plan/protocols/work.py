@@ -200,6 +200,16 @@ class Work(HasSettings[SettingsT]):
         """Return the settings for a look at the server before its load, in which nothing is taken away."""
         return settings
 
+    def start_spread_s(self, settings: SettingsT, think_time_s: float) -> float:
+        """Return the time over which clients start apart if a suite states no delay."""
+        del settings, think_time_s
+        return 0.0
+
+    def check_operations(self, workload: str, settings: SettingsT) -> int | None:
+        """Return the operations of one attempt of the check before load; None: one attempt lasts for a moment."""
+        del workload, settings
+        return None
+
     def takes_open_load(self, workload: str) -> bool:
         """Return whether operations may come at a rate of their own, independent of each other and of answers."""
         del workload

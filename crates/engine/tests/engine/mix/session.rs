@@ -120,7 +120,8 @@ fn after(spoken: Spoken, answer: Answer, take: Value, second: &str, ends: bool) 
         Some(whole(&[], b"done"))
     });
     let steps = json!([taking("one", "/first", take), step("two", second)]);
-    let mix = session(spoken, &server, steps);
+    let mut mix = session(spoken, &server, steps);
+    mix.client["max_head_bytes"] = 32_768.into();
     let tally = run(if ends { until_all_have_left(mix) } else { mix });
     let asked = asked.lock().expect("no thread panicked").clone();
     (tally, asked)
@@ -398,7 +399,7 @@ fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
     let steps = json!([
         taking("a", "/", json!({"v": {"regex": "("}, "client": {"header": "x"}})),
         step("a", "/${w}"),
-        {"name": "c", "method": "HEAD", "path": "no path", "headers": [["Content-Length", "${v}"]], "body": "${"},
+        {"name": "c", "method": "CONNECT", "path": "no path", "headers": [["Content-Length", "${v}"]], "body": "${"},
     ]);
     let told = problems(&session(Spoken::Http1, &server, steps));
     for part in [
@@ -406,7 +407,7 @@ fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
         "step 1 (a): client has a meaning",
         "step 2 (a): another step has the same name",
         "step 2 (a): ${w}: no step before this one takes \"w\"",
-        "step 3 (c): method \"HEAD\"",
+        "step 3 (c): method \"CONNECT\"",
         "step 3 (c): the header Content-Length",
         "step 3 (c): \"no path\" is no path",
         "step 3 (c): a ${ has no }",

@@ -6,6 +6,7 @@ use dyno_measure::{Failure, Fault};
 
 const LIMITS: Limits = Limits {
     head_bytes: 1000,
+    fields: 1000,
     body_bytes: 1000,
 };
 
@@ -76,6 +77,22 @@ fn a_head_without_end_is_refused() {
     check("HTTP/1.1 200 ", b"a", Fault::HeadTooLarge, 1000);
     check("", b"\r\n", Fault::HeadTooLarge, 1002);
     check("", &[b'\n'; 5000], Fault::HeadTooLarge, 5000);
+}
+
+#[test]
+fn a_head_has_as_many_fields_as_its_bound_and_no_more() {
+    let whole = |fields: usize| {
+        let head = format!("HTTP/1.1 204 N\r\n{}\r\n", "A: b\r\n".repeat(fields));
+        let limits = |most| Limits {
+            head_bytes: 100_000,
+            fields: most,
+            body_bytes: 1000,
+        };
+        [100, 150, 5000].map(|most| matches!(read([head.as_bytes()], limits(most)), Ending::Whole { .. }))
+    };
+    assert_eq!(whole(100), [true, true, true]);
+    assert_eq!(whole(150), [false, true, true]);
+    assert_eq!(whole(5000), [false, false, true]);
 }
 
 #[test]

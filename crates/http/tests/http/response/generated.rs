@@ -8,6 +8,7 @@ use proptest::sample::{select, Index};
 
 const LIMITS: Limits = Limits {
     head_bytes: 300,
+    fields: 1000,
     body_bytes: 300,
 };
 

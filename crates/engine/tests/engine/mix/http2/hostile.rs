@@ -50,10 +50,11 @@ fn check(case: &Case) {
         let refusal = peer.refusal();
         let _ = report.lock().expect("no test panics here").send(refusal);
     });
-    let mix = until_all_have_left(MixSpec {
+    let mut mix = until_all_have_left(MixSpec {
         clients: 1,
         ..http2(&server, 1)
     });
+    mix.client["max_head_bytes"] = 32_768.into();
     let tally = run(mix);
     assert_eq!(faults(&tally), [(case.fault, 1)], "{}", case.name);
     assert_eq!(fault(case.fault.name()).side(), Side::Server);

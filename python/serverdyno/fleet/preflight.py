@@ -1,0 +1,180 @@
+"""The check before load: a few operations by the load's own client, to see that the server serves the workload.
+
+It stops only runs that can never work: no answer, or nothing but wrong ones. Otherwise it warns, and the load counts
+the errors. Not for: what a file server says of its shares (`run/ask.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from serverdyno import _native
+from serverdyno.counted import Counted, ErrorRow
+from serverdyno.errors import ServerError, WorkloadError, no_answer
+from serverdyno.fleet import local
+from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.plan.model import Bounds, Mix
+from serverdyno.servers import waiting
+
+PREFLIGHT_S = 0.3
+MOST_ATTEMPTS = 5
+PAUSE_S = 0.2
+"""Between two attempts, or as long as the rate asks: a server that limits the rate forgets a burst meanwhile."""
+FINAL = {
+    "connection_refused",
+    "connect_timeout",
+    "unreachable",
+    "response_timeout",
+    "handshake_timeout",
+    "handshake_refused",
+    "nothing_in_common",
+    "malformed_record",
+    "certificate_expired",
+    "certificate_invalid",
+    "untrusted_certificate",
+    "wrong_certificate_name",
+    "not_http2",
+}
+"""Faults that another attempt would show again. A wrong answer, or a connection that broke, may be the exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What the check found. `server`: what a web server calls itself. `warning`: what it said and what to try, of a
+    server that did not answer rightly each time; None: it did.
+    """
+
+    results: Sequence[Counted]
+    server: str | None
+    warning: tuple[str, str | None] | None
+
+
+def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
+    """Ask until an attempt has no error, five times at most. Raises ServerError if the run can never work."""
+    work = setup.suite.work
+    operations = work.check_operations(setup.suite.workload, setup.suite.settings(work))
+    short, calm = _short(setup, mix, operations), _calm(setup, mix)
+    results: list[Counted] = []
+    for attempt in range(MOST_ATTEMPTS if operations else 1):
+        if attempt:
+            _pause(calm.bounds)
+        results.append(local.run_mix(short, calm, seed=attempt, on_tick=lambda *_: None))
+        if not results[-1].errors:
+            break
+        _refuse_at_once(setup, results)
+    worst = _worst(results)
+    if worst is not None and not any(result.operations_total for result in results):
+        raise _refusal(setup, results, worst)
+    claims = [result.server for result in results if result.server is not None]
+    return Preflight(results, claims[0] if claims else None, _warning(setup, results, worst))
+
+
+def _short(setup: LoadSetup, mix: Mix, operations: int | None) -> Mix:
+    """Return a moment of one client, or of one for each share."""
+    return replace(
+        mix,
+        clients=local.clients_of_check(setup),
+        threads=1,
+        # A single operation may take as long as it may in the load.
+        length_s=setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S,
+        ramp_up_s=0.0,
+        ramp_down_s=0.0,
+        delay_s=0.0,
+        think_time_s=0.0,
+        rate_per_s=None,
+        operations=operations,
+    )
+
+
+def _calm(setup: LoadSetup, mix: Mix) -> LoadSetup:
+    """Return the setup with the rate of the load as a bound, and nothing that is taken away in its middle."""
+    work = setup.suite.work
+    suite = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
+    rates = [setup.bounds.max_rate_per_s] if setup.bounds else []
+    rates += [] if mix.rate_per_s is None else [mix.rate_per_s]
+    bounds = Bounds(max_clients=mix.clients, max_rate_per_s=min(rates), max_length_s=1) if rates else None
+    return replace(setup, suite=suite, bounds=bounds)
+
+
+def _pause(bounds: Bounds | None) -> None:
+    until = time.monotonic() + max(PAUSE_S, 1 / bounds.max_rate_per_s if bounds else 0)
+    while (left_s := until - time.monotonic()) > 0:
+        waiting.look()
+        time.sleep(min(local.TICK_S, left_s))
+
+
+def _refuse_at_once(setup: LoadSetup, results: Sequence[Counted]) -> None:
+    """Raise ServerError if another attempt would show nothing new."""
+    if setup.suite.work.uses_documents:
+        final = next((error for error in results[-1].errors if _is_final(error)), None)
+        if final is not None and not any(result.operations_total for result in results):
+            raise _refusal(setup, results, final)
+        if not _class_fails(results):
+            return
+    worst = _worst(results)
+    if worst is not None:
+        raise _refusal(setup, results, worst)
+
+
+def _is_final(error: ErrorRow) -> bool:
+    return error.fault in FINAL or error.side == "client"
+
+
+def _class_fails(results: Sequence[Counted]) -> bool:
+    """Return whether one class of operations has failed five times and never succeeded."""
+    classes: dict[str, list[int]] = {}
+    for row in (row for result in results for row in result.by_operation):
+        counts = classes.setdefault(row.operation, [0, 0])
+        counts[0] += row.count
+        counts[1] += row.errors
+    return any(not done and failed >= MOST_ATTEMPTS for done, failed in classes.values())
+
+
+def _worst(results: Sequence[Counted]) -> ErrorRow | None:
+    """Return the most frequent error with its count in all attempts; None if there was none."""
+    found: dict[str, ErrorRow] = {}
+    for error in (error for result in results for error in result.errors):
+        before = found.get(error.fault, replace(error, count=0))
+        found[error.fault] = replace(before, count=before.count + error.count)
+    return max(found.values(), key=lambda error: error.count, default=None)
+
+
+def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> ServerError:
+    url, work, workload = setup.target.url, setup.suite.work, setup.suite.workload
+    hint = work.workloads[workload] if error.side == "check" or error.fault == "error_status" else ""
+    if work.uses_documents and _is_final(error):
+        title = _title(setup)
+        answer = _native.AnswerError(error.fault, error.side, error.example, error.advice)
+        return no_answer(url, title, answer)
+    if not work.uses_documents and error.advice is not None:
+        return ServerError(f"{url}: {error.example}", hint=error.advice)
+    return WorkloadError(
+        f"{url} does not serve the workload: {error.example} ({_share(setup, results, error)})",
+        hint=hint or error.advice,
+    )
+
+
+def _title(setup: LoadSetup) -> str:
+    from serverdyno.plan import protocols  # noqa: PLC0415
+
+    return protocols.of(setup.target.protocol).title
+
+
+def _share(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> str:
+    failed = sum(each.count for result in results for each in result.errors)
+    asked = sum(result.operations_total for result in results) + failed
+    return f"{error.count} of {asked} {setup.suite.terms.operations}"
+
+
+def _warning(
+    setup: LoadSetup, results: Sequence[Counted], worst: ErrorRow | None
+) -> tuple[str, str | None] | None:
+    if worst is None:
+        return None
+    return (
+        f"{setup.target.url}: the check before load met an error: {worst.example} "
+        f"({_share(setup, results, worst)}); the load counts such errors",
+        worst.advice,
+    )

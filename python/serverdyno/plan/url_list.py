@@ -1,0 +1,126 @@
+"""Lists of URLs that people have, for `dyno load --urls`: paths, URLs, targets of vegeta, `uniq -c`, access logs.
+
+A line that can't be used is refused with its number and with what to do. Not for: what a path is
+(`plan/protocols/documents.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from serverdyno.errors import PlanError, UserError
+from serverdyno.plan.protocols.documents import MOST_PATHS
+
+MOST_BYTES = 64 << 20
+DEFAULT_PORTS = {"http": 80, "https": 443}
+BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+MOST_WEIGHT = 999_999_999
+_IN_LOG = re.compile(r'"([A-Z]+) (\S+) HTTP/[0-9.]+"')
+_REQUEST = re.compile(r"([A-Z]+)\s+(\S+)(?:\s+HTTP/[0-9.]+)?")
+_COUNTED = re.compile(r"(\d+)\s+(\S+)")
+_WEIGHTED = re.compile(r"(\S+)(?:\s+(\d+))?")
+_SENDS = re.compile(r"\S+\s+(?:POST|PUT|PATCH|DELETE)\b.*")
+OTHERS = "requests with other methods, headers or bodies are steps of a session, see docs/sessions.md"
+
+
+def read_url_list(file: Path, url: str) -> list[str]:
+    """Return `/path weight` of each path in the file, for the server of `url`.
+
+    Raises UserError, or PlanError with every line that can't be used.
+    """
+    found: Counter[str] = Counter()
+    problems = []
+    for number, line in enumerate(_text(file).splitlines(), start=1):
+        try:
+            for path, weight in _entries(line.strip(), url):
+                found[path] += weight
+        except ValueError as error:
+            problems.append(f"line {number}: {error}")
+    if len(found) > MOST_PATHS:
+        problems.append(
+            f"{len(found):,} different paths, more than {MOST_PATHS}; keep the most frequent: sort {file} | uniq -c | "
+            f"sort -rn | head -{MOST_PATHS} (of an access log: awk '{{print $7}}' first)"
+        )
+    if not found and not problems:
+        problems.append("no path is in it; write one per line: /path, or /path weight")
+    if problems:
+        raise PlanError(str(file), problems)
+    return [path if weight == 1 else f"{path} {weight}" for path, weight in found.items()]
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"the paths in {file} can't be read: {error.strerror}") from error
+    if len(content) > MOST_BYTES:
+        raise UserError(f"the paths in {file} have more than {MOST_BYTES >> 20} MiB")
+    encoding = BYTE_ORDER_MARKS.get(content[:2], "utf-8-sig")
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PlanError(
+            str(file),
+            [f"line {line}: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8 converts a file of Latin 1"],
+        ) from error
+
+
+def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
+    """Yield the path of a line with its weight; nothing of an empty line. Raises ValueError with advice."""
+    if not line or line.startswith("#"):
+        return
+    weight = "1"
+    if found := _IN_LOG.search(line) or _REQUEST.fullmatch(line):
+        if found[1] != "GET":
+            raise ValueError(f"the method is {found[1]}; keep the lines with GET: {OTHERS}")
+        target = found[2]
+    elif found := _COUNTED.fullmatch(line):
+        weight, target = found[1], found[2]
+    elif found := _WEIGHTED.fullmatch(line):
+        target, weight = found[1], found[2] or "1"
+    elif _SENDS.fullmatch(line) or line.startswith("{"):
+        raise ValueError(f"a request with a method or a body; keep the URLs alone: {OTHERS}")
+    else:
+        raise ValueError(f"{line[:60]!r} is not a path; write /path, or /path weight; %20 stands for a blank")
+    if len(weight) > len(str(MOST_WEIGHT)):
+        raise ValueError(f"the weight {weight} is above {MOST_WEIGHT:,}")
+    yield _path(target, url), int(weight)
+
+
+def _path(target: str, url: str) -> str:
+    """Return the path of a target on the server of `url`. Raises ValueError with advice."""
+    if not target.startswith("/"):
+        target = _below(target, url)
+    path = target.partition("#")[0]  # a fragment is never sent
+    # What is escaped already stays so.
+    return quote(path, safe="".join(map(chr, range(0x21, 0x7F))))
+
+
+def _below(target: str, url: str) -> str:
+    if re.fullmatch(r"[A-Za-z_]+:|@.*|[A-Za-z_]+=.*|[A-Za-z-]+:.*(?<!//).*", target) and "://" not in target:
+        raise ValueError(
+            f"{target[:60]!r} is not a path; write what every request has as an option: --header, --data-file"
+        )
+    if "://" not in target:
+        raise ValueError(f"{target[:60]!r} does not begin with /; write /{target[:60]}")
+    if _origin(target) != _origin(url):
+        raise ValueError(
+            f"{target[:120]} is on another server than {url}; one load goes to one server: leave it out, or load that "
+            "server by itself"
+        )
+    parts = urlsplit(target)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme.lower(), parts.hostname, parts.port or DEFAULT_PORTS.get(parts.scheme.lower())
+    except ValueError as error:
+        raise ValueError(f"{url[:120]} is not a URL: {error}") from None

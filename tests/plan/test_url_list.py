@@ -1,0 +1,73 @@
+"""Files of URLs that people have: taken, or refused with line and advice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from serverdyno.errors import PlanError
+from serverdyno.plan.url_list import read_url_list
+
+URL = "http://127.0.0.1:8080/"
+
+
+def listed(tmp_path: Path, content: bytes | str) -> list[str]:
+    file = tmp_path / "urls.txt"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_url_list(file, URL)
+
+
+@pytest.mark.parametrize(
+    ("content", "paths"),
+    [
+        ("/a\n\n# a comment\n/b 3\n", ["/a", "/b 3"]),
+        ("/a\n/b\n/a\n", ["/a 2", "/b"]),
+        (b"\xef\xbb\xbf/a\r\n/b\r\n", ["/a", "/b"]),
+        ("/a\r\n".encode("utf-16"), ["/a"]),
+        ("/caf\u00e9?q=\u017elu\n", ["/caf%C3%A9?q=%C5%BElu"]),
+        ("http://127.0.0.1:8080/x?y=1\nHTTP://127.0.0.1:8080\n", ["/x?y=1", "/"]),
+        ("GET http://127.0.0.1:8080/x\nGET /y HTTP/1.1\n", ["/x", "/y"]),
+        ("   1200 /index.html\n     31 /about\n", ["/index.html 1200", "/about 31"]),
+        ("31 http://127.0.0.1:8080/about\n", ["/about 31"]),
+        ('1.2.3.4 - - [28/Nov/2026:21:00:00 +0000] "GET /a HTTP/1.1" 200 5 "-" "x"\n' * 2, ["/a 2"]),
+        ("/page#part\n", ["/page"]),
+        ("/a%20b\n", ["/a%20b"]),
+        ("\t/a\t7\n", ["/a 7"]),
+    ],
+)
+def test_lists_that_people_have_are_taken(tmp_path: Path, content: bytes | str, paths: list[str]) -> None:
+    assert listed(tmp_path, content) == paths
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("/a\nb\n", "line 2: 'b' does not begin with /; write /b"),
+        ("/a\nhttp://other/x\n", "line 2: http://other/x is on another server than http://127.0.0.1:8080/"),
+        ("https://127.0.0.1:8080/x\n", "line 1: https://127.0.0.1:8080/x is on another server"),
+        ("POST http://127.0.0.1:8080/x\n", "line 1: the method is POST; keep the lines with GET"),
+        ("http://127.0.0.1:8080/x POST a=b\n", "line 1: a request with a method or a body"),
+        ('{"method": "GET", "url": "http://127.0.0.1:8080/"}\n', "line 1: a request with a method or a body"),
+        ("/a b c\n", "line 1: '/a b c' is not a path; write /path, or /path weight; %20 stands for a blank"),
+        ("Content-Type: text/plain\n", "line 1: "),
+        (b"/a\n/caf\xe9\n", "line 2: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8"),
+        ("# nothing\n", "no path is in it; write one per line"),
+        (
+            "".join(f"/{number}\n" for number in range(251)),
+            "251 different paths, more than 250; keep the most",
+        ),
+        ("/a 10000000000\n", "line 1: the weight 10000000000 is above 999,999,999"),
+        ("http://[::1/x\n", "line 1: http://[::1/x is not a URL"),
+    ],
+)
+def test_others_are_refused_with_line_and_advice(tmp_path: Path, content: bytes | str, words: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        listed(tmp_path, content)
+    assert words in str(raised.value)
+
+
+def test_every_line_that_can_not_be_used_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="2 problems") as raised:
+        listed(tmp_path, "a\n/b\nc\n")
+    assert [problem.split(":")[0] for problem in raised.value.problems] == ["line 1", "line 3"]

@@ -1,0 +1,305 @@
+"""What is said of a web server that answers wrongly or not at all: each row of the table, provoked by a real server."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from serverdyno._native import Authority
+from serverdyno.servers.proof import free_port, listeners
+from support.dyno_process import Home, wait_until
+from support.file_server import skip_unless_installed
+from support.users_web import caddy, nginx
+
+pytestmark = pytest.mark.usefixtures("short_windows")
+SHORT = ("--clients", "1", "--length", "0.5s")
+STATUSES = """
+server { listen 127.0.0.1:{port};
+  client_max_body_size 1k; large_client_header_buffers 2 1k;
+  location ~ ^/status/(?<code>\\d+)$ { error_page 418 = @none; if ($code = 400) { return 400; }
+    if ($code = 401) { return 401; } if ($code = 403) { return 403; } if ($code = 404) { return 404; }
+    if ($code = 407) { return 407; } if ($code = 415) { return 415; } if ($code = 418) { return 418; }
+    if ($code = 304) { return 304; } if ($code = 429) { return 429; } if ($code = 500) { return 500; }
+    if ($code = 503) { return 503; } if ($code = 505) { return 505; } if ($code = 421) { return 421; } }
+  location @none { return 418; }
+  location /here { return 301 /there; }
+  location /static { root .; }
+  location /behind { proxy_pass http://127.0.0.1:9; }
+}
+"""
+TLS = """
+ssl_certificate server.pem; ssl_certificate_key server.key;
+server { listen 127.0.0.1:{port} ssl default_server; %s location / { return 200 "hello"; } }
+"""
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, a server's certificate, and two of clients that have signed themselves."""
+    at = tmp_path_factory.mktemp("certified")
+    authority = Authority()
+    (at / "ca.pem").write_text(authority.pem)
+    certificate, key = authority.certify("ecdsa-p256", ["server.test"])
+    (at / "server.pem").write_text(certificate)
+    (at / "server.key").write_text(key)
+    skip_unless_installed("openssl")
+    for name in ("client", "other"):
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"]
+        files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        subprocess.run([*made, *files], cwd=at, check=True, capture_output=True)
+    return at
+
+
+def told(home: Home, *options: str | Path) -> str:
+    """Return the words of a load that can't work."""
+    done = home.here("load", *options, *SHORT)
+    assert done.returncode in (1, 2) and "Traceback" not in done.stderr, done.stderr
+    return f"{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "hint"),
+    [
+        ("/status/400", (), "If the port speaks TLS, use https://"),
+        ("/status/401", (), "give --auth basic"),
+        ("/status/403", (), "--expect-status 403"),
+        ("/status/404", (), "--expect-status 404"),
+        ("/static/x", ("--method", "POST"), "use another --method"),
+        ("/status/407", (), "give the URL of the server itself"),
+        ("/static/x", ("--method", "PUT", "--data", "x" * 2000), "client_max_body_size"),
+        ("/static/" + "x" * 1500, (), "large_client_header_buffers"),
+        ("/status/415", (), "--content-type"),
+        ("/status/421", (), "--resolve HOST:PORT:ADDRESS"),
+        ("/status/429", (), "ask less often with --rate"),
+        ("/here", (), "no redirect is followed"),
+        ("/status/304", (), "--expect-status 304"),
+        ("/behind", (), "whose server behind it does not answer"),
+        ("/status/503", (), "overloaded, under maintenance"),
+        ("/status/505", (), "use another --http"),
+        ("/status/500", (), "error log"),
+        ("/status/418", (), "curl -i shows the whole answer"),
+    ],
+)
+def test_a_wrong_status_has_the_advice_of_its_cause(
+    path: str, options: tuple[str, ...], hint: str, home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "static").mkdir()
+    (tmp_path / "static" / "x").touch()
+    with nginx(tmp_path, STATUSES) as port:
+        said = told(home, f"http://127.0.0.1:{port}{path}", *options)
+        assert "does not serve the workload" in said and "(5 of 5 requests)" in said
+        assert hint in said
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "hint"),
+    [
+        ("", ("--http2", "-k"), "Switch HTTP/2 on in the server"),
+        (
+            "ssl_client_certificate client.pem; ssl_verify_client on;",
+            ("-k",),
+            "give --cert FILE and --key FILE",
+        ),
+        (
+            "ssl_client_certificate client.pem; ssl_verify_client on;",
+            ("-k", "--cert", "{at}/other.pem", "--key", "{at}/other.key"),
+            "does not accept the client certificate",
+        ),
+        ("ssl_reject_handshake on;", ("-k",), "no server name (SNI) is sent"),
+        ("ssl_protocols TLSv1.2;", ("-k", "--tls-min", "1.3"), "none of the versions of TLS"),
+        ("ssl_protocols TLSv1.2; ssl_ciphers AES128-SHA;", ("-k",), "versions of TLS and ciphers"),
+        ("", (), "Name the authority that signed"),
+        ("", ("--ca-file", "{at}/ca.pem"), "a name that the server's certificate is for"),
+        ("", ("-k", "--proxy-protocol", "v1"), "leave out --proxy-protocol"),
+    ],
+)
+def test_a_refused_handshake_has_the_advice_of_its_cause(
+    server: str, options: tuple[str, ...], hint: str, home: Home, certified: Path
+) -> None:
+    with nginx(certified, TLS % server) as port:
+        said = told(home, f"https://127.0.0.1:{port}/", *(option.format(at=certified) for option in options))
+        assert hint in said
+
+
+def test_a_client_certificate_is_shown_over_http1_and_http2(home: Home, certified: Path) -> None:
+    server = TLS.replace(" ssl default_server", " ssl http2 default_server")
+    shown = ("-k", "--cert", certified / "client.pem", "--key", certified / "client.key")
+    with nginx(certified, server % "ssl_client_certificate client.pem; ssl_verify_client on;") as port:
+        for version in ("1.1", "2"):
+            done = home.here("load", f"https://127.0.0.1:{port}/", *shown, "--http", version, *SHORT)
+            assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+
+
+def test_a_certificate_that_can_not_be_used_is_told_before_any_request(home: Home, certified: Path) -> None:
+    for options, words in (
+        (("--cert", certified / "client.pem", "--key", certified / "other.key"), "don't belong together"),
+        (("--cert", certified / "none.pem"), "can't be read"),
+        (("--key", certified / "client.key"), "needs a certificate"),
+    ):
+        assert words in told(home, "https://127.0.0.1:9/", "-k", *options)
+
+
+@contextmanager
+def s_server(at: Path, *options: str) -> Iterator[int]:
+    """OpenSSL's own server."""
+    skip_unless_installed("openssl")
+    port = free_port()
+    command = [
+        "openssl",
+        "s_server",
+        "-accept",
+        str(port),
+        "-cert",
+        "server.pem",
+        "-key",
+        "server.key",
+        "-www",
+    ]
+    with subprocess.Popen(
+        [*command, *options],
+        cwd=at,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            wait_until(lambda: bool(listeners(port)), "s_server listens")
+            yield port
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "hint"),
+    [
+        (("-Verify", "1"), (), "give --cert FILE and --key FILE"),
+        (("-Verify", "1", "-tls1_2"), (), "give --cert FILE and --key FILE"),
+        ((), ("--http2",), "Switch HTTP/2 on in the server"),
+    ],
+)
+def test_openssls_own_server_is_understood_too(
+    server: tuple[str, ...], options: tuple[str, ...], hint: str, home: Home, certified: Path
+) -> None:
+    with s_server(certified, *server) as port:
+        assert hint in told(home, f"https://127.0.0.1:{port}/", "-k", *options)
+
+
+def test_caddy_without_a_certificate_for_the_name_is_understood(
+    home: Home, tmp_path: Path, certified: Path
+) -> None:
+    site = f"""respond ok
+}}
+https://server.test:{{port}} {{
+  tls {certified}/server.pem {certified}/server.key
+  respond ok"""
+    secure = free_port()
+    with caddy(tmp_path, site.replace("{port}", str(secure))):
+        by_address = told(home, f"https://127.0.0.1:{secure}/", "-k")
+        assert "no server name (SNI) is sent" in by_address
+        resolved = ("--resolve", f"nobody.test:{secure}:127.0.0.1")
+        assert "no certificate for the host of the URL" in told(
+            home, f"https://nobody.test:{secure}/", "-k", *resolved
+        )
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[int]:
+    """A server that says the same on each connection, and ends it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                    with connection:
+                        if connection.recv(65536):
+                            connection.sendall(answer)
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "hint"),
+    [
+        (
+            "server { listen 127.0.0.1:{port} http2; return 200; }",
+            (),
+            "If it speaks HTTP/2 alone, use --http2",
+        ),
+        ("server { listen 127.0.0.1:{port}; return 200; }", ("--http2",), "with prior knowledge"),
+        ("server { listen 127.0.0.1:{port} proxy_protocol; return 200; }", (), "use --proxy-protocol"),
+        (
+            "server { listen 127.0.0.1:{port}; return 200; }",
+            ("--proxy-protocol", "v2"),
+            "leave out --proxy-protocol",
+        ),
+        ("server { listen 127.0.0.1:{port}; return 444; }", (), "ends connections without a complete answer"),
+    ],
+)
+def test_another_protocol_than_the_servers_has_the_option_to_use(
+    settings: str, options: tuple[str, ...], hint: str, home: Home, tmp_path: Path
+) -> None:
+    with nginx(tmp_path, settings) as port:
+        assert hint in told(home, f"http://127.0.0.1:{port}/", *options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 2000 + b"\r\n", "--max-head-fields"),
+        (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 300_000 + b"\r\n\r\n", "--max-head-bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", "breaks the framing of HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 8796093022208\r\n\r\n", "bound of 2^40 bytes is dyno's own"),
+    ],
+)
+def test_bounds_are_told_as_our_own_with_the_option_that_raises_them(
+    answer: bytes, hint: str, home: Home
+) -> None:
+    with saying(answer) as port:
+        assert hint in told(home, f"http://127.0.0.1:{port}/")
+
+
+def test_bounds_of_a_head_can_be_raised(home: Home) -> None:
+    head = b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 2000 + b"B: " + b"b" * 300_000
+    raised = ("--max-head-fields", "3000", "--max-head-bytes", "400000")
+    with saying(head + b"\r\nContent-Length: 0\r\n\r\n") as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", *raised, "--no-keep-alive", *SHORT)
+    assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+
+
+def test_nobody_there_and_a_silent_server_are_told(home: Home) -> None:
+    assert "nothing listens there" in told(home, f"http://127.0.0.1:{free_port()}/")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        said = told(home, f"http://127.0.0.1:{silent.getsockname()[1]}/", "--timeout", "1s")
+        assert "--timeout gives it longer" in said
+    assert "use http:// in place of https://" in _plain(home)
+
+
+def _plain(home: Home) -> str:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as port:
+        return told(home, f"https://127.0.0.1:{port}/", "-k")
+
+
+def test_an_expired_certificate_is_told(home: Home, tmp_path: Path) -> None:
+    authority = Authority()
+    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"], expired=True)
+    (tmp_path / "server.pem").write_text(certificate)
+    (tmp_path / "server.key").write_text(key)
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    with nginx(tmp_path, TLS % "") as port:
+        said = told(home, f"https://127.0.0.1:{port}/", "--ca-file", tmp_path / "ca.pem")
+        assert "Give the server another certificate" in said
