@@ -21,7 +21,7 @@ from serverdyno.runner.record import HostFigures, mix_record
 from serverdyno.runner.site import HERE, Site
 from serverdyno.runner.time_left import TimeLeft
 from serverdyno.runner.under_test import under_test
-from serverdyno.runner.workspaces import workspaces_taken_away
+from serverdyno.runner.workspaces import tell_recycled, workspaces_taken_away
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
@@ -95,7 +95,7 @@ class Run:
         ):
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
-            looked(setup, self.mixes)
+            before = looked(setup, self.mixes)
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
             self.requests.add(local.preflight(setup, self.mixes[0]))
@@ -103,6 +103,8 @@ class Run:
             members_before = server.cpu_by_member_s()
             for mix in self._due():
                 self._run_mix(mix, setup, server, durability)
+            if self.key.repetition == 1:
+                tell_recycled(configuration, before, setup, self.progress)
             self._note(server, served_before, members_before, durability)
 
     def _due(self) -> Iterator[Mix]:
