@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,14 +57,14 @@ CONFIGURATION = """[global]
 class UsersSmbd:
     """Its directory is `at`, which others must be able to enter: users work there. Needs root."""
 
-    def __init__(self, at: Path, settings: str = "") -> None:
+    def __init__(self, at: Path, settings: str = "", shares: Mapping[str, str] = SHARES) -> None:
         skip_unless_installed("smbd", "smbpasswd", "smbcontrol")
         self.at, self.port = at, free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        for name in ("private", "lock", "state", "cache", "pid", "ncalrpc", *SHARES):
+        for name in ("private", "lock", "state", "cache", "pid", "ncalrpc", *shares):
             (at / name).mkdir(parents=True)
         text = CONFIGURATION.format(port=self.port, at=at, settings=settings)
-        for name, line in SHARES.items():
+        for name, line in shares.items():
             (at / name).chmod(0o777)
             text += f"[{name}]\n  path = {at / name}\n  read only = no\n  {line}\n"
         (at / "smb.conf").write_text(text)
@@ -127,10 +128,10 @@ def opened_to_others(at: Path) -> None:
         directory.chmod(0o755)
 
 
-def started(at: Path, settings: str = "") -> UsersSmbd:
-    """One that runs; the caller kills it."""
+def started(at: Path, settings: str = "", shares: Mapping[str, str] = SHARES) -> UsersSmbd:
+    """One that runs; the caller kills it. `shares`: with the lines of each in its configuration."""
     opened_to_others(at)
-    server = UsersSmbd(at / "users-smbd", settings)
+    server = UsersSmbd(at / "users-smbd", settings, shares)
     server.start()
     return server
 

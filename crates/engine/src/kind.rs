@@ -77,6 +77,10 @@ pub struct Look {
     pub free_bytes: Option<u64>,
     /// There are directories of the clients of earlier loads, or of some that go on.
     pub is_used: bool,
+    /// A directory to which the server may move what clients delete.
+    pub recycle_bin: Option<String>,
+    /// What is in it.
+    pub recycled_entries: u32,
     /// Why it can't be used.
     pub why: Option<String>,
     /// What to try then.

@@ -9,6 +9,7 @@ mod cache;
 mod call;
 mod client;
 mod counted;
+mod hint;
 mod page_run;
 mod pattern;
 pub mod posix;
@@ -24,6 +25,7 @@ pub use client::{
     Verifier,
 };
 pub use counted::{Breaks, CallKind, Calls, Counted, KindCount};
+pub use hint::{Cause, Hint};
 pub use page_run::PageRun;
 pub use pattern::matches_pattern;
 pub use uncached::Uncached;

@@ -78,7 +78,12 @@ pub fn smb_probe<'py>(
     let asked = in_slices(py, move || {
         dyno_smb::probe(address, network_namespace.as_deref(), timeout)
     })?;
-    let offer = asked.map_err(|failure| answer_error(&failure, dyno_smb::advice(&failure)))?;
+    let offer = asked.map_err(|failure| {
+        answer_error(
+            &failure,
+            dyno_smb::advice(&failure, &dyno_smb::Options::default()),
+        )
+    })?;
     let row = PyDict::new(py);
     row.set_item("dialect", offer.dialect.name())?;
     row.set_item("signing_required", offer.signing_required)?;

@@ -1,77 +1,80 @@
-//! What to try where no session came about: whose the fault is, and which setting or which side to look at.
-//!
-//! Not for failures of single calls under load: those are counted.
+//! What to try against an error, a row each: whose the fault is, and which setting or which side to look at. Of rows for
+//! one error the first counts whose circumstance holds.
 
-use crate::status::Status;
+use crate::session::Options;
+use crate::status::{Denied, Status};
 use crate::Refusal;
-use dyno_measure::{Detail, Failure, Fault};
+use dyno_files::Hint;
+use dyno_measure::{Failure, Fault};
 
-/// What to try about a session that was not made; None where there is nothing to be said beyond the failure's words.
+/// What to try about a failure; None where there is nothing to be said beyond its words. `options`: how the session was
+/// asked for.
 #[must_use]
-pub fn advice(failure: &Failure) -> Option<&'static str> {
-    match (failure.fault, failure.detail) {
-        (_, Detail::Refused { step, status }) => {
-            Refusal::of(step).map(|refusal| of_refusal(refusal, status.map_or(0, |status| status.code)))
-        }
-        (Fault::ConnectionRefused, _) => {
-            Some("Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often switched off.")
-        }
-        (Fault::ConnectTimeout | Fault::Unreachable, _) => {
-            Some("Check the address, and that no firewall lies between: the host does not answer.")
-        }
-        (Fault::ResponseTimeout, _) => {
-            Some("Look at the server's log: it accepts connections and does not answer. It may also be no NFS server.")
-        }
-        (Fault::ClosedEarly | Fault::ConnectionReset, _) => {
-            Some(
-                "Look at the server's log: it ended the connection. Some do so beyond a number of connections (Ganesha: \
-                 RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023.",
-            )
-        }
-        (Fault::MalformedMessage, _) => {
-            Some("The server breaks the protocol. Check the port, and tell us of the server's version.")
-        }
-        _ => None,
-    }
+pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
+    Hint::first(HINTS, failure, Refusal::of, options)
 }
 
-fn of_refusal(refusal: Refusal, status: u32) -> &'static str {
-    match refusal {
-        Refusal::NoPortmapper => {
-            "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048."
-        }
-        Refusal::NoNfs => "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1.",
-        Refusal::NoUdp => {
-            "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."
-        }
-        Refusal::NoMountService => "Start mountd with version 3 on the server, or name its port: ?mountport=20048.",
-        Refusal::NotMount => "Check mountport in the URL.",
-        Refusal::Export => of_export(status),
-        Refusal::Flavor => "Allow sec=sys on the export: Kerberos is not supported.",
-        Refusal::NotNfs => "Check the port: it is another kind of server, or one that speaks NFSv4 alone.",
-        Refusal::OnlyNfs4 => {
-            "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."
-        }
-        Refusal::NotNfs4 => "Let the server speak version 4.1, or measure it with NFSv3: ?vers=3.",
-        Refusal::ClientId | Refusal::Session => {
-            "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."
-        }
-        Refusal::Sizes => "Raise the server's largest read and write.",
-    }
+type Row = Hint<Refusal, Options>;
+
+const fn refused(refusal: Refusal, statuses: &'static [u32], text: &'static str) -> Row {
+    Hint::refused(refusal, statuses, text)
 }
 
-fn of_export(status: u32) -> &'static str {
-    match Status::of_code(status) {
-        Some(Status::NoEnt | Status::NotDir) => {
-            "The server has no export of this path: `showmount -e` on a client lists them."
-        }
-        Some(Status::Perm | Status::Access) => {
-            "The export denies this client: check its list of clients. Ports below 1024 are not used here: such an \
-             export needs the option insecure."
-        }
-        _ => "Look at the server's log for why it refused the export.",
-    }
+const fn failed(fault: Fault, statuses: &'static [u32], text: &'static str) -> Row {
+    Hint::failed(fault, statuses, text)
 }
+
+fn as_root(options: &Options) -> bool {
+    options.credential.uid == 0
+}
+
+fn by_version_4(options: &Options) -> bool {
+    options.version.is_four()
+}
+
+const NO_ENTRY: &[u32] = &[Status::NoEnt as u32, Status::NotDir as u32];
+const DENIED: &[u32] = &[Status::Perm as u32, Status::Access as u32];
+const LOW_PORT: &str =
+    "Most often the server takes requests from ports below 1024 alone, which are not used here: give the export the option \
+     insecure (Ganesha: PrivilegedPort = false). Else allow sec=sys on it: Kerberos is not supported.";
+
+#[rustfmt::skip]
+const HINTS: &[Row] = &[
+    failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often switched off."),
+    failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections and does not answer. It may also be no NFS server."),
+    failed(Fault::ClosedEarly, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
+    failed(Fault::ConnectionReset, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
+    failed(Fault::MalformedMessage, &[], "The server breaks the protocol. Check the port, and tell us of the server's version."),
+
+    failed(Fault::AccessDenied, &[Denied::TooWeak as u32], LOW_PORT),
+    failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and let the file system below it be writable."),
+    failed(Fault::AccessDenied, &[], "Root counts as nobody there (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 behind the URL, or export it with rw,no_root_squash.").when(as_root),
+    failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server."),
+    failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody removed it on the server."),
+    failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
+    failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
+    failed(Fault::NoSpace, &[], "The export is full: make room on the server, or use a suite with fewer clients."),
+
+    refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048."),
+    refused(Refusal::NoNfs, &[], "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1."),
+    refused(Refusal::NoUdp, &[], "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."),
+    refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
+    refused(Refusal::NotMount, &[], "Check mountport in the URL."),
+    refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo).").when(by_version_4),
+    refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
+    refused(Refusal::Export, DENIED, "The export denies this client, or there is none of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that wants them needs the option insecure."),
+    refused(Refusal::Export, &[], "Look at the server's log for why it refused the export."),
+    refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
+    refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
+    refused(Refusal::NotNfs, &[], "Check the port: it is another kind of server, or one that speaks NFSv4 alone."),
+    refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),
+    refused(Refusal::NotNfs4, &[], "Let the server speak version 4.1, or measure it with NFSv3: ?vers=3."),
+    refused(Refusal::ClientId, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
+    refused(Refusal::Session, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
+    refused(Refusal::Sizes, &[], "Raise the server's largest read and write."),
+];
 
 #[cfg(test)]
 mod tests {
@@ -79,8 +82,9 @@ mod tests {
 
     #[test]
     fn every_refusal_and_every_lost_connection_has_advice() {
+        let of = |failure: Failure| advice(&failure, &Options::default());
         for refusal in Refusal::ALL {
-            assert!(advice(&refusal.failure(None)).is_some_and(|text| text.ends_with('.')));
+            assert!(of(refusal.failure(None)).is_some_and(|text| text.ends_with('.')));
         }
         for fault in [
             Fault::ConnectionRefused,
@@ -88,8 +92,19 @@ mod tests {
             Fault::ResponseTimeout,
             Fault::ClosedEarly,
         ] {
-            assert!(advice(&fault.into()).is_some());
+            assert!(of(fault.into()).is_some());
         }
-        assert_eq!(advice(&Fault::NotFound.into()), None);
+        assert_eq!(of(Fault::LockConflict.into()), None);
+    }
+
+    #[test]
+    fn root_is_told_of_root_squash_and_nobody_else_is() {
+        let of = |uid| {
+            let mut options = Options::default();
+            options.credential.uid = uid;
+            advice(&Fault::AccessDenied.into(), &options)
+        };
+        assert!(of(0).is_some_and(|text| text.contains("root_squash")));
+        assert!(of(1000).is_some_and(|text| !text.contains("root_squash")));
     }
 }

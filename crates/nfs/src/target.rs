@@ -21,7 +21,7 @@ use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
 use crate::wire::Transport;
 use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_net::{is_loopback, name_and_port, resolve, Consent, Namespace, TargetError};
+use dyno_net::{is_loopback, name_and_port, resolve, unescaped, Consent, Namespace, TargetError};
 use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -53,7 +53,7 @@ pub struct NfsTarget {
 struct Url<'a> {
     host: &'a str,
     /// With its slash; may be `/`.
-    path: &'a str,
+    path: String,
     nfs_port: Option<u16>,
     mount_port: Option<u16>,
     uid: Option<u32>,
@@ -78,7 +78,7 @@ impl NfsTarget {
         token: Option<&str>,
     ) -> Result<Self, TargetError> {
         let parts = split_url(url)?;
-        let exports = choose_exports(url, parts.path, exports)?;
+        let exports = choose_exports(url, &parts.path, exports)?;
         let namespace = Namespace::open(network_namespace)?;
         let (host, nfs_port, mount_port) = (parts.host.to_owned(), parts.nfs_port, parts.mount_port);
         let mut options = options;
@@ -105,7 +105,7 @@ impl NfsTarget {
                     let asked = wait_for(deadline_ns, |executor| async move {
                         ask_ports(&executor, address, transport).await
                     });
-                    let found = asked.map_err(|failure| no_session(&host, &failure))?;
+                    let found = asked.map_err(|failure| no_session(&host, &failure, &options))?;
                     (nfs_port.unwrap_or(found.0), mount_port.unwrap_or(found.1))
                 }
             };
@@ -136,6 +136,12 @@ impl NfsTarget {
     #[must_use]
     pub fn version(&self) -> Version {
         self.options.version
+    }
+
+    /// Returns how sessions are made.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Whether sessions ask for delegations, where their version has them.
@@ -193,7 +199,7 @@ impl NfsTarget {
             let session = self.session(&executor, &dialer, export, ASKING_CLIENT);
             async move { read_beginning(session, &name, MAX_DOCUMENT_BYTES).await }
         });
-        fetched.map_err(|failure| no_session(export, &failure))
+        fetched.map_err(|failure| no_session(export, &failure, &self.options))
     }
 }
 
@@ -214,8 +220,8 @@ fn wait_for<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     result.replace(Err(Fault::ResponseTimeout.into()))
 }
 
-fn no_session(where_: &str, failure: &Failure) -> TargetError {
-    match advice(failure) {
+fn no_session(where_: &str, failure: &Failure, options: &Options) -> TargetError {
+    match advice(failure, options) {
         Some(advice) => TargetError::Session {
             why: format!("{where_}: {failure}"),
             advice,
@@ -253,15 +259,20 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     if !is_plain {
         return Err(refuse("there is no plain host[:port] after nfs://"));
     }
-    if path.contains(['#', '%']) || path.chars().any(char::is_control) {
+    if path.contains('#') || path.chars().any(char::is_control) {
         return Err(refuse(
-            "the path has characters that mean something else, or an escape, which is not decoded",
+            "the path has characters that mean something else: write # as %23",
         ));
     }
+    let path = unescaped(path)
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| {
+            refuse("the path has an escape that stands for no letter of UTF-8; % itself is written %25")
+        })?;
     let path = match path.strip_suffix('/') {
         Some("") | None if path.len() <= 1 => "/",
         Some(path) => path,
-        None => path,
+        None => &path,
     };
     if path[1..].split('/').any(|part| matches!(part, "." | ".."))
         || (path.len() > 1 && path[1..].split('/').any(str::is_empty))
@@ -270,7 +281,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     }
     let mut parts = Url {
         host,
-        path,
+        path: path.to_owned(),
         ..Url::default()
     };
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
@@ -307,12 +318,13 @@ mod tests {
     fn a_url_is_split_into_host_export_and_parameters() {
         let check = |url: &str, host: &str, path: &str| {
             let parts = split_url(url).expect(url);
-            assert_eq!((parts.host, parts.path), (host, path), "{url}");
+            assert_eq!((parts.host, parts.path.as_str()), (host, path), "{url}");
         };
         check("nfs://nas", "nas", "/");
         check("nfs://nas/", "nas", "/");
         check("nfs://nas:2050/a/b c/", "nas:2050", "/a/b c");
         check("nfs://[::1]:2049/a", "[::1]:2049", "/a");
+        check("nfs://nas/my%20export/%C3%A9?vers=3", "nas", "/my export/\u{e9}");
         let parts = split_url("nfs://nas/a?nfsport=1&mountport=2&uid=3&gid=4&vers=4.1").expect("plain");
         let ports = (parts.nfs_port, parts.mount_port);
         assert_eq!(
@@ -347,7 +359,10 @@ mod tests {
             "nfs://nas:0/data",
             "nfs://nas/data/../other",
             "nfs://nas//data",
-            "nfs://nas/da%74a",
+            "nfs://nas/da%7",
+            "nfs://nas/da%FFa",
+            "nfs://nas/data/%2e%2e/other",
+            "nfs://nas/da%2Fa",
             "nfs://nas/data#a",
             "nfs://nas/data?mountport=0",
             "nfs://nas/data?vers=4",

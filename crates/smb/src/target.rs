@@ -21,7 +21,7 @@ use crate::session::{Options, Session};
 use crate::smb1;
 use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_net::{is_loopback, name_and_port, resolve, Consent, Namespace, TargetError};
+use dyno_net::{is_loopback, name_and_port, resolve, unescaped, Consent, Namespace, TargetError};
 use dyno_net::{Dialer, Executor};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -51,8 +51,8 @@ pub struct SmbTarget {
 #[derive(Debug, PartialEq, Eq)]
 struct Url<'a> {
     host: &'a str,
-    share: &'a str,
-    path: &'a str,
+    share: String,
+    path: String,
 }
 
 impl SmbTarget {
@@ -72,12 +72,12 @@ impl SmbTarget {
         token: Option<&str>,
     ) -> Result<Self, TargetError> {
         let parts = split_url(url)?;
-        let shares = choose_shares(url, parts.share, shares)?;
+        let shares = choose_shares(url, &parts.share, shares)?;
         let namespace = Namespace::open(network_namespace)?;
         let (name, _) = name_and_port(parts.host, SMB_PORT).unwrap_or((parts.host, SMB_PORT));
         let options = Options {
             server: name.to_owned(),
-            base_path: parts.path.to_owned(),
+            base_path: parts.path,
             ..options
         };
         let host = parts.host.to_owned();
@@ -192,12 +192,12 @@ impl SmbTarget {
             .run(|| false)
             .map_err(|error| TargetError::Io(error.into()))?;
         let result = fetched.replace(Ok(None));
-        result.map_err(|failure| no_session(share, &failure))
+        result.map_err(|failure| no_session(share, &failure, &self.options))
     }
 }
 
-fn no_session(share: &str, failure: &Failure) -> TargetError {
-    match advice(failure) {
+fn no_session(share: &str, failure: &Failure, options: &Options) -> TargetError {
+    match advice(failure, options) {
         Some(advice) => TargetError::Session {
             why: format!("share {share}: {failure}"),
             advice,
@@ -217,7 +217,7 @@ fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<Stri
         .any(|share| share.is_empty() || share.contains(['/', '\\', '\0']))
     {
         return Err(TargetError::Url(format!(
-            "{url:?}: a share has a name without / and \\"
+            "{url:?}: name a share, smb://HOST/SHARE; its name has no / and no \\"
         )));
     }
     Ok(shares)
@@ -239,17 +239,25 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     if name_and_port(host, SMB_PORT).is_none() {
         return refuse("there is no plain host[:port] after smb://");
     }
-    if path.contains(['\\', '?', '#', '%', ':', '*', '"', '<', '>', '|'])
-        || path.chars().any(char::is_control)
-    {
-        return refuse("the path has characters that no file name has, or an escape, which is not decoded");
+    if path.contains(['?', '#']) {
+        return refuse("a share and a path follow the host, and nothing else: write ? as %3F and # as %23");
     }
-    let (share, path) = path.split_once('/').unwrap_or((path, ""));
+    let Some(path) = unescaped(path).and_then(|bytes| String::from_utf8(bytes).ok()) else {
+        return refuse("the path has an escape that stands for no letter of UTF-8; % itself is written %25");
+    };
+    if path.contains(['\\', '?', ':', '*', '"', '<', '>', '|']) || path.chars().any(char::is_control) {
+        return refuse("the path has characters that no file name has");
+    }
+    let (share, path) = path.split_once('/').unwrap_or((&path, ""));
     let path = path.strip_suffix('/').unwrap_or(path);
     if !path.is_empty() && path.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return refuse("the path has empty parts or dots");
     }
-    Ok(Url { host, share, path })
+    Ok(Url {
+        host,
+        share: share.to_owned(),
+        path: path.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -258,7 +266,9 @@ mod tests {
 
     fn check(url: &str, expected: Option<(&str, &str, &str)>) {
         let split = split_url(url).ok();
-        let split = split.map(|parts| (parts.host, parts.share, parts.path));
+        let split = split.map(|parts| (parts.host.to_owned(), parts.share, parts.path));
+        let expected =
+            expected.map(|(host, share, path)| (host.to_owned(), share.to_owned(), path.to_owned()));
         assert_eq!(split, expected, "{url}");
     }
 
@@ -272,6 +282,10 @@ mod tests {
             Some(("[::1]:445", "d\u{e9}p\u{f4}t", "")),
         );
         check("smb://nas", Some(("nas", "", "")));
+        check(
+            "smb://nas/with%20space/%C5%BDlu%C5%A5/a%23b",
+            Some(("nas", "with space", "\u{17d}lu\u{165}/a#b")),
+        );
     }
 
     #[test]
@@ -293,7 +307,11 @@ mod tests {
             "smb://nas/data/./a",
             "smb://nas/data?user=a",
             "smb://nas/data#a",
-            "smb://nas/da%74a",
+            "smb://nas/da%7",
+            "smb://nas/da%FFa",
+            "smb://nas/da%2Fa",
+            "smb://nas/data/%2e%2e/other",
+            "smb://nas/data/a%3astream",
             "smb://nas/data/a:stream",
             "smb://nas/data/\0",
             "smb://n\u{e4}s/data",

@@ -25,7 +25,7 @@ from serverdyno.run.record import HostFigures, mix_record
 from serverdyno.run.site import HERE, Site
 from serverdyno.run.time_left import TimeLeft
 from serverdyno.run.under_test import opened, served
-from serverdyno.run.workspaces import workspaces_taken_away
+from serverdyno.run.workspaces import tell_recycled, workspaces_taken_away
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
@@ -112,7 +112,7 @@ class Run:
         ):
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
-            looked(setup, mixes)
+            before = looked(setup, mixes)
             served_before = server.requests_served()
             claim = None if suite.ends_when_done else self._preflight(setup, mixes[0]).server
             disclose_server(self.experiment, self.key.configuration, server, claim)
@@ -124,6 +124,8 @@ class Run:
             else:
                 for mix in self._due(mixes):
                     self._run_mix(mix, setup, server, durability)
+            if self.key.repetition == 1:
+                tell_recycled(configuration, before, setup, self.progress)
             served = used_since({"": served_before}, {"": server.requests_served()})[""]
             self.served = None if served is None or self.served is None else self.served + int(served)
 

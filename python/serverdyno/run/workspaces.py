@@ -5,12 +5,14 @@ A server of ours takes its shares with it. Not for: leaving at the end of a mix,
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from serverdyno.fleet import local
+from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.protocols.base import Protocol
@@ -19,7 +21,7 @@ from serverdyno.run.progress import Progress
 from serverdyno.servers.base import Access
 
 if TYPE_CHECKING:
-    from serverdyno._native import LeftOver
+    from serverdyno._native import LeftOver, ShareLook
 
 
 @contextmanager
@@ -55,6 +57,24 @@ def workspaces_taken_away(
         local.remove_workspaces(
             setup, mix, say_so, lambda left: progress.notice(*what_is_left(protocol, access, left))
         )
+
+
+def tell_recycled(
+    configuration: Configuration, before: Sequence[ShareLook], setup: LoadSetup, progress: Progress
+) -> None:
+    """Tell which recycle bins have grown since `before`: the clients' workspaces of a suite would fill the disk."""
+    if configuration.url is None:
+        return
+    known = {look["share"]: look["recycled_entries"] for look in before}
+    for look in setup.target.look(secrets.randbits(NONCE_BITS)):
+        share, added = look["share"], look["recycled_entries"] - known.get(look["share"], 0)
+        if look["recycle_bin"] is not None and added > 0:
+            progress.notice(
+                f"share {share}: the server moves what clients delete to its recycle bin, {look['recycle_bin']}, which "
+                f"has {added:,} more entries now. They fill the disk, and moving is not what deleting costs.",
+                hint=f"Empty {look['recycle_bin']}, and switch the bin off for this share (Samba: vfs objects without "
+                "recycle).",
+            )
 
 
 def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:

@@ -77,7 +77,7 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         ({"user": "nobody-here"}, "STATUS_LOGON_FAILURE (0xc000006d)", "name or password is wrong"),
         ({"shares": ("nothing",)}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
         ({"shares": ("data", "nothing")}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
-        ({"shares": ("denied",)}, "STATUS_ACCESS_DENIED (0xc0000022)", "give the user access"),
+        ({"shares": ("denied",)}, "STATUS_ACCESS_DENIED (0xc0000022)", "give access"),
         (
             {"shares": ("sealed",), "smb": {"encryption": "off"}},
             "STATUS_ACCESS_DENIED (0xc0000022)",

@@ -14,28 +14,52 @@ use std::rc::Rc;
 /// For all shares together; they are asked at the same time.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 
-/// Asks about every share, as clients of that identity.
-pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
-    apart(|| look_from_here(sessions, identity)).unwrap_or_else(|failure| all_failed(sessions, &failure))
+/// Where servers keep what was deleted, by default: Samba (`vfs_recycle`) and two makers of appliances.
+const RECYCLE_BINS: [&str; 4] = [".recycle", "#recycle", "@Recycle", ".deleted"];
+
+/// What a share says of itself.
+#[derive(Debug, Default)]
+struct Answer {
+    free_bytes: Option<u64>,
+    is_used: bool,
+    recycle_bin: Option<(&'static str, u32)>,
 }
 
-fn failed<S: Sessions>(share: &str, failure: &Failure) -> Look {
-    Look {
-        share: share.to_owned(),
-        free_bytes: None,
-        is_used: false,
-        why: Some(failure.to_string()),
-        advice: S::advice(failure).map(str::to_owned),
+/// Asks about every share, as clients of that identity.
+pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
+    let answers = apart(|| look_from_here(sessions, identity));
+    let shares = sessions.shares().iter();
+    match answers {
+        Ok(answers) => shares
+            .zip(answers)
+            .map(|(share, answer)| told(sessions, share, answer))
+            .collect(),
+        Err(failure) => shares.map(|share| told(sessions, share, Err(failure))).collect(),
     }
 }
 
-fn all_failed<S: Sessions>(sessions: &S, failure: &Failure) -> Vec<Look> {
-    let shares = sessions.shares().iter();
-    shares.map(|share| failed::<S>(share, failure)).collect()
+fn told<S: Sessions>(sessions: &S, share: &str, answer: Result<Answer, Failure>) -> Look {
+    let failure = answer.as_ref().err().copied();
+    let answer = answer.unwrap_or_default();
+    Look {
+        share: share.to_owned(),
+        free_bytes: answer.free_bytes,
+        is_used: answer.is_used,
+        recycle_bin: answer.recycle_bin.map(|(name, _)| name.to_owned()),
+        recycled_entries: answer.recycle_bin.map_or(0, |(_, entries)| entries),
+        why: failure.map(|failure| failure.to_string()),
+        advice: failure
+            .and_then(|failure| sessions.advice(&failure))
+            .map(str::to_owned),
+    }
 }
 
-fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Look>, Failure> {
-    let looks = Rc::new(RefCell::new(all_failed(sessions, &Fault::ResponseTimeout.into())));
+fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Result<Answer, Failure>>, Failure> {
+    let silent = sessions
+        .shares()
+        .iter()
+        .map(|_| Err(Fault::ResponseTimeout.into()));
+    let answers = Rc::new(RefCell::new(silent.collect::<Vec<_>>()));
     let until_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
     let shares = 0..sessions.shares().len();
     let clients = (0..).zip(shares);
@@ -45,35 +69,24 @@ fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Look>,
         clients,
         || false,
         |client, session, executor| {
-            let number = client as usize;
-            let (looks, handle) = (looks.clone(), executor.clone());
-            let share = sessions.shares()[number].clone();
+            let (answers, handle) = (answers.clone(), executor.clone());
             executor.spawn(async move {
                 handle.set_deadline(until_ns);
-                let mut client = Uncached::new(session);
-                let asked = ask(&mut client).await;
+                let mut files = Uncached::new(session);
+                let asked = ask(&mut files).await;
                 // What was asked for is known; how the session ends is of no use to anybody.
-                let _ = client.finish().await;
-                looks.borrow_mut()[number] = match asked {
-                    Ok((free_bytes, is_used)) => Look {
-                        share,
-                        free_bytes,
-                        is_used,
-                        why: None,
-                        advice: None,
-                    },
-                    Err(failure) => failed::<S>(&share, &failure),
-                };
+                let _ = files.finish().await;
+                answers.borrow_mut()[client as usize] = asked;
             });
         },
     )?;
-    Ok(looks.take())
+    Ok(answers.take())
 }
 
-async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {
+async fn ask(client: &mut impl Files) -> Result<Answer, Failure> {
     client.connect().await?;
-    let (directory, pattern) = ("", &format!("{}*", Workspaces::DIRECTORY));
-    let used = client.ask(&Call::Find { directory, pattern }).await?;
+    let pattern = format!("{}*", Workspaces::DIRECTORY);
+    let used = count(client, "", &pattern).await?;
     let space = client.ask(&Call::QuerySpace { directory: "" }).await;
     let free_bytes = match space {
         Ok(Reply::Space(space)) => believable(space.total_bytes, space.free_bytes),
@@ -82,8 +95,25 @@ async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {
         // That this one question is refused keeps nobody from working there.
         _ => None,
     };
-    let is_used = matches!(used, Reply::Found { entries } if entries > 0);
-    Ok((free_bytes, is_used))
+    let mut recycle_bin = None;
+    for name in RECYCLE_BINS {
+        if matches!(count(client, "", name).await, Ok(1..)) {
+            recycle_bin = count(client, name, "*").await.ok().map(|entries| (name, entries));
+            break;
+        }
+    }
+    Ok(Answer {
+        free_bytes,
+        is_used: used > 0,
+        recycle_bin,
+    })
+}
+
+async fn count(client: &mut impl Files, directory: &str, pattern: &str) -> Result<u32, Failure> {
+    match client.ask(&Call::Find { directory, pattern }).await? {
+        Reply::Found { entries } => Ok(entries),
+        _ => Ok(0),
+    }
 }
 
 /// What Samba says, total and free, where its `dfree command` gives it nothing (`source3/smbd/dfree.c`).

@@ -169,7 +169,7 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
-        S::advice(failure)
+        self.0.sessions.advice(failure)
     }
 
     fn client_cache(&self) -> Option<Value> {

@@ -78,7 +78,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     }
 
     /// What to try against a failure.
-    fn advice(failure: &Failure) -> Option<&'static str>;
+    fn advice(&self, failure: &Failure) -> Option<&'static str>;
 
     /// The share of a client.
     fn share_of(&self, client: usize) -> &str {

@@ -72,7 +72,7 @@ impl<S: Sessions + Clone> Target for S {
     }
 
     fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
-        S::advice(failure)
+        self.advice(failure)
     }
 
     /// What a document must say of the work, and the clients ready to start.

@@ -147,7 +147,7 @@ impl Sessions for NfsSessions {
         self.0.version() != Version::V3
     }
 
-    fn advice(failure: &Failure) -> Option<&'static str> {
-        dyno_nfs::advice(failure)
+    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+        dyno_nfs::advice(failure, self.0.options())
     }
 }

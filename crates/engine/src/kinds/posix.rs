@@ -104,7 +104,7 @@ impl Sessions for DirectorySessions {
         KeptBy::Kernel
     }
 
-    fn advice(failure: &Failure) -> Option<&'static str> {
-        dyno_files::posix::advice(failure)
+    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+        dyno_files::posix::advice(failure, &self.0.options())
     }
 }

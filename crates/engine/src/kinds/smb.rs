@@ -204,8 +204,8 @@ impl Sessions for SmbSessions {
         self.0.options().channels.into()
     }
 
-    fn advice(failure: &Failure) -> Option<&'static str> {
-        dyno_smb::advice(failure)
+    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+        dyno_smb::advice(failure, self.0.options())
     }
 }
 

@@ -1,20 +1,37 @@
-//! What to try where a directory can't be used.
+//! What to try where a directory can't be used, a row each. Of rows for one error the first counts whose circumstance
+//! holds.
 
-use dyno_measure::{Detail, Failure, Fault};
+use crate::posix::Options;
+use crate::Hint;
+use dyno_measure::{Failure, Fault};
 use rustix::io::Errno;
 
 /// Returns what to try about a failure; None where there is nothing to be said beyond its words.
 #[must_use]
-pub fn advice(failure: &Failure) -> Option<&'static str> {
-    match (failure.fault, failure.detail) {
-        (_, Detail::Errno(number)) if number == Errno::INVAL.raw_os_error() => {
-            Some("The file system refuses the call. If direct = true, it may have no O_DIRECT: leave it out.")
-        }
-        (Fault::AccessDenied, _) => {
-            Some("Let the user that runs dyno write to the directory. It must not be mounted read-only.")
-        }
-        (Fault::NoSpace, _) => Some("Free some space there, or take a smaller size."),
-        (Fault::NoFiles, _) => Some("Raise the limit of open files (ulimit -n), or take fewer clients."),
-        _ => None,
-    }
+pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
+    Hint::first(HINTS, failure, |_| None, options)
 }
+
+type Row = Hint<(), Options>;
+
+const INVALID: &[u32] = &[Errno::INVAL.raw_os_error().unsigned_abs()];
+const READ_ONLY: &[u32] = &[Errno::ROFS.raw_os_error().unsigned_abs()];
+const QUOTA: &[u32] = &[Errno::DQUOT.raw_os_error().unsigned_abs()];
+const TOO_LARGE: &[u32] = &[Errno::FBIG.raw_os_error().unsigned_abs()];
+const DEVICE: &[u32] = &[Errno::IO.raw_os_error().unsigned_abs()];
+const HANGING: &[u32] = &[Errno::NOTCONN.raw_os_error().unsigned_abs()];
+
+#[rustfmt::skip]
+const HINTS: &[Row] = &[
+    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it may have no O_DIRECT. Leave direct = true (--direct) out.").when(|options| options.direct),
+    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it lacks something that the workload needs. Take a directory of another file system."),
+    Row::failed(Fault::ErrorStatus, TOO_LARGE, "A file may not become so large there: raise the limit (ulimit -f), or take a smaller size."),
+    Row::failed(Fault::ErrorStatus, DEVICE, "The disk, or what the file system is served by, failed: look at the kernel's log (dmesg)."),
+    Row::failed(Fault::ErrorStatus, HANGING, "The program that serves the file system has ended: mount it again."),
+    Row::failed(Fault::AccessDenied, READ_ONLY, "The file system is mounted read-only: mount it with rw, or take another directory."),
+    Row::failed(Fault::AccessDenied, &[], "Let the user that runs dyno write to the directory."),
+    Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody else removed it."),
+    Row::failed(Fault::NoSpace, QUOTA, "The quota is used up: raise it, or take a smaller size."),
+    Row::failed(Fault::NoSpace, &[], "Free some space there, or take a smaller size."),
+    Row::failed(Fault::NoFiles, &[], "Raise the limit of open files (ulimit -n), or take fewer clients."),
+];

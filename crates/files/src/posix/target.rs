@@ -8,7 +8,7 @@
 use crate::posix::options::Options;
 use crate::posix::session::Session;
 use dyno_net::Executor;
-use dyno_net::{Consent, TargetError};
+use dyno_net::{unescaped, Consent, TargetError};
 use rustix::fs::{fstatfs, open, openat2, Mode, OFlags, ResolveFlags};
 use rustix::io::{read, Errno};
 use std::ffi::OsString;
@@ -146,22 +146,8 @@ impl DirectoryTarget {
 fn path_of(url: &str) -> Option<PathBuf> {
     let rest = url.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    let mut bytes = Vec::new();
-    let mut left = path.bytes();
-    while let Some(byte) = left.next() {
-        bytes.push(match byte {
-            b'%' => hex(left.next()?)? << 4 | hex(left.next()?)?,
-            b'?' | b'#' | 0 => return None,
-            plain => plain,
-        });
-    }
-    (path.starts_with('/') && !bytes.contains(&0)).then(|| PathBuf::from(OsString::from_vec(bytes)))
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
+    let bytes = unescaped(path).filter(|_| path.starts_with('/') && !path.contains(['?', '#', '\0']))?;
+    Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
 #[cfg(test)]

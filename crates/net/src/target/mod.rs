@@ -6,10 +6,12 @@
 
 mod address;
 mod consent;
+mod escapes;
 mod namespace;
 
 pub use address::{is_loopback, name_and_port, names_loopback, resolve};
 pub use consent::{consent_document, Consent};
+pub use escapes::unescaped;
 pub use namespace::Namespace;
 
 use dyno_measure::Failure;

@@ -9,7 +9,7 @@ use crate::status::{self, Status};
 use crate::v4::NFS4;
 use crate::wire::{
     mount, parse_fs_info, parse_mount, parse_port, port_of, unmount, Body, FileHandle, Message, Procedure,
-    Program, Reader, Records, Request, Transport, AUTH_SYS, MOUNT, NFS,
+    Program, Reader, Records, Request, Transport, AUTH_NONE, AUTH_SYS, MOUNT, NFS,
 };
 use dyno_files::Traffic;
 use dyno_measure::{Failure, Fault};
@@ -186,10 +186,8 @@ impl Session {
         };
         match parse_mount(answer.results(at))? {
             Err(refused) => Err(Refusal::Export.failure(Some(status::of_mount(refused)))),
-            Ok(mounted) if !mounted.flavors.is_empty() && !mounted.flavors.contains(&AUTH_SYS) => {
-                Err(Refusal::Flavor.failure(None))
-            }
-            Ok(mounted) => Ok(mounted.root),
+            Ok(mounted) if takes_auth_sys(&mounted.flavors) => Ok(mounted.root),
+            Ok(_) => Err(Refusal::Flavor.failure(None)),
         }
     }
 
@@ -232,5 +230,29 @@ impl Session {
             unmount(message, xid, &session.export, &session.options.credential);
         });
         asked.await.map(|_| ())
+    }
+}
+
+/// Whether an export with these flavours takes AUTH_SYS. Who takes calls of nobody looks at no credential, so that any
+/// will do; Linux reads a list with AUTH_NONE in the same way.
+fn takes_auth_sys(flavors: &[u32]) -> bool {
+    flavors.is_empty() || flavors.contains(&AUTH_SYS) || flavors.contains(&AUTH_NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::takes_auth_sys;
+
+    #[test]
+    fn auth_sys_is_tried_unless_the_export_lists_nothing_but_others() {
+        for (flavors, takes) in [
+            (&[][..], true),
+            (&[0], true),
+            (&[1], true),
+            (&[390_003, 1], true),
+            (&[390_003], false),
+        ] {
+            assert_eq!(takes_auth_sys(flavors), takes, "{flavors:?}");
+        }
     }
 }

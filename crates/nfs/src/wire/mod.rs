@@ -32,8 +32,8 @@ pub use response::{
     Read, Space, Written,
 };
 pub use rpc::{
-    begin_reply, end_reply, reject, Body, Credential, Header, Message, Program, Rejection, AUTH_SYS, MOUNT,
-    NFS, PORTMAPPER, RECORD_MARK_BYTES,
+    begin_reply, end_reply, reject, Body, Credential, Header, Message, Program, Rejection, AUTH_NONE,
+    AUTH_SYS, MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
 };
 pub use xdr::{Reader, Writer};
 

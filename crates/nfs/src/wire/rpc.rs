@@ -11,7 +11,8 @@ pub(super) const LAST_FRAGMENT: u32 = 1 << 31;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const RPC_VERSION: u32 = 2;
-const AUTH_NONE: u32 = 0;
+/// The flavour of a call of nobody.
+pub const AUTH_NONE: u32 = 0;
 /// The flavour by which a client says as whom it asks.
 pub const AUTH_SYS: u32 = 1;
 const MAX_AUTH_BYTES: usize = 400;

@@ -38,8 +38,8 @@ async fn check(
     expected: (Refusal, u32),
     texts: &[&str],
 ) {
-    let failure = refusal(executor, samba.address, asked, share).await;
-    let said = format!("{failure}. {}", advice(&failure).unwrap_or_default());
+    let failure = refusal(executor, samba.address, asked.clone(), share).await;
+    let said = format!("{failure}. {}", advice(&failure, &asked).unwrap_or_default());
     assert_eq!(failure.fault, Fault::SessionRefused, "{said}");
     assert_eq!(failure.detail, expected.0.detail(expected.1), "{said}");
     for text in texts {
@@ -187,12 +187,12 @@ fn what_is_no_file_server_and_what_does_not_listen_are_told_apart() {
             let failure = refusal(&executor, address, options(), "share").await;
             assert_eq!(failure.detail, why.detail(0), "{failure}");
             assert_eq!(failure.fault, fault);
-            assert!(advice(&failure).is_some_and(|text| text.contains(hint)));
+            assert!(advice(&failure, &options()).is_some_and(|text| text.contains(hint)));
         }
         thread.join().expect("it answered");
         let failure = refusal(&executor, address, options(), "share").await;
         assert_eq!(failure.fault, Fault::ConnectionRefused);
-        assert!(advice(&failure).is_some_and(|text| text.contains("nothing listens there")));
+        assert!(advice(&failure, &options()).is_some_and(|text| text.contains("nothing listens there")));
     });
 }
 

@@ -147,7 +147,7 @@ impl Sessions for InMemory {
         KeptBy::Kernel
     }
 
-    fn advice(_failure: &Failure) -> Option<&'static str> {
+    fn advice(&self, _failure: &Failure) -> Option<&'static str> {
         None
     }
 }

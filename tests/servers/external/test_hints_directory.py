@@ -1,0 +1,84 @@
+"""What a directory of this machine, or the way to a server, can refuse, and the hint that leads to its cause."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serverdyno.servers.proof import free_port
+from support.dyno_process import DYNO, PATIENCE_S, Home
+from support.file_server import needs_root
+
+NOBODY = 65534
+
+
+def bonnie(home: Home, place: str | Path, *before: str) -> str:
+    """Return what Bonnie says that can't do its work at a place. `before`: what it is run by."""
+    done = subprocess.run(
+        [*before, *DYNO, "bonnie", "-s", "4", "--seeks", "10", "-d", str(place)],
+        env=home.environment,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode in (1, 2) and "Traceback" not in done.stderr, done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two MiB."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", tmp_path], check=True, timeout=60)
+    try:
+        yield tmp_path
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True, timeout=60)
+
+
+def test_a_directory_that_is_not_there_or_none_is_told(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "hint: Check the path: make the directory first." in bonnie(home, tmp_path / "absent")
+    assert "hint: Name a directory: what is there is none." in bonnie(home, tmp_path / "file")
+
+
+def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:
+    said = bonnie(home, tmp_path, "prlimit", "--fsize=1048576")
+    assert "raise the limit (ulimit -f)" in said
+
+
+@needs_root
+def test_a_directory_that_may_not_be_written_is_told(home: Home) -> None:
+    said = bonnie(home, "/usr", "setpriv", f"--reuid={NOBODY}", "--clear-groups")
+    assert "hint: Let the user that runs dyno write to the directory." in said
+
+
+@needs_root
+def test_a_full_and_a_read_only_file_system_are_told_apart(home: Home, small_disk: Path) -> None:
+    assert "hint: Free some space there" in bonnie(home, small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True, timeout=60)
+    assert "hint: The file system is mounted read-only" in bonnie(home, small_disk)
+
+
+def test_a_server_that_can_not_be_reached_has_a_hint_by_the_cause(home: Home) -> None:
+    port = free_port()
+    assert "nothing listens there. The usual one is 445." in bonnie(home, f"smb://127.0.0.1:{port}/a")
+    assert "nothing listens there. The usual one is 2049." in bonnie(
+        home, f"nfs://127.0.0.1:{port}/a?vers=4.1"
+    )
+    assert "Check the spelling of the host" in bonnie(home, "smb://no-such-host.invalid/a")
+    assert "name a share, smb://HOST/SHARE" in bonnie(home, f"smb://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("name", ["with space", "100% sure", "Žluť", "a#b?c"])
+def test_a_directory_may_have_any_name(home: Home, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    for place in (f"{tmp_path / name}", (tmp_path / name).as_uri()):
+        done = home.here("bonnie", "-s", "1", "--seeks", "10", "-d", place)
+        assert done.returncode == 0, done.stderr
+    assert [*(tmp_path / name).iterdir()] == []

@@ -1,0 +1,99 @@
+"""What Ganesha can refuse, and the hint that leads to its cause: the real error, a row of `advice.rs` each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
+from serverdyno.servers.running import started
+from support.file_server import needs_root, skip_unless_installed
+from support.nfs_server import mixed, target
+from support.users_smbd import opened_to_others
+
+pytestmark = needs_root
+
+
+class Altered(Ganesha):
+    """One whose configuration is another: each pattern with what stands in its place."""
+
+    changes: tuple[tuple[str, str], ...] = ()
+
+    def _configuration(self) -> str:
+        text = super()._configuration()
+        for pattern, instead in self.changes:
+            text, count = re.subn(pattern, instead, text)
+            assert count, pattern
+        return text
+
+    def answers_as_ours(self) -> bool:
+        """It need not let us in."""
+        return True
+
+
+@contextmanager
+def altered(directory: Path, version: str, *changes: tuple[str, str]) -> Iterator[Ganesha]:
+    skip_unless_installed("ganesha.nfsd", "rpcbind")
+    opened_to_others(directory.parent)
+    server = Altered(GaneshaSettings.model_validate({"nfs_version": version}), directory, Path(os.devnull))
+    server.changes = changes
+    with started(server):
+        yield server
+
+
+def first_hint(server: Ganesha, more: str = "") -> str:
+    """Return what is said of the first error: of the look before the load, or of a mix."""
+    place = server.access().url
+    to = target(server, url=f"{place}{'&' if '?' in place else '?'}{more}")
+    [look] = to.look(0)
+    if look["why"] is not None:
+        return f"{look['why']}. {look['advice']}"
+    errors = mixed(to)["errors"]
+    return f"{errors[0]['example']}. {errors[0]['advice']}" if errors else ""
+
+
+SQUASH = ("Squash = All_Squash", "Squash = Root_Squash")
+READ_ONLY = ("Access_Type = RW", "Access_Type = RO")
+LOW_PORTS = ("Access_Type = RW", "Access_Type = RW; PrivilegedPort = true")
+KERBEROS = ("SecType = sys", "SecType = krb5")
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+@pytest.mark.parametrize(
+    ("changes", "more", "hint"),
+    [
+        ((SQUASH,), "uid=0&gid=0", "Root counts as nobody there (root_squash)"),
+        ((SQUASH,), "uid=4321&gid=4321", "user whose number clients send may not write"),
+        ((READ_ONLY,), "", "The export is read-only"),
+        ((LOW_PORTS,), "", "Ganesha: PrivilegedPort = false)"),
+        ((KERBEROS,), "", "Allow sec=sys on the export"),
+    ],
+    ids=["root", "another user", "read-only", "low ports", "Kerberos"],
+)
+def test_an_error_has_the_hint_of_its_cause(
+    tmp_path: Path, version: str, changes: tuple[tuple[str, str], ...], more: str, hint: str
+) -> None:
+    with altered(tmp_path / "g", version, *changes) as server:
+        [volume] = server.data_directories()
+        if changes == (SQUASH,):
+            os.chown(volume, 0, 0)
+            volume.chmod(0o755)
+        assert hint in first_hint(server, more)
+
+
+def test_an_export_for_calls_of_nobody_is_tried_as_linux_does(tmp_path: Path) -> None:
+    with altered(tmp_path / "g", "3", ("SecType = sys", "SecType = none")) as server:
+        # It is mounted; this server takes no credential at all, which only the calls show.
+        assert "Else allow sec=sys on it" in first_hint(server)
+
+
+def test_an_absent_export_has_the_hint_of_its_version(tmp_path: Path) -> None:
+    for version, hint in (("3", "`showmount -e`"), ("4.1", "begin at the server's pseudo root")):
+        with altered(tmp_path / version, version) as server:
+            [look] = target(server, shares=["/elsewhere"]).look(0)
+            assert hint in (look["advice"] or "")
