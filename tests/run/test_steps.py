@@ -24,6 +24,7 @@ from serverdyno.plan.load import load_plan
 from serverdyno.plan.model import RunKey
 from serverdyno.plan.order import order
 from serverdyno.plan.protocols.files import FILES
+from serverdyno.report.build import build_from, source_of
 from serverdyno.report.model import Report
 from serverdyno.report.views import charts, markdown
 from serverdyno.report.views.document import ReportDocument
@@ -133,6 +134,14 @@ def test_what_a_plan_of_steps_can_not_have_is_refused(tmp_path: Path, plan: str,
     with pytest.raises(PlanError) as caught:
         load_plan(written(tmp_path, text), SETTINGS_TYPES)
     assert any(words in problem for problem in caught.value.problems), caught.value.problems
+
+
+@pytest.mark.parametrize("option", [("--fleet", "."), ("--testbed", "namespaces:2")])
+def test_the_load_of_steps_is_made_by_this_process(
+    home: Home, tmp_path: Path, option: tuple[str, str]
+) -> None:
+    done = home.here("run", written(tmp_path), *option)
+    assert done.returncode == 2 and "this process alone makes them" in done.stderr, done.stderr
 
 
 def test_bonnies_file_and_the_files_of_scenarios_follow_the_scale(tmp_path: Path) -> None:
@@ -454,3 +463,18 @@ def test_a_finished_group_is_never_replaced_and_one_in_part_is(tmp_path: Path) -
         experiment.write_mix(*(replace(record, window_s=9.0) for record in group))
         again = [record for record in experiment.mixes() if record.run == 1 and record.mix <= 6]
     assert [record.window_s for record in again] == [9.0] * 6
+
+
+def test_steps_that_the_client_itself_limits_are_told_but_not_what_bonnie_computes(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        source = source_of(experiment)
+    busy = [
+        replace(record, generator_cpu_user_s=record.window_s)
+        if record.name in ("putc", "rewrite")
+        else record
+        for record in source.records
+    ]
+    for records, expected in ((source.records, []), (busy, ["Bonnie's rewrite."])):
+        page = build_from(replace(source, records=records))
+        told = [each for each in page.answer.caveats if each.claim.startswith("The client's own CPU time")]
+        assert [each.more.partition(": ")[2] for each in told] == expected

@@ -128,6 +128,21 @@ def test_what_is_no_place_for_it_is_refused_in_words(home: Home, at: str) -> Non
     assert done.returncode != 0 and "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--clients", "1,2"), "clients: must be one number"),
+        (("--clients", "64", "--seekers", "64"), "clients: a level would have 4,096 sessions"),
+        (("--seekers", "65", "-s", "0"), "-s: must be at least 1"),
+    ],
+)
+def test_options_that_make_no_suite_are_refused_in_words(
+    home: Home, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    done = home.here("bonnie", "-d", tmp_path, *options)
+    assert done.returncode == 2 and words in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("place", [("-d", "."), ("-d", "nfs://127.0.0.1/a"), ("--server", "samba")])
 def test_kerberos_is_for_the_url_of_an_smb_server(home: Home, place: tuple[str, str]) -> None:
     done = home.here("bonnie", *place, "-s", "1", "--authentication", "kerberos")

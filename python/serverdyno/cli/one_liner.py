@@ -122,6 +122,7 @@ def run(
 def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
     """Raises UserError, PlanError."""
     from serverdyno.errors import PlanError  # noqa: PLC0415
+    from serverdyno.plan.check_suite import suite_problems  # noqa: PLC0415
     from serverdyno.plan.document import sentence  # noqa: PLC0415
     from serverdyno.plan.validate import check_plan  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
@@ -138,7 +139,7 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
     }
     plan, problems = check_plan(document, settings_types(), known=[suite])
     # Where a name leads is known once it was looked up: the target itself asks for bounds.
-    problems = [found for found in problems if found.path != ("servers", 0, "bounds")]
+    problems = [found for found in problems if found.path != ("servers", 0, "bounds")] + suite_problems(suite)
     if plan is None or problems:
         raise PlanError("the options", [sentence(found) for found in problems])
     return plan

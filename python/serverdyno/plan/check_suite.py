@@ -8,6 +8,7 @@ from serverdyno.errors import PlanError
 from serverdyno.plan.document import Problem, sentence
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Suite
+from serverdyno.plan.protocols.bonnie import MOST_SESSIONS
 
 # Shorter windows say more about one moment of the machine than about the server.
 MIN_WINDOW_S = 1.0
@@ -85,6 +86,9 @@ def _step_problems(suite: Suite) -> list[Problem]:
         found.append(
             Problem(("clients",), "must be one number; of a scenario 1, since its steps name their clients")
         )
+    if (most := max(mix.clients for mix in mixes(suite))) > MOST_SESSIONS:
+        message = f"a level would have {most:,} sessions, each with a thread; {MOST_SESSIONS:,} is the most"
+        found.append(Problem(("clients",), message))
     return found
 
 

@@ -5,7 +5,7 @@ Here is what spans all subjects: their order, the numbers of tables and figures,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -152,6 +152,8 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         for place, part in enumerate(source.in_time)
     ]
     results = views[0].results
+    if len(source.head.suites) == 1 and results.source.head.mixes:
+        source = results.source  # of a search, by rate
     published = [] if beside is None or not results.source.closed_load else [next_to.section(results, beside)]
     made = numbered(
         [
@@ -172,9 +174,10 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         answer=replace(
             views[0].answer,
             verdict=" ".join(view.verdict for view in views),
+            told=tuple(line for view in views for line in view.told),
             figures=first.figures,
             caveats=(
-                *(caveat for view in views for caveat in caveats(view.results)),
+                *dict.fromkeys(caveat for view in views for caveat in caveats(view.results)),
                 *steps.caveats(source, found),
             ),
         ),
@@ -183,10 +186,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
             text=(*(_what_was_done(view.results) for view in views), *summary.text, NAMES_STATEMENT),
         ),
         findings=tuple(finding for view in views for finding in view.findings(labels)),
-        methodology=(
-            *(fact for view in views if view.results.source.head.mixes for fact in methodology(view.results)),
-            *steps.methodology(source),
-        ),
+        methodology=(*_methodology(views), *steps.methodology(source)),
         sections=tuple(others),
         testbed=bed,
         disclosure=(*steps.disclosures(results), *disclosure(source.disclosure)),
@@ -196,6 +196,18 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         results=results,
         comparisons=comparisons,
     )
+
+
+def _methodology(views: Sequence[_View]) -> Iterator[Fact]:
+    """Yield what holds for all suites once, and what holds for one under its name."""
+    told = [methodology(view.results) for view in views if view.results.source.head.mixes]
+    for view, facts in zip(views, told, strict=False):
+        for fact in facts:
+            if all(fact in others for others in told):
+                if facts is told[0]:
+                    yield fact
+            else:
+                yield Fact(view.named(fact.label), fact.text)
 
 
 class _View:
@@ -215,6 +227,7 @@ class _View:
         self.answer, *more = [each.answer for each in own if each.answer is not None]
         # Steps come last: where there is load as well, it answers first.
         self.verdict = " ".join([self.named(self.answer.verdict), *(each.verdict for each in more)])
+        self.told = tuple(line for each in (self.answer, *more) for line in each.told)
         summary, *further = [each.summary for each in own if each.summary is not None]
         self.summary = self._section(summary)
         self.sections = [

@@ -208,7 +208,8 @@ class Answer:
 
     `verdict`: who won and by how much, one or two sentences. `sure`: what the verdict rests on. `limit`: what set the
     figures. `gaps`: what is proven at equal load. `figure`: the configurations, best first. `caveats`: the reader of
-    the verdict needs them; each is explained in full below.
+    the verdict needs them; each is explained in full below. `told`: a label and its text for each outage or step that
+    there is something to say of.
     """
 
     verdict: str
@@ -217,11 +218,13 @@ class Answer:
     gaps: str
     figures: tuple[Figure, ...]
     caveats: tuple[Caveat, ...]
+    told: tuple[tuple[str, str], ...] = ()
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
         """What stands below the verdict: a label and its text, for each that there is something to say of."""
         labelled = (
+            *self.told,
             ("At the same load", self.gaps),
             ("How sure", self.sure),
             ("What limits the speed", self.limit),
@@ -252,34 +255,6 @@ class Part:
     findings: Callable[[Labels], Sequence[Finding]] = lambda _: ()
     answer: Answer | None = None
     summary: Section | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StepsAnswer(Answer):
-    """The answer where steps are compared. `by_step`: a label and its text for each who leads somewhere, and of steps
-    that nobody leads in.
-    """
-
-    by_step: tuple[tuple[str, str], ...]
-
-    @property
-    def lines(self) -> tuple[tuple[str, str], ...]:
-        """Who leads where, then what it rests on."""
-        return (*self.by_step, ("How sure", self.sure))
-
-
-@dataclass(frozen=True, slots=True)
-class OutageAnswer(Answer):
-    """The answer where the server is taken away from its clients. `by_outage`: a label and its text for each that there
-    is something to say of.
-    """
-
-    by_outage: tuple[tuple[str, str], ...]
-
-    @property
-    def lines(self) -> tuple[tuple[str, str], ...]:
-        """What the outages cost, then what it rests on."""
-        return (*self.by_outage, ("How sure", self.sure))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from serverdyno.probes.host import MOMENTARY, host_facts
 from serverdyno.servers.base import RunningServer
 from serverdyno.servers.documents import document_root
 from serverdyno.servers.registry import driver_type
-from serverdyno.store.disclosing import Disclosing
+from serverdyno.store.experiment import Experiment
 
 VOLATILE = MOMENTARY | {
     "noise_floor",
@@ -28,7 +28,7 @@ UNKNOWN_VERSION = "unknown"
 HINT = "Bring it back to what it was, or begin a new experiment: the two are not repetitions of one another."
 
 
-def disclose_host(experiment: Disclosing) -> None:
+def disclose_host(experiment: Experiment) -> None:
     """Keeps what is known of this machine. Raises UserError where an earlier part of the experiment had another."""
     named = {configuration.server for configuration in experiment.configurations}
     from_disk = any(driver_type(name).settings_type.needs_documents for name in named)
@@ -44,7 +44,7 @@ def disclose_host(experiment: Disclosing) -> None:
         raise UserError(f"this machine has changed since the experiment began:\n{told}", hint=HINT)
 
 
-def disclose_fleet(experiment: Disclosing, facts: Mapping[str, Any], network: Mapping[str, Any]) -> None:
+def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any], network: Mapping[str, Any]) -> None:
     """Keep what is known of the nodes, and of their network in a testbed. Raises UserError where an earlier part of the
     experiment had others. Each run adds the node that has its server.
     """
@@ -82,7 +82,7 @@ def _by_name(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]
 
 
 def disclose_server(
-    experiment: Disclosing, configuration: str, server: RunningServer, claim: str | None = None
+    experiment: Experiment, configuration: str, server: RunningServer, claim: str | None = None
 ) -> None:
     """Keeps what is known of a server. Raises ServerError where an earlier run of the configuration had another.
 

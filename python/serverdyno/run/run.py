@@ -237,7 +237,8 @@ class Run:
     def _note(self, server: RunningServer, durability: Durability) -> None:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
         counted = self.served
-        if cut_of(self.experiment.head.suite) is not None or not self.requests.are_known:
+        suites = self.experiment.head.suites
+        if any(cut_of(suite) is not None for suite in suites) or not self.requests.are_known:
             # A server that was started anew counts from nothing, and of what was cut off nobody knows.
             counted = None
         self.experiment.write_run_note(

@@ -24,12 +24,12 @@ from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.sides import side
 from serverdyno.report.model import (
+    Answer,
     Cell,
     Column,
     Figure,
     Finding,
     Labels,
-    OutageAnswer,
     Panel,
     Part,
     Point,
@@ -68,14 +68,14 @@ def build(results: Results) -> Part:
     )
     return Part(
         (timeline.section(results, appendix=False),),
-        answer=OutageAnswer(
+        answer=Answer(
             verdict=_verdict(found, results),
             sure=_sure(results),
             limit="",
             gaps="",
             figures=chart(found, results),
             caveats=(),
-            by_outage=_lines(source, found, pairs),
+            told=_lines(source, found, pairs),
         ),
         summary=Section(
             "summary",

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 
 from serverdyno import published, wording
 from serverdyno.analysis.steps import beaten
 from serverdyno.errors import UserError
+from serverdyno.plan import protocols
 from serverdyno.plan.model import Suite
 from serverdyno.plan.protocols.bonnie import MIB
 from serverdyno.plan.protocols.files import FILES
@@ -25,11 +27,14 @@ from serverdyno.report.figures.steps import (
     settings_of,
     suites_of,
 )
-from serverdyno.report.model import Caveat, Disclosure, Fact, Finding, Labels, Part, StepsAnswer
+from serverdyno.report.model import Answer, Caveat, Disclosure, Fact, Finding, Labels, Part
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import step_tables
 from serverdyno.report.subjects.step_tables import lead_words
+from serverdyno.store.records import MixRecord
 
+OWN_CPU_SHARE = 0.9
+"""From this share of a client's time on, its own CPU time sets the speed of a step."""
 MOST_NAMED = 8
 """Steps that a line of the answer names; the table has all."""
 NO_RESULT = (
@@ -46,14 +51,14 @@ def build(results: Results) -> Part:
     return Part(
         sections=step_tables.sections(source, steps, _published(source)),
         findings=partial(_findings, source, steps),
-        answer=StepsAnswer(
+        answer=Answer(
             verdict=verdict(source, steps),
             sure=sure(source, steps),
             limit="",
             gaps="",
             figures=(),
             caveats=(),
-            by_step=by_step(source, steps),
+            told=by_step(source, steps),
         ),
         summary=step_tables.summary(source, steps),
     )
@@ -154,6 +159,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
         found.append(Caveat(f"{missing:,} of {len(head.order) * len(planned):,} steps are missing."))
     found += _of_flushes(source, steps)
     found += _of_repeats(source, steps)
+    found += _of_generator(source, steps)
     if source.shortened:
         found.append(
             Caveat(
@@ -207,6 +213,40 @@ def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
         for name, (repeated, asked) in told.items()
         if repeated
     ]
+
+
+def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
+    """Of steps that a faster server would hardly shorten. What Bonnie computes itself, character by character, is its
+    work. Below a directory the client's CPU time has the work of the file system in it.
+    """
+    served = [
+        each.name
+        for each in source.head.configurations
+        if each.protocol is None or protocols.of(each.protocol).has_host
+    ]
+    own = [
+        step.label
+        for step in steps
+        if not (step.is_of_bonnie and step.name in ("putc", "getc"))
+        and any(
+            records and fmean(map(_busy, records)) >= OWN_CPU_SHARE
+            for records in (list(step.times[name].values()) for name in served)
+        )
+    ]
+    if not own:
+        return []
+    count = wording.plural(len(own), "step")
+    return [
+        Caveat(
+            f"The client's own CPU time set the speed of {count} of {len(steps)}.",
+            f"A faster server would not be seen there: {_named(own)}",
+        )
+    ]
+
+
+def _busy(record: MixRecord) -> float:
+    """Return the share of its time for which the threads of a step's clients used a CPU."""
+    return record.generator_cpu_s / max(record.window_s * record.generator_threads, 1e-9)
 
 
 def _of_caches(source: Source) -> list[Caveat]:

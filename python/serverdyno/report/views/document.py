@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Metric as Compared
@@ -19,11 +22,10 @@ from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
-from serverdyno.report.model import Answer, Report
+from serverdyno.report.model import Answer, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.subjects import differences, durability
 from serverdyno.report.subjects.outages import OutageFigures
 from serverdyno.report.subjects.outages import outages as figures_of_outages
-from serverdyno.report.views.page_document import PageDocument
 from serverdyno.report.views.steps_document import StepFigures, step_figures
 
 SCHEMA_NAME = "report.schema.json"
@@ -205,9 +207,20 @@ class ComparisonFigures:
 
 
 @dataclass(init=False)
-class ReportDocument(PageDocument):
+class ReportDocument:
     """A report of Serverdyno. `warnings` come before all figures; numbers of tables and figures are as in the page."""
 
+    schema_version: Literal[1]
+    title: str
+    particulars: tuple[Fact, ...]
+    warnings: tuple[str, ...]
+    summary: Section
+    findings: tuple[Finding, ...]
+    methodology: tuple[Fact, ...]
+    sections: tuple[Section, ...]
+    testbed: Section
+    disclosure: tuple[Disclosure, ...]
+    reproduce: Disclosure
     experiment: ExperimentFacts
     answer: Answer
     configurations: tuple[ConfigurationFigures, ...]
@@ -215,7 +228,17 @@ class ReportDocument(PageDocument):
     steps: tuple[StepFigures, ...]
 
     def __init__(self, report: Report) -> None:
-        super().__init__(report)
+        self.schema_version = 1
+        self.title = report.title
+        self.particulars = report.particulars
+        self.warnings = report.warnings
+        self.summary = report.summary
+        self.findings = report.findings
+        self.methodology = report.methodology
+        self.sections = report.sections
+        self.testbed = report.testbed
+        self.disclosure = report.disclosure
+        self.reproduce = report.reproduce
         told = durability.flush_summaries(report.results.promises)
         levels = levels_by_configuration(report.source.head.plan)
         outages = {found.name: _outages(found) for found in figures_of_outages(report.results)}
@@ -231,6 +254,25 @@ class ReportDocument(PageDocument):
             row for comparison in report.comparisons for row in comparison_figures(comparison)
         )
         self.steps = tuple(step_figures(step) for step in report.results.steps)
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """The JSON schema of such documents."""
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **TypeAdapter(cls).json_schema(mode="serialization"),
+        }
+
+    def as_json(self) -> bytes:
+        """The document, as UTF-8."""
+        kind: Any = type(self)  # mypy finds that classes of dataclasses are not hashable
+        return _adapter(kind).dump_json(self, indent=1) + b"\n"
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what writes a kind of document, which takes longer to make than to use."""
+    return TypeAdapter(kind)
 
 
 def _experiment(report: Report) -> ExperimentFacts:
