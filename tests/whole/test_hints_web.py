@@ -208,6 +208,68 @@ https://server.test:{{port}} {{
         )
 
 
+APACHE = """ServerRoot {at}
+PidFile {at}/httpd.pid
+ErrorLog {at}/error
+DefaultRuntimeDir {at}
+ServerName server.test
+{modules}
+Listen 127.0.0.1:{port}
+<VirtualHost 127.0.0.1:{port}>
+SSLEngine on
+SSLCertificateFile server.pem
+SSLCertificateKeyFile server.key
+{settings}
+</VirtualHost>
+"""
+MODULES = ("mpm_event", "authz_core", "socache_shmcb", "ssl")
+
+
+@contextmanager
+def apache(at: Path, settings: str) -> Iterator[int]:
+    """Apache with one site over TLS."""
+    skip_unless_installed("apache2")
+    port = free_port()
+    modules = "\n".join(
+        f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in MODULES
+    )
+    text = APACHE.format(at=at, port=port, modules=modules, settings=settings.replace("{port}", str(port)))
+    (at / "httpd.conf").write_text(text)
+    command = ["apache2", "-f", str(at / "httpd.conf"), "-DFOREGROUND"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: bool(listeners(port)), "Apache listens")
+            yield port
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "hint"),
+    [
+        ("", ("--http2",), "Switch HTTP/2 on in the server"),
+        ("SSLVerifyClient require\nSSLCACertificateFile client.pem", (), "give --cert FILE and --key FILE"),
+        (
+            "SSLVerifyClient require\nSSLCACertificateFile client.pem",
+            ("--cert", "{at}/other.pem", "--key", "{at}/other.key"),
+            "does not accept the client certificate",
+        ),
+        (
+            "SSLStrictSNIVHostCheck on\n</VirtualHost>\n<VirtualHost 127.0.0.1:{port}>\nServerName second.test\n"
+            "SSLEngine on\nSSLCertificateFile server.pem\nSSLCertificateKeyFile server.key",
+            ("-H", "Host: second.test"),
+            "no server name (SNI) is sent",
+        ),
+    ],
+)
+def test_apache_is_understood_too(
+    settings: str, options: tuple[str, ...], hint: str, home: Home, certified: Path
+) -> None:
+    with apache(certified, settings) as port:
+        given = [option.format(at=certified) for option in options]
+        assert hint in told(home, f"https://127.0.0.1:{port}/", "-k", *given)
+
+
 @contextmanager
 def saying(answer: bytes) -> Iterator[int]:
     """A server that says the same on each connection, and ends it."""

@@ -167,12 +167,17 @@ const STATUS: &[Row] = &[
     (
         |case| case.status == 400 && !case.is.tls,
         "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
-         what the server says against it, such as a Host that it does not serve.",
+         what the server says against it, such as an unknown Host or a header that is too long.",
     ),
     (
         |case| case.status == 401,
         "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic, or export \
          a token and give --auth bearer.",
+    ),
+    (
+        |case| case.status == 403 && case.is.tls && case.is.is_address,
+        "The URL names an address, so no server name (SNI) is sent, which some servers answer with 403: use the \
+         server's name in the URL, and --resolve HOST:PORT:ADDRESS. Otherwise check its access rules.",
     ),
     (
         |case| case.status == 403,
@@ -231,7 +236,7 @@ const STATUS: &[Row] = &[
     (
         |case| case.status == 503,
         "The server refuses requests: it is overloaded, under maintenance, or limits the rate or the number of \
-         connections. Look at its log, or ask less often with --rate or fewer --clients.",
+         connections, or no server behind it is up. Look at its log, or ask less often (--rate, fewer --clients).",
     ),
     (
         |case| case.status == 505,

@@ -43,6 +43,8 @@ pub(crate) fn failure_of(error: &Error, moment: Moment) -> Failure {
         Error::InvalidCertificate(error) => fault_of_certificate(error).into(),
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Fault::NothingInCommon.into(),
         Error::PeerMisbehaved(PeerMisbehaved::TooManyRenegotiationRequests) => Fault::Renegotiation.into(),
+        // HTTP/2 alone is ever offered; Apache without it chooses http/1.1 all the same.
+        Error::PeerMisbehaved(PeerMisbehaved::SelectedUnofferedApplicationProtocol) => Fault::NotHttp2.into(),
         Error::NoCertificatesPresented | Error::UnsupportedNameType => Fault::CertificateInvalid.into(),
         _ => Fault::MalformedRecord.into(),
     }
