@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from serverdyno import wording
 from serverdyno.errors import UserError
 from serverdyno.plan.model import Configuration
 from serverdyno.servers.registry import driver_type
@@ -18,7 +19,7 @@ MIB = 2**20
 
 def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) -> None:
     """Raises UserError that names every configuration without the room for the files of the largest level."""
-    needed_bytes = max(_needed_bytes(head.of_suite(suite)) for suite in head.suites)
+    needed_bytes, clients = max(_needed(head.of_suite(suite)) for suite in head.suites)
     if not needed_bytes:
         return
     short = [
@@ -31,19 +32,22 @@ def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) ->
     ]
     if short:
         raise UserError(
-            f"no room for the files of all clients, {needed_bytes // MIB:,} MiB: {', '.join(short)}",
+            f"no room for the files of {wording.plural(clients, 'client')}, {needed_bytes // MIB:,} MiB: "
+            f"{', '.join(short)}",
             hint="Use a suite with fewer clients or smaller workspaces, or give the server a larger disk "
             "(data_directory, image_mib) or more memory (capacity_mib).",
         )
 
 
-def _needed_bytes(head: ExperimentHead) -> int:
-    """Return what the clients of the largest level of a suite keep on a server; 0: it can't be told before."""
+def _needed(head: ExperimentHead) -> tuple[int, int]:
+    """Return what the clients of the largest level of a suite keep on a server, in bytes, and their number. 0 bytes: it
+    can't be told before.
+    """
     suite, settings = head.suite, head.suite.settings(head.suite.work)
     if suite.work.load_file(settings) is not None:
-        return 0  # its workspaces are those of its own files
+        return 0, 0  # its workspaces are those of its own files
     clients = suite.clients[0] if suite.ends_when_done else max(mix.clients for mix in head.mixes)
-    return clients * suite.work.workspace_bytes(settings)
+    return clients * suite.work.workspace_bytes(settings), clients
 
 
 def _free_bytes(configuration: Configuration) -> int | None:
