@@ -51,8 +51,8 @@ def used_since(
 @dataclass(slots=True)
 class Requests:
     """Requests that were made, to be held against the server's own count. `failed`: None of file servers, where what
-    fails is an operation, and the requests that it came to are among those that were answered. `are_known`: no level
-    ended when its work was done, of which those beside its work are not counted.
+    fails is an operation, and the requests that it came to are among those that were answered. `are_known`: false
+    once a level ended when its work was done, since the requests around its work are not counted.
     """
 
     answered: int = 0
