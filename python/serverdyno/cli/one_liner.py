@@ -161,7 +161,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         server["settings"] = {
             "shares": [share] if share else [],
             "authentication": place.authentication,
-            "user": place.user,
+            **({} if place.user is None else {"user": place.user}),
         }
     elif by_kerberos:
         raise UserError(
