@@ -135,20 +135,19 @@ def ours(
     program = [*before, sys.executable, "-m", "serverdyno", "bonnie"]
     command = [*program, "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
-    # A build of before has neither a check nor a folder.
+    # A build of before has no check.
     offered = subprocess.run([*program, "--help"], capture_output=True, text=True, check=True).stdout
     command += [] if check or "--no-check" not in offered else ["--no-check"]
-    into = len(command)
     name = name or (OURS if check else UNCHECKED)
 
     def account(text: str) -> Account:
         return Account(1, 1, 1.0, 0, details={"phases": _our_phases(text)})
 
-    tool = Tool(name, sys.executable, lambda _url, _seconds: command, account, 1)
-
     def call(cpu: int) -> tuple[Phases, float]:
+        # Its experiment goes with the directory in which it runs.
         with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as place:
-            command[into:] = ["--into", f"{place}/experiment"] if "--into" in offered else []
+            there = ["env", "-C", place, *command]
+            tool = Tool(name, sys.executable, lambda _url, _seconds: there, account, 1)
             found, process_s = run_tool(tool, "", MOST_S, cpu)
         return found.details["phases"], process_s
 

@@ -122,7 +122,7 @@ PLANS = {
         "continuously_available = true\n" + SAMBA,
     ),
     "disk-mix": (files("diskmix", [1, 2], 4, SMALL), "repetitions = 2" + SAMBA),
-    "tasks": (
+    "steps": (
         "",
         'suites = ["etesting-2002-bonnie", "etesting-2002"]\npublished = "2002-etesting-sfu"\nrepetitions = 2\n'
         'scale = 0.001\n[[servers]]\nserver = "ganesha"\nname = "sync"\n'

@@ -176,6 +176,10 @@ def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: 
         asked = {row.request: row.count for row in make.requests}
         assert asked["CREATE"] == 5 and copy.bytes_written == 70_000
         assert (cold.state, warm.state, cold.entries, copy.state) == ("cold", "warm", 5, "")
+    note = json.loads((runs[0] / "run.json").read_text())
+    # Six phases of Bonnie, the last with three seekers, and four passes of steps.
+    assert [(each["dialect"], each["clients"]) for each in note["sessions"]] == [("3", 5 + 3 + 4)]
+    assert note["client_cache"] is not None
     # One level of a Bonnie is damaged, one of steps is gone: both groups are measured again, and nothing else is.
     (runs[0] / "mix-02.parquet").write_text("{")
     (runs[3] / "mix-09.parquet").unlink()
@@ -478,3 +482,19 @@ def test_steps_that_the_client_itself_limits_are_told_but_not_what_bonnie_comput
         page = build_from(replace(source, records=records))
         told = [each for each in page.answer.caveats if each.claim.startswith("The client's own CPU time")]
         assert [each.more.partition(": ")[2] for each in told] == expected
+
+
+def test_what_is_missing_of_an_interrupted_experiment_is_told_and_not_that_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        source = source_of(experiment)
+    last = source.head.order[-1]
+    rest = [
+        record for record in source.records if (record.run, record.suite) != (last.number, "etesting-2002")
+    ]
+    page = build_from(
+        replace(source, records=rest, run_notes={**source.run_notes, last.number: RunNote(state="begun")})
+    )
+    assert "3 of 81 steps are missing." in [caveat.claim for caveat in page.answer.caveats]
+    assert not any("all its mixes" in warning for warning in page.warnings), page.warnings

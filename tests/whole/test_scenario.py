@@ -25,6 +25,7 @@ from serverdyno.plan.protocols.scenario import SCENARIO, Scenario
 from serverdyno.probes.abandoned import sweep
 from serverdyno.run.scenario import Options, carry_out
 from serverdyno.run.steps import counted
+from serverdyno.store.experiment import Experiment
 from support.disk_mix import target as smb_target
 from support.dyno_process import Home
 from support.file_server import PATIENCE_S, needs_root, samba, smbclient
@@ -346,6 +347,30 @@ def test_what_the_report_of_2002_says_stands_below_each_step(home: Home, tmp_pat
     assert ["2002:", "SFU", "3.0", "986.415", "7.090", "94.660"] in lines  # figure 13
     assert ["2002:", "SFU", "2.0", *[wording.NOTHING] * 3] in lines  # it could not make so large a file
     assert "Scale 0.0001" in done.stderr and "not results of the original" in done.stderr.lower()
+
+
+@pytest.mark.parametrize("verb", [("bonnie", "-s", "1", "--seeks", "20"), ("scenario", "streams")])
+def test_what_a_one_liner_wrote_can_be_run_again_as_its_report_says(
+    home: Home, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    there, folder = tmp_path / "there", tmp_path / "e"
+    there.mkdir()
+    scale = ("--scale", "0.001") if verb[0] == "scenario" else ()
+    done = home.here(*verb, *scale, "-d", there, "--into", folder)
+    assert done.returncode == 0, done.stderr
+    assert home.here("report", folder, "--json").returncode == 0
+    told = json.loads((folder / "report" / "report.json").read_text())["reproduce"]
+    for document in told["documents"]:
+        (tmp_path / document["title"]).write_text(document["text"])
+    command = next(fact["text"] for fact in told["facts"] if fact["label"] == "Command")
+    words = command.replace("plan.toml", f"{tmp_path}/plan.toml").replace(
+        "suite.toml", f"{tmp_path}/suite.toml"
+    )
+    again = home.here(*words.split()[1:], "--into", tmp_path / "again")
+    assert again.returncode == 0, again.stderr
+    with Experiment.open(folder) as one, Experiment.open(tmp_path / "again") as other:
+        assert one.head.suites == other.head.suites
+        assert [mix.name for mix in one.mixes()] == [mix.name for mix in other.mixes()]
 
 
 def test_all_that_is_wrong_with_a_scenario_is_told_at_once_with_its_lines() -> None:

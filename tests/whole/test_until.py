@@ -146,7 +146,7 @@ def test_plans_that_differ_in_more_than_their_servers_are_not_run_as_one() -> No
     with pytest.raises(UserError, match=r"(?s)scale: 0.5, against 0.6.*seed: 1, against 7"):
         against(plan, other, settings_types())
     longer = replace(plan, suites=(quick.model_copy(update={"length_s": 7.0}),))
-    with pytest.raises(UserError, match=r"suite's length_s: 5.*, against 7"):
+    with pytest.raises(UserError, match=r"quick-static's length_s: 5.*, against 7"):
         against(plan, longer, settings_types())
     both = against(plan, plan, settings_types())
     assert [server.name for server in both.plan.servers] == ["before-reference", "after-reference"]

@@ -94,6 +94,7 @@ def run(
 
     `values`: keys of the plan, and `max_rate_per_s`. Raises DynoError, also where the run fails.
     """
+    import tomli_w  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
 
     from serverdyno.cli.output import say  # noqa: PLC0415
@@ -104,7 +105,8 @@ def run(
 
     plan, console = _plan(suite, place, values), Console(stderr=True)
     folder = into or default_folder(plan.name)
-    with create_experiment(folder, f"# Made by: dyno {command}\n", plan, [suite]) as experiment:
+    text = tomli_w.dumps(plan.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
+    with create_experiment(folder, f"# Made by: dyno {command}\n\n{text}", plan, [suite]) as experiment:
         say(console, f"experiment: {experiment.folder}")
         try:
             with progress_for(console) as progress:
@@ -168,7 +170,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         server["settings"] = {
             "shares": [share] if share else [],
             "authentication": place.authentication,
-            "user": place.user,
+            **({} if place.user is None else {"user": place.user}),
         }
     elif by_kerberos:
         raise UserError(

@@ -28,9 +28,11 @@ def list_suites() -> None:
     table = Table("suite", "mixes", "clients", "one run takes", "what it is", box=None, header_style="bold")
     for name in suites.names():
         suite = suites.load(name)
-        length_s = sum(mix.length_s for mix in mixes(suite))
-        clients = f"{suite.clients[0]} to {suite.clients[-1]}"
-        table.add_row(name, str(len(suite.clients)), clients, format_duration_s(length_s), suite.title)
+        levels = mixes(suite)
+        clients = f"{min(mix.clients for mix in levels)} to {max(mix.clients for mix in levels)}"
+        takes = format_duration_s(sum(mix.length_s for mix in levels))
+        takes = "until it is done" if suite.ends_when_done else takes
+        table.add_row(name, str(len(levels)), clients, takes, suite.title)
     out = standard_output()
     out.print(table)
     say(out, 'To see one: dyno suite show NAME. To use one: suite = "NAME" in a plan. Begin with quick-web.')
@@ -52,6 +54,5 @@ def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lis
     for key, value in suite.parameters().items():
         parameters.add_row(key, str(value), suite.certainty.get(key, ""))
     console.print(parameters)
-    console.print(
-        "mixes: " + ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes(suite)), highlight=False
-    )
+    named = [mix.name if mix.step else f"{mix.clients} x {mix.threads}" for mix in mixes(suite)]
+    console.print("mixes: " + ", ".join(named), highlight=False)

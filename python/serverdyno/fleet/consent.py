@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,30 +51,25 @@ def open_target(
     Raises UserError, ServerError, or ConsentError that says how consent is given.
     """
     _check_bounds(access.url, bounds, mixes)
-    target = open_section(protocol, access, protocol.target_section(access, settings))
-    if bounds is None and not target.loopback:
-        raise UserError(
-            f"{access.url} is {target.address}, which is not this machine: its load needs bounds",
-            hint="Give the server `bounds` in the plan, or give --max-rate.",
-        )
-    return target
-
-
-def open_section(protocol: Protocol[Any], access: Access, section: Mapping[str, object]) -> Target:
-    """The target of a section, wherever it is. Raises as `open_target` does."""
-    text = json.dumps(section)
+    section = json.dumps(protocol.target_section(access, settings))
 
     def opened(token: str | None) -> Target:
         return Target.open(
             protocol.name,
-            text,
+            section,
             consent_token=token,
             password=access.password,
             ticket=access.ticket,
             identity=access.identity,
         )
 
-    return _consenting(protocol, access, opened)
+    target = _consenting(protocol, access, opened)
+    if bounds is None and not target.loopback:
+        raise UserError(
+            f"{access.url} is {target.address}, which is not this machine: its load needs bounds",
+            hint="Give the server `bounds` in the plan, or give --max-rate.",
+        )
+    return target
 
 
 def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None:

@@ -23,7 +23,9 @@ def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes)
     """
     plan = loaded.plan
     own, other = (_all_but_servers(each) for each in (loaded, base))
-    if unlike := [f"  {key}: {own[key]}, against {other[key]}" for key in own if own[key] != other[key]]:
+    if unlike := [
+        f"  {key}: {own[key]}, against {other.get(key)}" for key in own if own[key] != other.get(key)
+    ]:
         raise UserError(
             "the two plans can't be run in one experiment, because they differ in more than their servers:\n"
             + "\n".join(unlike),

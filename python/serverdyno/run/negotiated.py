@@ -28,8 +28,8 @@ class NegotiatedSessions:
 
     def add(self, result: Counted) -> None:
         """Counts those of one mix. The cache is the same in all mixes of a run."""
-        self.of_files = result.protocol_requests is not None
-        self.client_cache = result.client_cache
+        self.of_files = self.of_files or bool(result.sessions) or result.protocol_requests is not None
+        self.client_cache = result.client_cache or self.client_cache
         for came in result.sessions:
             alike = next((known for known in self.sessions if _kind(known) == _kind(came)), None)
             if alike is None:

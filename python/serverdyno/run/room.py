@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from serverdyno import wording
 from serverdyno.errors import UserError
 from serverdyno.plan.model import Configuration, Mix, Suite
 from serverdyno.servers.registry import driver_type
@@ -17,7 +18,7 @@ MIB = 2**20
 
 def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]) -> None:
     """Raises UserError that names every configuration without the room for the files of the largest level."""
-    needed_bytes = _needed_bytes(suite, mixes)
+    needed_bytes, clients = _needed(suite, mixes)
     if not needed_bytes:
         return
     short = [
@@ -30,19 +31,22 @@ def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Conf
     ]
     if short:
         raise UserError(
-            f"no room for the files of all clients, {needed_bytes // MIB:,} MiB: {', '.join(short)}",
+            f"no room for the files of {wording.plural(clients, 'client')}, {needed_bytes // MIB:,} MiB: "
+            f"{', '.join(short)}",
             hint="Use a suite with fewer clients or smaller workspaces, or give the server a larger disk "
             "(data_directory, image_mib) or more memory (capacity_mib).",
         )
 
 
-def _needed_bytes(suite: Suite, mixes: Sequence[Mix]) -> int:
-    """Return what the clients of the largest level of a suite keep on a server; 0: it can't be told before."""
+def _needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
+    """Return what the clients of the largest level of a suite keep on a server, in bytes, and their number. 0 bytes: it
+    can't be told before.
+    """
     settings = suite.settings(suite.work)
     if suite.work.load_file(settings) is not None:
-        return 0  # its workspaces are those of its own files
+        return 0, 0  # its workspaces are those of its own files
     clients = suite.clients[0] if suite.ends_when_done else max(mix.clients for mix in mixes)
-    return clients * suite.work.workspace_bytes(settings)
+    return clients * suite.work.workspace_bytes(settings), clients
 
 
 def _free_bytes(configuration: Configuration) -> int | None:

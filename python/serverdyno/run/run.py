@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -52,8 +53,8 @@ def used_since(
 @dataclass(slots=True)
 class Requests:
     """Requests that were made, to be held against the server's own count. `failed`: None of file servers, where what
-    fails is an operation, and the requests that it came to are among those that were answered. `are_known`: no level
-    ended when its work was done, of which those beside its work are not counted.
+    fails is an operation, and the requests that it came to are among those that were answered. `are_known`: false
+    once a level ended when its work was done, since the requests around its work are not counted.
     """
 
     answered: int = 0
@@ -90,6 +91,7 @@ class Run:
     done: int = 0
     served: int | None = 0
     members_before: Mapping[str, float | None] = field(default_factory=dict)
+    durability: Durability = field(default_factory=Durability)
     requests: Requests = field(default_factory=Requests)
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
 
@@ -97,13 +99,15 @@ class Run:
         """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
         self.progress.stage(f"starting {self.key.configuration}")
         head, configuration = self.experiment.head, self._configuration()
-        with served(head, configuration, self.site) as server, watched(server, head.suites) as durability:
+        with served(head, configuration, self.site) as server, ExitStack() as watching:
             for _, mixes in groupby(self.mixes, key=lambda mix: mix.suite):
-                self._suite(list(mixes), server, durability)
-            self._note(server, durability)
+                self._suite(list(mixes), server, watching)
+            self._note(server, self.durability)
 
-    def _suite(self, mixes: Sequence[Mix], server: RunningServer, durability: Durability) -> None:
-        """Run the mixes of one suite, or what is left of it."""
+    def _suite(self, mixes: Sequence[Mix], server: RunningServer, watching: ExitStack) -> None:
+        """Run the mixes of one suite, or what is left of it. The processes of a user's server are known once it was
+        asked, so `watching` begins with the first suite.
+        """
         head, configuration = self.experiment.head, self._configuration()
         suite = head.suite_of(mixes[0])
         with (
@@ -113,41 +117,44 @@ class Run:
             if setup.fleet is not None and setup.fleet.disclosed:
                 disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
             before = looked(setup, mixes)
+            if not self.done:
+                self.durability = watching.enter_context(watched(server, head.suites))
             served_before = server.requests_served()
             claim = None if suite.ends_when_done else self._preflight(setup, mixes[0]).server
             disclose_server(self.experiment, self.key.configuration, server, claim)
             if not self.done:
-                self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
+                self.experiment.write_run_note(
+                    self.key, RunNote(state="begun", **self.durability.note_before())
+                )
                 self.members_before = server.cpu_by_member_s()
             if suite.ends_when_done:
-                self._run_group(mixes, setup, server, durability)
+                self._run_group(mixes, setup, server)
             else:
                 for mix in self._due(mixes):
-                    self._run_mix(mix, setup, server, durability)
+                    self._run_mix(mix, setup, server, self.durability)
             if self.key.repetition == 1:
                 tell_recycled(configuration, before, setup, self.progress)
             served = used_since({"": served_before}, {"": server.requests_served()})[""]
             self.served = None if served is None or self.served is None else self.served + int(served)
 
-    def _run_group(
-        self, levels: Sequence[Mix], setup: LoadSetup, server: RunningServer, durability: Durability
-    ) -> None:
+    def _run_group(self, levels: Sequence[Mix], setup: LoadSetup, server: RunningServer) -> None:
         """Run the levels of a suite that end when their work is done, and keep them all once the last has ended."""
         head, records = self.experiment.head, list[MixRecord]()
         self.requests.are_known = False
 
         def done(mix: Mix, result: Counted) -> None:
+            self.agreed.add(result)
             records.append(mix_record(self.key, mix, result, HostFigures(UNKNOWN, None)))
             self.progress.mix_finished(records[-1])
 
         self.progress.stage(f"{self.key.configuration}: {setup.suite.title}")
-        cpu_before_s, syncs_before = server.cpu_s(), durability.syncs()
+        cpu_before_s, syncs_before = server.cpu_s(), self.durability.syncs()
         # All configurations are asked for the same contents and places, each repetition for others.
         seed = local.stream_seed(head.seed, self.key.repetition, 0)
         steps.carry_out(levels, setup, seed, done, drop_caches=head.plan.drop_caches)
         server.check()
         used_s = used_since({"": cpu_before_s}, {"": server.cpu_s()})[""]
-        syncs = durability.syncs()
+        syncs = self.durability.syncs()
         known = syncs is not None and syncs_before is not None
         rows = [
             SyncRow(name, count - (syncs_before or {}).get(name, 0)) for name, count in (syncs or {}).items()

@@ -8,7 +8,9 @@ use super::cache::FilesOptions;
 use super::client::CachedClient;
 use super::measured::Measured;
 use super::sessions::Sessions;
+use crate::counting::SessionFacts;
 use crate::job::JobEnd;
+use crate::tally::SessionTally;
 use dyno_files::{Call, CallId, FileClient, Files, Handle, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault, Histogram, NS_PER_S};
 use std::future::Future;
@@ -70,6 +72,7 @@ impl<S: Sessions> Job<'_, S> {
                         bytes_read: 0,
                         bytes_written: 0,
                         times: None,
+                        agreed: S::agreed,
                         interval_ns,
                         // All of them one after another, as the clients of a mix.
                         due_ns: monotonic_ns()
@@ -109,6 +112,7 @@ pub(super) struct JobClient<C> {
     pub(super) bytes_written: u64,
     /// Of each call of this phase, if they are timed one by one.
     times: Option<Histogram>,
+    agreed: fn(&C) -> Option<SessionFacts>,
     /// The least time between the begins of two calls, and when the next may begin. 0: nothing bounds the rate.
     interval_ns: u64,
     due_ns: u64,
@@ -200,6 +204,9 @@ impl<C: FileClient> JobClient<C> {
         if let Some(times) = &self.times {
             measured.times = times.clone();
         }
+        let agreed = (self.agreed)(self.files.counted().inner());
+        let session = agreed.map(|agreed| SessionTally { agreed, clients: 1 });
+        measured.sessions = session.into_iter().collect();
         measured
     }
 }

@@ -2,7 +2,8 @@
 //! server; and the tally of the level.
 
 use super::sessions::Requests;
-use crate::tally::{MixTally, RequestTally};
+use crate::merging::union;
+use crate::tally::{MixTally, RequestTally, SessionTally};
 use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PER_S};
 
 /// Work under way; what it took once it has ended.
@@ -23,6 +24,8 @@ pub(super) struct Measured {
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
     pub(super) checked: Checked,
+    /// What the sessions agreed on with the server.
+    pub(super) sessions: Vec<SessionTally>,
 }
 
 /// Bytes that were read and compared with what they must be, and those of which nobody knows what they must be.
@@ -41,6 +44,7 @@ impl Measured {
             bytes_read: 0,
             bytes_written: 0,
             checked: Checked::default(),
+            sessions: Vec::new(),
             busiest_cpu_s: 0.0,
             threads: 1,
             cpu: thread_cpu(),
@@ -80,6 +84,7 @@ impl Measured {
         self.checked.bytes += other.checked.bytes;
         self.checked.unknown_bytes += other.checked.unknown_bytes;
         self.times.add(&other.times);
+        union(&mut self.sessions, other.sessions.clone());
         for (&name, count) in &other.requests {
             *self.requests.entry(name).or_default() += count;
         }
@@ -111,6 +116,7 @@ impl Measured {
             outstanding_ns: (self.times.mean() * operations as f64) as u64,
             response_time: self.times,
             requests: requests(&self.requests),
+            sessions: self.sessions,
             ..MixTally::new()
         };
         tally.generator.cpu_user_ns = ns(self.cpu.user_s);

@@ -9,6 +9,7 @@ use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Look, Material, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
+use crate::scenario::StepAction;
 use crate::tally::MixTally;
 use dyno_measure::Failure;
 use serde_json::{json, Value};
@@ -65,10 +66,16 @@ impl<S: Sessions + Clone> Target for S {
             max_rate_per_s: job.max_rate_per_s,
             end,
         };
-        Some(match &job.task {
+        let has_cache =
+            !matches!(&job.task, FileTask::Step(step) if matches!(step.action, StepAction::Streams(_)));
+        let mut levels = match &job.task {
             FileTask::Bonnie(spec) => bonnie::carry_out(&of_target, spec),
             FileTask::Step(spec) => scenario::carry_out(&of_target, spec),
-        })
+        };
+        for level in levels.iter_mut().flatten().filter(|_| has_cache) {
+            level.client_cache = of_target.options.disclosed();
+        }
+        Some(levels)
     }
 
     fn advice_on(&self, failure: &Failure) -> Option<&'static str> {

@@ -1,7 +1,7 @@
 """Metadata: clients that make small files, look at them, read and remove them. A workload of `files.py`.
 
 The phases are those of mdtest. Not for: the step `metadata` of a scenario, in which clients wait for each other between
-phases (`scenarios/model.py`).
+phases (`scenario.py`).
 """
 
 from __future__ import annotations

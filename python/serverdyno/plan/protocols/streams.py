@@ -1,6 +1,6 @@
 """Streams: clients that read and write large files of their own, block by block. A workload of `files.py`.
 
-Not for: the steps `streams` of a scenario, which go once through their files (`scenarios/model.py`).
+Not for: the steps `streams` of a scenario, which go once through their files (`scenario.py`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ def reproduce(source: Source) -> Disclosure:
         if software.get(key)
     )
     suites = [(suite.name, as_toml(suite, f"Suite {suite.name}, as it was run.")) for suite in head.suites]
-    only = " --suite suite.toml" if len(suites) == 1 and not head.suite.ends_when_done else ""
+    only = " --suite suite.toml" if len(suites) == 1 else ""
+    if only and head.suite.ends_when_done and scale:
+        scale = " --scale 1"  # the suite as it was run has the sizes of the scale in force
     facts = [
         Fact("Command", f"dyno run plan.toml{only}{scale}" if all(text for _, text in suites) else BY_LOAD),
         Fact("Tool", f"Serverdyno {head.tool_version}, commit {software.get('commit') or NOT_RECORDED}"),
@@ -46,9 +48,7 @@ def reproduce(source: Source) -> Disclosure:
     ]
     documents = [DisclosedText("plan.toml", source.plan_text)] if source.plan_text else []
     documents += [
-        DisclosedText("suite.toml" if len(suites) == 1 else f"{name}.toml", text)
-        for name, text in suites
-        if text
+        DisclosedText("suite.toml" if only else f"{name}.toml", text) for name, text in suites if text
     ]
     return Disclosure("Reproduce this test", tuple(facts), tuple(documents))
 

@@ -156,7 +156,8 @@ def warnings(source: Source) -> list[str]:
 def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
     """Yield what is not known of a run, since it was killed, or carried on by a resume."""
     finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
-    whole = finished >= {mix.index for mix in source.head.mixes}
+    planned = {mix.index for mix in source.head.mixes}
+    whole = bool(planned) and finished >= planned
     counts = "the requests that the server counted and crashes in its log"
     if note.media is not None:
         counts += ", what sessions agreed on, and the disk's own fsync after the load"

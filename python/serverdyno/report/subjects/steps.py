@@ -239,7 +239,7 @@ def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     return [
         Caveat(
             f"The client's own CPU time set the speed of {count} of {len(steps)}.",
-            f"A faster server would not be seen there: {_named(own)}",
+            f"A faster server would not change these times: {_named(own)}",
         )
     ]
 

@@ -17,7 +17,7 @@ impl<C: FileClient> CachedClient<C> {
         self.counted().requests_by_name().into_iter().collect()
     }
 
-    pub(super) fn counted(&self) -> &Counted<C> {
+    pub(in crate::files) fn counted(&self) -> &Counted<C> {
         match self {
             Self::Uncached(files) => files.client(),
             Self::Cached(cache) => cache.client(),
