@@ -24,7 +24,7 @@ from serverdyno.report.views import csv as report_csv
 from serverdyno.report.views import document, html, markdown, text
 from serverdyno.store.folder import Folder
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import ErrorRow
+from serverdyno.store.records import ErrorRow, SecondRow
 from support.synthetic_experiment import Shape, experiment
 
 INJECTIONS = (
@@ -252,3 +252,11 @@ def test_a_text_is_cleaned_for_each_view(injection: str) -> None:
     clean.text(injection).encode()
     if not unsafe(injection) and "\r" not in injection and len(injection) < 1000:
         assert clean.text(injection) == injection
+
+
+def test_rows_of_numbers_are_not_searched_for_text() -> None:
+    """A large experiment has a million of them."""
+    rows = [SecondRow(second, 1, 1, 0) for second in range(3)]
+    assert clean.everything(rows) is rows
+    errors = [ErrorRow("server", "x", 1, 1, "\x1b[2J")]
+    assert clean.everything(errors)[0].example == f"{clean.REPLACEMENT}[2J"

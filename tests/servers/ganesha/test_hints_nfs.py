@@ -97,3 +97,17 @@ def test_an_absent_export_has_the_hint_of_its_version(tmp_path: Path) -> None:
         with altered(tmp_path / version, version) as server:
             [look] = target(server, shares=["/elsewhere"]).look(0)
             assert hint in (look["advice"] or "")
+
+
+@pytest.mark.parametrize(("version", "more"), [("3", "nfsport=2049&mountport=20048"), ("4.1", "vers=4.1")])
+def test_an_export_may_have_any_name(tmp_path: Path, version: str, more: str) -> None:
+    with altered(tmp_path / "g", version, ("Pseudo = /volume1", 'Pseudo = "/my ž"')) as server:
+        for path in ("my%20%C5%BE", "my ž"):
+            to = target(server, url=f"nfs://127.0.0.1/{path}?{more}", shares=[])
+            assert mixed(to)["errors"] == []
+
+
+def test_an_export_for_other_clients_has_the_hint_of_its_list(tmp_path: Path) -> None:
+    others = "CLIENT { Clients = 10.9.9.9; Access_Type = RW; } Access_Type = NONE"
+    with altered(tmp_path / "g", "3", ("Access_Type = RW", others)) as server:
+        assert "The export denies this client" in first_hint(server)
