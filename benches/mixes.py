@@ -8,7 +8,8 @@ from typing import Any
 
 from serverdyno import _native
 from serverdyno.fleet.document import NONCE_BITS, VERSION
-from serverdyno.plan.model import OpenLoad, Suite
+from serverdyno.plan.model import Suite
+from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.protocols.access import SYSTEM, Access
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.files import FILES, FilesSettings

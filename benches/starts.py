@@ -24,7 +24,8 @@ from benches.mixes import document, http_target
 from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.membership import fleet_at
 from serverdyno.fleet.testbed.standing import standing
-from serverdyno.plan.model import MAX_RATE_PER_S, GeneratorPlan
+from serverdyno.plan.model import GeneratorPlan
+from serverdyno.plan.open_load import MAX_RATE_PER_S
 from serverdyno.plan.testbed import Subnet, Testbed
 from serverdyno.servers.apache import Apache, ApacheSettings
 from serverdyno.servers.documents import document_root

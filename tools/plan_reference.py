@@ -14,7 +14,8 @@ from generated import write_or_check
 from pydantic import BaseModel
 
 from serverdyno.plan import protocols
-from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, ServerPlan, Suite, ThreadStep
+from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
+from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.protocols.bonnie import BonnieSettings
 from serverdyno.plan.protocols.contention import ContentionSettings
 from serverdyno.plan.protocols.failover import FailoverSettings

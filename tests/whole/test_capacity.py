@@ -17,8 +17,9 @@ from serverdyno.errors import PlanError
 from serverdyno.plan import expand
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
-from serverdyno.plan.model import OpenLoad, Suite
+from serverdyno.plan.model import Suite
 from serverdyno.plan.objective import parse_objective
+from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.quick import quick_plan
 from serverdyno.report.build import build_from
 from serverdyno.report.source import Source

@@ -18,7 +18,8 @@ from serverdyno.plan import expand
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
 from serverdyno.plan.load import parse_plan, until_precise
-from serverdyno.plan.model import OpenLoad, Suite
+from serverdyno.plan.model import Suite
+from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.quick import quick_plan
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.comparison import compare

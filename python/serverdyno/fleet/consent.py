@@ -18,7 +18,8 @@ from typing import Any
 
 from serverdyno._native import AnswerError, SessionError, Target
 from serverdyno.errors import ConsentError, ServerError, UserError, no_answer
-from serverdyno.plan.model import MAX_RATE_PER_S, Bounds, Mix
+from serverdyno.plan.model import Bounds, Mix
+from serverdyno.plan.open_load import MAX_RATE_PER_S
 from serverdyno.plan.protocols.access import Access
 from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.model import SectionModel

@@ -27,6 +27,7 @@ from pydantic_core import PydanticKnownError
 from serverdyno.plan import protocols
 from serverdyno.plan.axis import AxisName
 from serverdyno.plan.objective import Objective, parse_objective
+from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
 from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.work import Terms, Work
@@ -48,10 +49,8 @@ Certainty = Annotated[
     ),
 ]
 Order = Literal["interleaved", "sequential", "random"]
-Law = Literal["poisson", "uniform"]
 MAX_CLIENTS = 100_000
 MOST_SUITES = 20
-MAX_RATE_PER_S = 10_000_000
 FEWEST_UNTIL = 6
 EQUIVALENCE_PERCENT = 5.0
 """Repetitions before precision is looked at for the first time; see `analysis.precision`."""
@@ -77,66 +76,6 @@ class ThreadStep(Model):
 
     clients: int = Field(ge=1, description="The step applies from this number of clients.")
     threads: int = Field(ge=1, le=1000, description="Threads of each client from this step.")
-
-
-class OpenLoad(Model):
-    """Operations that come at a rate of their own, whatever becomes of those before them.
-
-    The suite's `clients` is then one number: the connections that serve them, with the suite's threads each.
-    """
-
-    rate_per_s: Annotated[
-        list[Annotated[int, Field(ge=1, le=MAX_RATE_PER_S)]],
-        Option(("--rate",), listed=True, ranges="doubling"),
-    ] = Field(
-        default=[],
-        description="Operations per second, sent on schedule even if answers are late; one load level for each number, "
-        "growing. With an objective: the lowest and the highest rate to try.",
-    )
-    percent_of_peak: list[Annotated[int, Field(ge=1, le=200)]] = Field(
-        default=[],
-        description="In place of `rate_per_s`, growing: per cent of the lowest peak of all configurations, each "
-        "measured by a closed load of `length_s` before the runs.",
-    )
-    objective: Annotated[str | None, Option()] = Field(
-        default=None,
-        description="Search for the highest rate that meets this objective: p99<50ms, or p99<50ms,failed<0.1%.",
-    )
-    precision_percent: float = Field(
-        default=10.0,
-        ge=1,
-        le=100,
-        description="The search ends once half of the 95 % interval of the capacity is no wider.",
-    )
-    most_trials: Annotated[int, Option(("--trials",))] = Field(
-        default=30,
-        ge=5,
-        le=500,
-        description="The most trials of one search; each lasts for the length of a load level.",
-    )
-    law: Annotated[Law, Option(("--arrivals",))] = Field(
-        default="poisson",
-        description="Spacing of operations with a rate. poisson: random, as users come. uniform: at even intervals.",
-    )
-    queue: int = Field(
-        default=1_000_000,
-        ge=0,
-        le=100_000_000,
-        description="So many operations may wait for a connection; what comes then is dropped, and counted.",
-    )
-
-    @model_validator(mode="after")
-    def _has_rates(self) -> Self:
-        if bool(self.rate_per_s) == bool(self.percent_of_peak):
-            raise ValueError("needs rate_per_s or percent_of_peak, and not both")
-        return self
-
-    @field_validator("objective")
-    @classmethod
-    def _can_be_read(cls, text: str | None) -> str | None:
-        if text is not None:
-            parse_objective(text)
-        return text
 
 
 class Suite(Model):

@@ -23,7 +23,8 @@ from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.locate import KeyPath
-from serverdyno.plan.model import Bounds, GeneratorPlan, OpenLoad, Plan, Suite
+from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, Suite
+from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.protocols.documents import DOCUMENTS, SESSION
 from serverdyno.plan.protocols.http import HTTP, STREAMS, HttpSettings, contradiction
 from serverdyno.plan.protocols.http_request import RequestSettings

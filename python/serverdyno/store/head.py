@@ -16,7 +16,6 @@ from serverdyno.plan.model import (
     MAX_CLIENTS,
     MAX_LENGTH_S,
     MAX_LEVELS,
-    MAX_RATE_PER_S,
     MAX_RUNS,
     MAX_URL,
     MOST_SUITES,
@@ -26,6 +25,7 @@ from serverdyno.plan.model import (
     RunKey,
     Suite,
 )
+from serverdyno.plan.open_load import MAX_RATE_PER_S
 from serverdyno.plan.protocols.model import Model
 
 FORMAT_VERSION = 9
