@@ -58,7 +58,7 @@ def test_what_is_not_there_on_this_machine_is_a_note(home: Home, tmp_path: Path)
     )
     small = f"{OURS}\nsettings = {{ capacity_mib = 16 }}"
     done = home.here("plan", "check", plan(tmp_path, "quick-files", small))
-    assert "note: dyno run refuses it here: no room for the workspaces of " in done.stdout
+    assert "note: dyno run refuses it here: no room for the files of " in done.stdout
 
 
 def test_the_time_of_workspaces_is_that_of_the_links_that_they_go_over(home: Home, tmp_path: Path) -> None:

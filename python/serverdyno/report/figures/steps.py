@@ -14,7 +14,7 @@ from serverdyno.analysis import bonnie_rows, steps
 from serverdyno.analysis.bonnie_rows import Rate
 from serverdyno.analysis.steps import Gap, Lead
 from serverdyno.plan.model import Suite
-from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings
+from serverdyno.plan.protocols.bonnie import BONNIE, PHASES, BonnieSettings
 from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, step_figures
@@ -114,6 +114,12 @@ def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int,
             for repetition, record in step.times[configuration].items():
                 found.setdefault(repetition, []).append(record)
     return found
+
+
+def runs_of_bonnie(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:
+    """Return the groups that have all of Bonnie's phases, by repetition: a row needs them all."""
+    found = groups(steps, suite, configuration)
+    return {run: records for run, records in found.items() if [one.step for one in records] == [*PHASES]}
 
 
 def figures_of(record: MixRecord, suite: Suite) -> dict[str, Any]:

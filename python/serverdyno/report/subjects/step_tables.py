@@ -21,6 +21,7 @@ from serverdyno.report.figures.steps import (
     flushes,
     groups,
     mean_requests,
+    runs_of_bonnie,
     settings_of,
     suites_of,
 )
@@ -85,7 +86,7 @@ def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Discl
     rows = [
         bonnie_rows.text_row(f"{name[:5]}-r{run}", bonnie.size_mib, bonnie_rates(suite, [records]))
         for name in source.configuration_names
-        for run, records in groups(steps, suite, name).items()
+        for run, records in runs_of_bonnie(steps, suite, name).items()
     ]
     text = bonnie_rows.HEAD + "".join(rows)
     return Disclosure("Bonnie's rows", (), (DisclosedText("As the program of 1996 prints them", text),))
@@ -222,7 +223,7 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
     bonnie, rows = settings_of(suite), []
     assert bonnie is not None  # the suite is one of Bonnie
     for name in source.configuration_names:
-        runs = list(groups(steps, suite, name).values())
+        runs = list(runs_of_bonnie(steps, suite, name).values())
         if runs:
             rates = bonnie_rates(suite, runs)
             figures = [(rates[phase].per_s, rates[phase].cpu_percent) for phase, _ in PHASES]
