@@ -98,7 +98,8 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
         impatient.setattr(membership, "PATIENCE_S", 1.0)
         impatient.setattr(membership, "FACTS_S", 1.0)
 
-    folder = planned(tmp_path / "e", fleet.path, "first", "second", mixes=mix)
+    # A node of a busy machine may be stopped late, and the level has to go on then.
+    folder = planned(tmp_path / "e", fleet.path, "first", "second", mixes=mix, length_s=2.0)
     breaker = Breaker(broken, mix)
     # The rest of the experiment needs the node, too: it stops, with the words of its last look.
     with (

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 import typer
 
@@ -166,9 +167,14 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
     spoken = protocols.of_scheme(scheme)
     look = None if spoken is None else spoken.look(url)
     if look is not None and look.has_shares:
-        share = path.partition("/")[2].partition("/")[0]
+        share = unquote(path.partition("/")[2].partition("/")[0])
+        if not share:
+            raise UserError(
+                f"{url}: name a share, smb://HOST/SHARE",
+                hint="`smbclient -L //HOST` lists the shares of a server.",
+            )
         server["settings"] = {
-            "shares": [share] if share else [],
+            "shares": [share],
             "authentication": place.authentication,
             **({} if place.user is None else {"user": place.user}),
         }

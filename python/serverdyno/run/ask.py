@@ -129,6 +129,11 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
         for look, count in zip(looks, clients, strict=True)
         if look["free_bytes"] is not None and look["free_bytes"] < count * bytes_each
     ]
+    if short and setup.suite.ends_when_done:
+        raise ServerError(
+            f"{setup.target.url} has no room for the files: {'; '.join(short)}",
+            hint="Free some space there, or let the suite make smaller or fewer files.",
+        )
     if short:
         raise ServerError(
             f"{setup.target.url} has no room for the workspaces: {'; '.join(short)}",

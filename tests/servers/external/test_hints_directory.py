@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,18 +16,32 @@ from support.file_server import needs_root
 NOBODY = 65534
 
 
-def bonnie(home: Home, place: str | Path, *before: str) -> str:
+def bonnie(home: Home, place: str | Path, *before: str, size_mib: int = 4) -> str:
     """Return what Bonnie says that can't do its work at a place. `before`: what it is run by."""
-    done = subprocess.run(
-        [*before, *DYNO, "bonnie", "-s", "4", "--seeks", "10", "-d", str(place)],
-        env=home.environment,
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)  # for whoever runs it
+        done = subprocess.run(
+            [
+                *before,
+                *DYNO,
+                "bonnie",
+                "-s",
+                f"{size_mib}",
+                "--seeks",
+                "10",
+                "-d",
+                str(place),
+                "--into",
+                f"{folder}/e",
+            ],
+            env=home.environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr, done.stderr
     return done.stderr
 
@@ -62,7 +77,7 @@ def test_a_directory_that_may_not_be_written_is_told(home: Home) -> None:
 def test_a_full_and_a_read_only_file_system_are_told_apart(home: Home, small_disk: Path) -> None:
     assert "hint: Free some space there" in bonnie(home, small_disk)
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True, timeout=60)
-    assert "hint: The file system is mounted read-only" in bonnie(home, small_disk)
+    assert "hint: The file system is mounted read-only" in bonnie(home, small_disk, size_mib=1)
 
 
 def test_a_server_that_can_not_be_reached_has_a_hint_by_the_cause(home: Home) -> None:
