@@ -230,10 +230,12 @@ impl ResponseReader {
             return true;
         }
         // Blank lines before a head end none.
-        let is_blank = all.first().is_some_and(|byte| matches!(byte, b'\r' | b'\n'));
-        let tail = &all[new.saturating_sub(3)..];
-        !is_blank
-            && (tail.windows(2).any(|pair| pair == b"\n\n") || tail.windows(3).any(|end| end == b"\n\r\n"))
+        let tail = &all[new.saturating_sub(4)..];
+        let ends = |end: &[u8]| {
+            let mut places = tail.windows(end.len() + 1);
+            places.any(|place| !matches!(place[0], b'\r' | b'\n') && &place[1..] == end)
+        };
+        ends(b"\r\n\r\n") || ends(b"\n\n") || ends(b"\n\r\n") || ends(b"\r\n\n")
     }
 
     /// The connection has ended.
@@ -249,8 +251,13 @@ impl ResponseReader {
             }
             State::Done => Ok(()),
             State::Head => {
-                let within = &self.partial[..self.partial.len().min(self.limits.head_bytes)];
-                parse_head(within, self.limits.fields).and(Err(Fault::ClosedEarly.into()))
+                // What came in small pieces may not have been looked at since.
+                let held = std::mem::take(&mut self.partial);
+                self.feed_head(&held, body)?;
+                match self.state {
+                    State::Head => Err(Fault::ClosedEarly.into()),
+                    _ => self.end(body),
+                }
             }
             _ => Err(Fault::ClosedEarly.into()),
         }
