@@ -30,12 +30,14 @@ def check(
     """List all problems of a plan, or show its runs and how long they take."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.cli.run import check_published  # noqa: PLC0415
-    from serverdyno.plan.expand import levels_of, with_scaled_work  # noqa: PLC0415
+    from serverdyno.plan.expand import levels_of  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
+    from serverdyno.run.create import as_run  # noqa: PLC0415
     from serverdyno.run.placed import placed  # noqa: PLC0415
     from serverdyno.run.refusals import refusals_here  # noqa: PLC0415
     from serverdyno.run.remarks import remarks  # noqa: PLC0415
+    from serverdyno.run.room import needed  # noqa: PLC0415
     from serverdyno.run.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
@@ -43,7 +45,7 @@ def check(
     loaded = load_plan(plan, settings_types(), scale, suite_file)
     checked = loaded.plan
     check_published(checked)
-    suites = [suite.with_noted_inputs() for suite in loaded.suites]
+    suites = [as_run(suite, checked.scale) for suite in loaded.suites]
     planned = levels_of(suites, checked.scale)
     levels, _ = placed(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
@@ -58,8 +60,7 @@ def check(
     for each in suites:
         say_load(console, each, levels)
         if each.ends_when_done:
-            settings = with_scaled_work(each, checked.scale).settings(each.work)
-            room = each.clients[0] * each.work.workspace_bytes(settings)
+            room, _ = needed(each, ())
             say(
                 console,
                 f"suite {each.name}: its levels end when their work is done, so how long they take depends on the "

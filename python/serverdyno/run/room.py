@@ -18,7 +18,7 @@ MIB = 2**20
 
 def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]) -> None:
     """Raises UserError that names every configuration without the room for the files of the largest level."""
-    needed_bytes, clients = _needed(suite, mixes)
+    needed_bytes, clients = needed(suite, mixes)
     if not needed_bytes:
         return
     short = [
@@ -38,7 +38,7 @@ def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Conf
         )
 
 
-def _needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
+def needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
     """Return what the clients of the largest level of a suite keep on a server, in bytes, and their number. 0 bytes: it
     can't be told before.
     """
