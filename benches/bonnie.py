@@ -31,6 +31,7 @@ from benches.tools import Account, Tool
 from serverdyno.probes.noise import machine_cpu
 
 OURS, UNCHECKED, PEER = "dyno bonnie", "dyno bonnie, unchecked", "bonnie++"
+BONNIE = (sys.executable, "-m", "serverdyno", "bonnie")
 PROGRAM = "bonnie++"
 CHUNK_BYTES = 8192
 SIZE_MIB = 1024
@@ -132,12 +133,9 @@ def ours(
 
     `before`: words in front of the command.
     """
-    program = [*before, sys.executable, "-m", "serverdyno", "bonnie"]
-    command = [*program, "-d", str(folder), "-s", str(size_mib), "--json"]
+    command = [*before, *BONNIE, "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
-    # A build of before has no check.
-    offered = subprocess.run([*program, "--help"], capture_output=True, text=True, check=True).stdout
-    command += [] if check or "--no-check" not in offered else ["--no-check"]
+    command += [] if check else ["--no-check"]
     name = name or (OURS if check else UNCHECKED)
 
     def account(text: str) -> Account:

@@ -7,6 +7,7 @@ Both meet the same server, which is this checkout's, nginx, Samba or Ganesha.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -103,10 +104,13 @@ BONNIE = [
 
 def bonnies(checkout: Path) -> bonnie.ProgramsIn:
     """Return what makes both builds' Bonnie, neither of which compares what it reads."""
+    before = elsewhere(checkout.resolve())
+    offered = subprocess.run([*before, *bonnie.BONNIE, "--help"], capture_output=True, text=True, check=True)
+    always_unchecked = "--no-check" not in offered.stdout  # a build of before it had a check
 
     def programs(folder: Path, size_mib: int) -> list[bonnie.Program]:
         here = bonnie.ours(folder, size_mib, check=False)
-        there = bonnie.ours(folder, size_mib, check=False, name=BEFORE, before=elsewhere(checkout.resolve()))
+        there = bonnie.ours(folder, size_mib, check=always_unchecked, name=BEFORE, before=before)
         return [here, there]
 
     return programs

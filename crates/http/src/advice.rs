@@ -41,8 +41,8 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         alert: code_of("TLS alert"),
         is: *is,
     };
-    let rows = [TLS, PROTOCOL, STATUS, CONNECTION, CONTENT].concat();
-    rows.iter().find(|(fits, _)| fits(&case)).map(|(_, hint)| *hint)
+    let mut rows = [TLS, PROTOCOL, STATUS, CONNECTION, CONTENT].into_iter().flatten();
+    rows.find(|(fits, _)| fits(&case)).map(|(_, hint)| *hint)
 }
 
 type Row = (fn(&Case) -> bool, &'static str);

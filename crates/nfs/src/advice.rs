@@ -16,14 +16,6 @@ pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
 
 type Row = Hint<Refusal, Options>;
 
-const fn refused(refusal: Refusal, statuses: &'static [u32], text: &'static str) -> Row {
-    Hint::refused(refusal, statuses, text)
-}
-
-const fn failed(fault: Fault, statuses: &'static [u32], text: &'static str) -> Row {
-    Hint::failed(fault, statuses, text)
-}
-
 fn as_root(options: &Options) -> bool {
     options.credential.uid == 0
 }
@@ -40,40 +32,40 @@ const LOW_PORT: &str =
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
-    failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often switched off."),
-    failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
-    failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
-    failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections and does not answer. It may also be no NFS server."),
-    failed(Fault::ClosedEarly, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
-    failed(Fault::ConnectionReset, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
-    failed(Fault::MalformedMessage, &[], "The server breaks the protocol. Check the port, and tell us of the server's version."),
+    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often switched off."),
+    Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
+    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections and does not answer. It may also be no NFS server."),
+    Row::failed(Fault::ClosedEarly, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
+    Row::failed(Fault::ConnectionReset, &[], "Check the port, look whether the server still runs, and at its log: it ended the connection. Some do so beyond a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others to clients whose port is above 1023."),
+    Row::failed(Fault::MalformedMessage, &[], "The server breaks the protocol. Check the port, and tell us of the server's version."),
 
-    failed(Fault::AccessDenied, &[Denied::TooWeak as u32], LOW_PORT),
-    failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and let the file system below it be writable."),
-    failed(Fault::AccessDenied, &[], "Root counts as nobody there (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 behind the URL, or export it with rw,no_root_squash.").when(as_root),
-    failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server."),
-    failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody removed it on the server."),
-    failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
-    failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
-    failed(Fault::NoSpace, &[], "The export is full: make room on the server, or use a suite with fewer clients."),
+    Row::failed(Fault::AccessDenied, &[Denied::TooWeak as u32], LOW_PORT),
+    Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and let the file system below it be writable."),
+    Row::failed(Fault::AccessDenied, &[], "Root counts as nobody there (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 behind the URL, or export it with rw,no_root_squash.").when(as_root),
+    Row::failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server."),
+    Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody removed it on the server."),
+    Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
+    Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
+    Row::failed(Fault::NoSpace, &[], "The export is full: make room on the server, or use a suite with fewer clients."),
 
-    refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048."),
-    refused(Refusal::NoNfs, &[], "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1."),
-    refused(Refusal::NoUdp, &[], "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."),
-    refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
-    refused(Refusal::NotMount, &[], "Check mountport in the URL."),
-    refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo).").when(by_version_4),
-    refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
-    refused(Refusal::Export, DENIED, "The export denies this client, or there is none of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that wants them needs the option insecure."),
-    refused(Refusal::Export, &[], "Look at the server's log for why it refused the export."),
-    refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
-    refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
-    refused(Refusal::NotNfs, &[], "Check the port: it is another kind of server, or one that speaks NFSv4 alone."),
-    refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),
-    refused(Refusal::NotNfs4, &[], "Let the server speak version 4.1, or measure it with NFSv3: ?vers=3."),
-    refused(Refusal::ClientId, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
-    refused(Refusal::Session, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
-    refused(Refusal::Sizes, &[], "Raise the server's largest read and write."),
+    Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048."),
+    Row::refused(Refusal::NoNfs, &[], "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1."),
+    Row::refused(Refusal::NoUdp, &[], "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."),
+    Row::refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
+    Row::refused(Refusal::NotMount, &[], "Check mountport in the URL."),
+    Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo).").when(by_version_4),
+    Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
+    Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is none of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that wants them needs the option insecure."),
+    Row::refused(Refusal::Export, &[], "Look at the server's log for why it refused the export."),
+    Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
+    Row::refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
+    Row::refused(Refusal::NotNfs, &[], "Check the port: it is another kind of server, or one that speaks NFSv4 alone."),
+    Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),
+    Row::refused(Refusal::NotNfs4, &[], "Let the server speak version 4.1, or measure it with NFSv3: ?vers=3."),
+    Row::refused(Refusal::ClientId, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
+    Row::refused(Refusal::Session, &[], "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."),
+    Row::refused(Refusal::Sizes, &[], "Raise the server's largest read and write."),
 ];
 
 #[cfg(test)]

@@ -152,6 +152,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
     """Return the server of a plan. Raises UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import protocols  # noqa: PLC0415
+    from serverdyno.plan.expand import mixes  # noqa: PLC0415
 
     by_kerberos = place.authentication == "kerberos"
     if place.server is not None:
@@ -185,15 +186,11 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         )
     if max_rate_per_s is not None:
         server["bounds"] = {
-            "max_clients": max(each.clients for each in _levels(suite)),
+            "max_clients": max(mix.clients for mix in mixes(suite)),
             "max_rate_per_s": max_rate_per_s,
             "max_length_s": suite.length_s,
         }
     return server
-
-
-def _levels(suite: Suite) -> Sequence[Any]:
-    return suite.work.planned_steps(suite.settings(suite.work), suite.clients[0])
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -77,7 +77,7 @@ impl Connection {
         let (mut more_is_there, mut receives) = (true, 0_u32);
         loop {
             let has_had_its_time = !more_is_there && self.wait().await?;
-            if self.handle.take_wakeup() || has_had_its_time {
+            if self.handle.wakeup.take() || has_had_its_time {
                 self.take_news().await?;
             }
             let room = self.inbox.room();
@@ -106,7 +106,7 @@ impl Connection {
         let mut timer = pin!(self.sleep_until(self.dialogue.deadline_ns()));
         Ok(poll_fn(|context| {
             let has_had_its_time = timer.as_mut().poll(context).is_ready();
-            if self.handle.poll(context) || has_had_its_time {
+            if self.handle.wakeup.poll(context) || has_had_its_time {
                 return Poll::Ready(Ok(has_had_its_time));
             }
             let readable = self.socket.poll_readable(context, NEVER);
@@ -161,7 +161,7 @@ impl Connection {
             poll_fn(|context| {
                 let sent = socket.poll_send_all(out, context, NEVER)?;
                 // Notice can wait for the client to take what there is; an end can't.
-                match sent.is_pending() && handle.poll(context) && handle.ends() {
+                match sent.is_pending() && handle.wakeup.poll(context) && handle.ends() {
                     true => Poll::Ready(Err(Ended)),
                     false => sent.map(Ok),
                 }

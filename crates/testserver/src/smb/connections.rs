@@ -7,27 +7,17 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use std::task::Context;
 
 #[derive(Debug, Default)]
 pub(super) struct ConnectionHandle {
-    wakeup: Wakeup,
+    /// There are notices, or the connection is to end.
+    pub(super) wakeup: Wakeup,
     notices: Mutex<Vec<Notice>>,
     /// The connection is to end; whoever has the other side is told by its being dropped.
     ends: Mutex<Option<Sender<()>>>,
 }
 
 impl ConnectionHandle {
-    /// Return whether there is something for the connection; if not, its task is polled when there is.
-    pub(super) fn poll(&self, context: &Context<'_>) -> bool {
-        self.wakeup.poll(context)
-    }
-
-    /// Return whether something has come since the last call.
-    pub(super) fn take_wakeup(&self) -> bool {
-        self.wakeup.take()
-    }
-
     pub(super) fn ends(&self) -> bool {
         lock(&self.ends).is_some()
     }

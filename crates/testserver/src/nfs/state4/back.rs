@@ -21,7 +21,8 @@ pub(in crate::nfs) struct ConnectionHandle {
     /// A session's calls go over it.
     is_bound: AtomicBool,
     sessions: Mutex<Vec<SessionId>>,
-    wakeup: Wakeup,
+    /// The connection's task is to look for calls.
+    pub(super) wakeup: Wakeup,
 }
 
 impl ConnectionHandle {
@@ -35,11 +36,6 @@ impl ConnectionHandle {
             sessions.push(session);
         }
         self.is_bound.store(true, Ordering::Relaxed);
-    }
-
-    /// Has the connection's task look for calls.
-    pub(super) fn wake(&self) {
-        self.wakeup.wake();
     }
 
     /// Those whose calls have gone over it.

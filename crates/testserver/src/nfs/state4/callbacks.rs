@@ -37,7 +37,7 @@ impl Clients {
         }
         back.connection = Arc::downgrade(connection);
         connection.bind(*id);
-        connection.wake();
+        connection.wakeup.wake();
         if let Some(client) = self.clients.get_mut(&session.client) {
             client.called_by = Some(*id);
         }
@@ -74,7 +74,7 @@ impl Clients {
         }
         back.waiting.extend(std::iter::repeat_n(recall, times));
         if let Some(connection) = back.connection.upgrade() {
-            connection.wake();
+            connection.wakeup.wake();
         }
     }
 
