@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,6 +90,22 @@ def test_every_call_of_a_process_its_threads_and_its_descendants_is_counted(
     assert (counts["fsync"], counts["fdatasync"]) == (2027, 3)
     assert counter.reason is None
     assert instances() == set()
+
+
+@needs_root
+def test_a_count_ends_at_a_moment_though_it_is_read_long_after() -> None:
+    with FsyncCounter([os.getpid()]) as counter:
+        disk_fsync_s(Path.cwd(), 7)
+        border_s = time.monotonic()
+        time.sleep(0.00001)  # the kernel tells microseconds
+        disk_fsync_s(Path.cwd(), 11)
+        until, all_of_them = counter.counts(border_s), counter.counts()
+        assert until is not None and all_of_them is not None
+        assert (until["fsync"], all_of_them["fsync"]) == (7, 18)
+        border_s = time.monotonic()
+        disk_fsync_s(Path.cwd(), 2000)  # more than the kernel keeps one by one
+        until = counter.counts(border_s)
+        assert until is not None and until["fsync"] == 2018
 
 
 @needs_root
@@ -220,21 +237,17 @@ def test_samba_asks_the_disk_as_often_as_its_settings_say_and_its_own_counter_ag
     assert own is not None and int(own[1]) == of_flushes + of_writes
 
 
-def test_syncs_are_read_at_the_border_and_not_after_all_else() -> None:
+def test_syncs_are_counted_from_border_to_border_however_late_the_samples_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     mix = Mix(1, "1", 1, 1, length_s=3.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
-    made = 1
-
-    def cpu_s() -> float:
-        """Takes so long that the server makes as many syncs again."""
-        nonlocal made
-        made *= 2
-        return 1.0
-
-    meter = WindowMeter(cpu_s, lambda: {"fsync": made})
-    meter.look(1.0, mix)
-    made = 100
-    meter.look(2.0, mix)
-    assert meter.syncs() == {"fsync": 99}
+    now_s = 0.0
+    monkeypatch.setattr("serverdyno.probes.window.time", SimpleNamespace(monotonic=lambda: now_s))
+    meter = WindowMeter(lambda: 1.0, lambda until_s: {"fsync": round(until_s * 1000)})
+    for elapsed_s, late_s in ((0.0, -0.4), (0.5, 0.0), (1.3, 0.2), (2.01, 0.1)):
+        now_s = 700.0 + elapsed_s + late_s
+        meter.look(elapsed_s, mix)
+    assert meter.syncs() == {"fsync": 1000}
 
 
 def kinds(layers: list[LayerReading]) -> list[str]:

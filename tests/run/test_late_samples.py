@@ -11,7 +11,7 @@ MIX = Mix(1, "1", 1, 1, length_s=4.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.
 
 
 def looked(opened_s: float, closed_s: float) -> WindowMeter:
-    meter = WindowMeter(lambda: 1.0, lambda: {"fsync": 1})
+    meter = WindowMeter(lambda: 1.0, lambda _: {"fsync": 1})
     meter.look(opened_s, MIX)
     meter.look(closed_s, MIX)
     return meter

@@ -60,7 +60,7 @@ def test_a_machine_that_looks_only_after_the_middle_of_a_window_says_nothing_of_
     mix = Mix(1, "1", 1, 1, length_s=4.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
     window = {"length_s": 4.0, "ramp_up_s": 1.0, "ramp_down_s": 1.0}
     for first_s, is_known in ((1.0, True), (1.9, True), (2.1, False), (3.5, False)):
-        meter, node = WindowMeter(lambda: 1.0, lambda: {"fsync": 1}), NodeWindow(window, ())
+        meter, node = WindowMeter(lambda: 1.0, lambda _: {"fsync": 1}), NodeWindow(window, ())
         for elapsed_s in (first_s, 3.6, 4.0):
             meter.look(elapsed_s, mix)
             node.look(elapsed_s)

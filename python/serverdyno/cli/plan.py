@@ -30,10 +30,9 @@ def check(
     """List all problems of a plan, or show its runs and how long they take."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.cli.run import check_published  # noqa: PLC0415
-    from serverdyno.plan.expand import levels_of  # noqa: PLC0415
+    from serverdyno.plan.expand import as_run, levels_of  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
-    from serverdyno.run.create import as_run  # noqa: PLC0415
     from serverdyno.run.placed import placed  # noqa: PLC0415
     from serverdyno.run.refusals import refusals_here  # noqa: PLC0415
     from serverdyno.run.remarks import remarks  # noqa: PLC0415

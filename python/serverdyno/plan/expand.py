@@ -124,6 +124,11 @@ def with_scaled_work(suite: Suite, scale: float) -> Suite:
     return suite.with_settings(suite.work, suite.work.scaled(suite.settings(suite.work), scale))
 
 
+def as_run(suite: Suite, scale: float) -> Suite:
+    """Return a suite with its work at the scale in force, and a digest of every file that its load is made from."""
+    return with_scaled_work(suite, scale).with_noted_inputs()
+
+
 def _delay_s(suite: Suite, scale: float) -> float:
     """Return the stated delay, or else the time over which clients that think start apart: they keep no common step."""
     if suite.delay_s or suite.open is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import re
 import secrets
@@ -41,6 +42,8 @@ SETTLED_LOOKS = 50
 BLOCK_BYTES = 4096
 STATISTIC = re.compile(r"^(entries|overrun|commit overrun|dropped events|read events): (\d+)$", re.MULTILINE)
 COUNTED = ("entries", "overrun", "read events")
+TRACED = re.compile(r"^# entries-in-buffer/entries-written: (\d+)/(\d+) ", re.MULTILINE)
+EVENT = re.compile(r"^ .*?\[(\d+)\] \S+ +(\d+\.\d+): ", re.MULTILINE)
 LOST = ("commit overrun", "dropped events")
 FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC, FSCONFIG_CMD_CREATE = 1, 1, 6  # linux/mount.h
 LIBRARIES_FOR_ALL = Path("/etc/ld.so.preload")
@@ -85,15 +88,17 @@ class FsyncCounter:
     ) -> None:
         self._close()
 
-    def counts(self) -> dict[str, int] | None:
-        """Calls by name since the start, those with 0 included; None: not known, see `reason`.
+    def counts(self, until_s: float = math.inf) -> dict[str, int] | None:
+        """Return the calls by name since the start, those with 0 included; None: not known, see `reason`.
 
-        A call is counted as it is entered, whatever comes of it.
+        A call is counted as it is entered, whatever comes of it. `until_s`: a moment of the last second or so on the
+        monotonic clock, after which no call counts. Where the kernel no longer has the calls since then one by one,
+        those count, too.
         """
         if self._reason is not None or not self._instances:
             return None
         try:
-            now = {call: _count(instance) for call, instance in self._instances.items()}
+            now = {call: _count(instance, until_s) for call, instance in self._instances.items()}
             counts = {call: count - self._before[call] for call, count in now.items()}
             if fallen := [call for call, count in counts.items() if count < 0]:
                 raise Unavailable(f"those of {' and '.join(fallen)} fell")
@@ -130,6 +135,7 @@ class FsyncCounter:
         if call == IO_URING:
             (instance / event / "filter").write_text(f"opcode == {IORING_OP_FSYNC}")
         (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
+        (instance / "trace_clock").write_text("mono")
         (instance / "options" / "event-fork").write_text("1")
         (instance / "set_event_pid").write_text(str(os.getpid()))
         (instance / event / "enable").write_text("1")
@@ -248,8 +254,8 @@ def _remove(instance: Path) -> None:
     instance.rmdir()
 
 
-def _count(instance: Path) -> int:
-    """Events ever written to the instance. Raises Unavailable where some were lost."""
+def _count(instance: Path, until_s: float = math.inf) -> int:
+    """Return the events written to the instance until then. Raises Unavailable where some were lost."""
     total = 0
     for statistics in (instance / "per_cpu").glob("cpu*/stats"):
         found = {name: int(value) for name, value in STATISTIC.findall(statistics.read_text())}
@@ -257,7 +263,24 @@ def _count(instance: Path) -> int:
             raise Unavailable("the kernel lost events")
         # In an instance that has read none, "entries" are those still there and "overrun" those overwritten.
         total += sum(found.get(name, 0) for name in COUNTED)
-    return total
+    # A kernel before 5.9 counts nothing while it is read.
+    if until_s == math.inf or not total or not (instance / "options" / "pause-on-trace").exists():
+        return total
+    return _counted_until(until_s, (instance / "trace").read_text(), total)
+
+
+def _counted_until(until_s: float, trace: str, total: int) -> int:
+    """`trace`: the events that are still in the buffers, in order of time, behind a head that counts them and all that
+    were written. Events that came while it was read are behind those. `total`: the answer where it does not tell.
+    """
+    if not (head := TRACED.search(trace)):
+        return total
+    held, written = map(int, head.groups())
+    events = [(cpu, float(at_s)) for cpu, at_s in EVENT.findall(trace)[:held]]
+    first_s = dict(reversed(events))
+    if len(events) < held or (held < written and any(at_s > until_s for at_s in first_s.values())):
+        return total  # some of those that came since then are overwritten
+    return written - sum(at_s > until_s for _, at_s in events)
 
 
 def _threads(pids: Iterable[int]) -> Iterator[int]:

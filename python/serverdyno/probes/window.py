@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -42,21 +43,22 @@ class _Sample:
 class WindowMeter:
     """Samples near both borders of the window.
 
-    A sample is late by some milliseconds; its moment is kept, so that the rate between the two is exact, and is
-    then applied to the window's own length. If one is later than `MOST_LATE_S`, or the first comes in the second half
-    of the window, nothing is known.
+    A sample is late by some milliseconds, on a busy machine by many; its moment is kept, so that the rate between the
+    two is exact, and is then applied to the window's own length. Syncs are counted up to the border itself. If a sample
+    is later than `MOST_LATE_S`, or the first comes in the second half of the window, nothing is known.
     """
 
     def __init__(
         self,
         server_cpu_s: Callable[[], float | None],
-        server_syncs: Callable[[], dict[str, int] | None] = lambda: None,
+        server_syncs: Callable[[float], dict[str, int] | None] = lambda _: None,
         generator_cpu_s: Callable[[], float] = time.process_time,
         cpus: Collection[int] = (),
         *,
         server_is_here: bool = True,
     ) -> None:
-        """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs so far, by name.
+        """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs until a moment of the
+        monotonic clock, by name.
         `generator_cpu_s`: CPU seconds of all processes that make the load. `cpus`: where both run; none: anywhere.
         `server_is_here`: whether the server's CPUs are this machine's; else what others used of them is not known.
         """
@@ -66,21 +68,27 @@ class WindowMeter:
         self._opened: _Sample | None = None
         self._closed: _Sample | None = None
         self._is_late = False
+        self._began_s = math.inf
+        """On the monotonic clock; `elapsed_s` is 0 until then. It is told late, so the earliest of them is
+        the best.
+        """
 
     def look(self, elapsed_s: float, mix: Mix) -> None:
         """Takes the sample that is due `elapsed_s` after the start of the mix."""
         opens_s, closes_s = mix.ramp_up_s, mix.length_s - mix.ramp_down_s
+        if elapsed_s > 0:
+            self._began_s = min(self._began_s, time.monotonic() - elapsed_s)
         if self._opened is None and elapsed_s >= opens_s:
-            self._opened = self._sample()
+            self._opened = self._sample(self._began_s + opens_s)
             self._is_late = elapsed_s - opens_s > min(MOST_LATE_S, (closes_s - opens_s) / 2)
         elif self._closed is None and elapsed_s >= closes_s:
-            self._closed = self._sample()
+            self._closed = self._sample(self._began_s + closes_s)
             self._is_late = self._is_late or elapsed_s - closes_s > MOST_LATE_S
 
     def end(self) -> None:
         """Takes the second sample now, if it is not taken yet: of a mix that has ended before its length was over."""
         if self._opened is not None and self._closed is None:
-            self._closed = self._sample()
+            self._closed = self._sample(time.monotonic())
 
     def use(self, window_s: float) -> WindowUse:
         """What was used in a window of that length."""
@@ -100,9 +108,7 @@ class WindowMeter:
         return WindowUse(server_s * share, others.others_s * share, others.steal_s * share, io_wait_s)
 
     def syncs(self) -> dict[str, int] | None:
-        """Calls by name between the two samples, as they are: what came in the milliseconds that a sample was late
-        is among them. None: not known.
-        """
+        """Return the calls by name in the window, or None: not known."""
         if self._opened is None or self._closed is None or self._is_late:
             return None
         before, after = self._opened.syncs, self._closed.syncs
@@ -110,10 +116,9 @@ class WindowMeter:
             return None
         return {name: count - before[name] for name, count in after.items()}
 
-    def _sample(self) -> _Sample:
-        # The syncs first: they are held against flushes of the window, and all else takes some milliseconds. Our own
-        # figures and the machine's last and close together: what passes between them counts as others'.
-        syncs, waited_s, at_s = self._server_syncs(), io_wait_s(), time.monotonic()
+    def _sample(self, border_s: float) -> _Sample:
+        # Our own figures and the machine's last and close together: what passes between them counts as others'.
+        syncs, waited_s, at_s = self._server_syncs(border_s), io_wait_s(), time.monotonic()
         server_s = self._server_cpu_s()
         return _Sample(at_s, server_s, self._generator_cpu_s(), machine_cpu(self._cpus), waited_s, syncs)
 

@@ -35,14 +35,9 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suites: Sequence
         seed=plan.seed,
         scale=plan.scale,
         plan=plan.model_copy(update={"generator": generator, "repetitions": plan.begins_with}),
-        suites=[as_run(suite, plan.scale) for suite in suites],
+        suites=[expand.as_run(suite, plan.scale) for suite in suites],
         configurations=configurations,
         mixes=expand.levels_of(suites, plan.scale),
         order=order(configurations, plan.begins_with, plan.order, plan.seed),
     )
     return Experiment.create(folder, plan_text, head)
-
-
-def as_run(suite: Suite, scale: float) -> Suite:
-    """Return a suite with its work at the scale in force, and a digest of every file that its load is made from."""
-    return expand.with_scaled_work(suite, scale).with_noted_inputs()

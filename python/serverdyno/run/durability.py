@@ -6,6 +6,7 @@ Of file servers only: a web server that serves documents promises nothing of the
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 from collections.abc import Iterator, Sequence
@@ -45,9 +46,11 @@ class Durability:
     preloaded: list[str] = field(default_factory=list)
     served_before: int | None = None
 
-    def syncs(self) -> dict[str, int] | None:
-        """System calls so far by which the server's processes asked for the disk; None: not known."""
-        return self.counter.counts() if self.counter else None
+    def syncs(self, until_s: float = math.inf) -> dict[str, int] | None:
+        """Return the system calls by which the server's processes asked for the disk until a moment of the monotonic
+        clock; None: not known.
+        """
+        return self.counter.counts(until_s) if self.counter else None
 
     def note_before(self) -> dict[str, Any]:
         """What a run's note says of it from before the first mix on, so that a failure does not lose it; nothing where
