@@ -25,33 +25,51 @@ def verdict(shapes: dict[str, Shape], repetitions: int = 3) -> str:
 
 
 def test_one_winner_is_named_with_the_ratio_to_the_next_and_to_the_last() -> None:
-    said = verdict({"apache": Shape(2000), "nginx": Shape(5000), "lighttpd": Shape(3000)})
-    assert said.startswith("nginx served 6")
-    assert "% more requests (95 % interval" in said
-    assert "than lighttpd, and 2.5 times as many requests" in said
-    assert said.endswith("as apache.")
+    shapes = {"apache": Shape(2000), "nginx": Shape(5000), "lighttpd": Shape(3000)}
+    answer = build_from(experiment(shapes)).answer
+    assert answer.verdict.startswith("nginx served 6")
+    assert "% more requests than lighttpd, and 2.5 times as many requests as apache" in answer.verdict
+    assert answer.verdict.endswith(" (more is better).")
+    assert answer.margin.startswith("1.67 times lighttpd (95 % interval 1.6")
+    assert "; 2.50 times apache (95 % interval 2." in answer.margin
+    assert answer.times.startswith("nginx ") and "requests/s, p50 " in answer.times
 
 
 def test_two_leaders_that_are_not_proven_different_are_not_ranked() -> None:
-    said = verdict(
-        {
-            "apache": Shape(2000, noise=0.03),
-            "nginx": Shape(5000, noise=0.03),
-            "lighttpd": Shape(5010, noise=0.03),
-        }
-    )
-    assert said.startswith("nginx and lighttpd each served at least 2.")
-    assert "This test can't rank nginx and lighttpd." in said
+    shapes = {
+        "apache": Shape(2000, noise=0.03),
+        "nginx": Shape(5000, noise=0.03),
+        "lighttpd": Shape(5010, noise=0.03),
+    }
+    answer = build_from(experiment(shapes)).answer
+    assert answer.verdict.startswith("nginx and lighttpd each served at least 2.")
+    assert "This test can't rank nginx and lighttpd." in answer.margin
 
 
 def test_equal_servers_have_no_winner() -> None:
-    said = verdict({"apache": Shape(2000, noise=0.05), "nginx": Shape(2010, noise=0.05)})
-    assert said.startswith("No winner: the largest gap is within run-to-run variation")
+    answer = build_from(
+        experiment({"apache": Shape(2000, noise=0.05), "nginx": Shape(2010, noise=0.05)})
+    ).answer
+    assert answer.verdict == "No winner: the largest difference is within the variation from run to run."
+    assert answer.margin.startswith("Not proven. Measured: ")
+    assert "would probably miss differences below " in answer.sure
+
+
+def test_an_experiment_that_would_miss_a_factor_of_two_is_too_noisy() -> None:
+    said = verdict({"apache": Shape(2000, noise=0.6), "nginx": Shape(2010, noise=0.6)})
+    assert said == "No winner: this experiment is too noisy to compare."
+
+
+def test_a_configuration_that_lacks_tests_is_named_in_the_headline() -> None:
+    source = experiment({"apache": Shape(2000), "nginx": Shape(5000)})
+    records = [each for each in source.records if each.configuration != "apache" or each.repetition < 3]
+    said = build_from(replace(source, records=records)).answer.verdict
+    assert said.endswith("(more is better). apache is unfinished (10 of 15 tests completed).")
 
 
 def test_one_repetition_names_no_winner() -> None:
     said = verdict({"apache": Shape(2000), "nginx": Shape(5000)}, repetitions=1)
-    assert said.startswith("No winner from one repetition")
+    assert said == "No winner: one repetition can't show whether a difference repeats."
 
 
 def test_a_gap_is_at_least_so_large_where_the_generator_held_the_faster_one_back() -> None:
@@ -72,9 +90,9 @@ def test_a_gap_is_at_least_so_large_where_the_plans_rate_held_the_faster_one_bac
 
 
 def test_one_server_alone_has_its_peak_and_its_times() -> None:
-    said = verdict({"apache": Shape(2000)})
-    assert said.startswith("apache peaks at ")
-    assert "p50" in said and "p99" in said
+    answer = build_from(experiment({"apache": Shape(2000)})).answer
+    assert answer.verdict.startswith("apache peaks at ")
+    assert answer.times.startswith("p50 ") and " ms, p99 " in answer.times
 
 
 def test_nothing_measured_is_no_result() -> None:
@@ -125,7 +143,7 @@ def test_a_two_by_two_plan_answers_with_main_effects() -> None:
 
 
 def test_main_effects_that_depend_on_each_other_say_so() -> None:
-    said = crossed({(True, 1): 2000, (True, 2): 4000, (False, 1): 2000, (False, 2): 2000}).answer.verdict
+    said = crossed({(True, 1): 2000, (True, 2): 4000, (False, 1): 2000, (False, 2): 2000}).answer.margin
     assert "depend on each other" in said
 
 
@@ -158,7 +176,7 @@ def test_a_main_effect_is_not_claimed_where_its_cells_are_not_comparable(
     assert "sendfile off instead of on: +99" in crossed(TWICE_WITHOUT_SENDFILE).answer.verdict
     report = crossed(TWICE_WITHOUT_SENDFILE, change=change)
     assert "sendfile off instead of on: not comparable" in report.answer.verdict
-    assert said in report.answer.verdict
+    assert said in report.answer.margin
     [claim] = [found.claim for found in report.findings if found.claim.startswith("sendfile")]
     assert "not comparable" in claim and "measured" in claim
     [table] = [table for table in report.tables if table.key == "effects"]

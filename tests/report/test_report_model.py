@@ -91,7 +91,7 @@ def test_no_difference_shown_is_a_finding() -> None:
 def test_one_repetition_is_said_to_be_too_few() -> None:
     report = report_of(experiment(TWO, repetitions=1))
     assert "1 repetition can't show whether that repeats" in claims(report)
-    assert report.answer.verdict.startswith("No winner from one repetition")
+    assert report.answer.verdict.startswith("No winner: one repetition")
 
 
 def test_a_generator_limited_peak_is_never_reported_without_the_mark() -> None:

@@ -206,10 +206,10 @@ class Caveat:
 class Answer:
     """What a reader knows after twenty seconds.
 
-    `verdict`: who won and by how much, one or two sentences. `sure`: what the verdict rests on. `limit`: what set the
-    figures. `gaps`: what is proven at equal load. `figure`: the configurations, best first. `caveats`: the reader of
-    the verdict needs them; each is explained in full below. `told`: a label and its text for each outage or step that
-    there is something to say of.
+    `verdict`: who won, in one sentence. `margin`: by how much, with intervals. `times`: peaks and response times there.
+    `gaps`: what is proven at equal load. `sure`: what the verdict rests on. `limit`: what set the figures. `figures`:
+    the configurations, best first. `caveats`: what the reader of the verdict needs to know; each is explained in full
+    below. `told`: a label and its text for each outage or step that there is something to say of.
     """
 
     verdict: str
@@ -219,12 +219,16 @@ class Answer:
     figures: tuple[Figure, ...]
     caveats: tuple[Caveat, ...]
     told: tuple[tuple[str, str], ...] = ()
+    margin: str = ""
+    times: str = ""
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
         """What stands below the verdict: a label and its text, for each that there is something to say of."""
         labelled = (
             *self.told,
+            ("By how much", self.margin),
+            ("At the peak", self.times),
             ("At the same load", self.gaps),
             ("How sure", self.sure),
             ("What limits the speed", self.limit),
@@ -234,7 +238,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of the results, with an introduction, figures and tables. `appendix`: collapsed in the page."""
+    """A titled part of the results, with an introduction, figures and tables.
+
+    In the page, a `folded` one is collapsed in its place, and an `appendix` is collapsed behind all others.
+    """
 
     key: str
     title: str
@@ -242,6 +249,7 @@ class Section:
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     appendix: bool = False
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ each comparison is in `differences`; what must be known before any figure, in `c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from serverdyno import wording
 from serverdyno.analysis.comparability import ObstacleKind
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
-from serverdyno.analysis.leads import Lead, lead, order
+from serverdyno.analysis.leads import Lead, Order, lead, order
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, limits
@@ -25,6 +27,11 @@ from serverdyno.report.subjects import cost, differences, durability, factorial
 from serverdyno.report.subjects.limits import limit
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
+HELD_BACK = {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
+MOST_LEADS = MOST_TIMES = 4
+MOST_LACKING = 2
+TOO_NOISY_PERCENT = 100
+"""An experiment that would miss a factor of two compares nothing."""
 
 
 def applies(results: Results) -> bool:
@@ -35,6 +42,8 @@ def build(results: Results) -> Part:
     return Part(
         answer=Answer(
             verdict=_verdict(results),
+            margin=_margin(results),
+            times=_times(results),
             sure=_sure(results),
             limit=limit(results),
             gaps=_gaps(results),
@@ -45,7 +54,11 @@ def build(results: Results) -> Part:
 
 
 def _verdict(results: Results) -> str:
-    """Return who won and by how much, in one sentence or two."""
+    """Return who won, in one sentence; a second one names who lacks tests."""
+    return " ".join(filter(None, (_headline(results), _lacking(results))))
+
+
+def _headline(results: Results) -> str:
     comparisons = results.comparisons
     counted = [result for result in results.configurations if result.peak and result.peak_height]
     if not results.mixes:
@@ -56,8 +69,28 @@ def _verdict(results: Results) -> str:
         return _alone(results.configurations[0], results.terms)
     if factorial.applies(results):
         return factorial.verdict(results)
-    said = (_of_pairs(results, comparisons), cost.ranking(results))
-    return " ".join(filter(None, said))
+    found = order(results.source.configuration_names, comparisons)
+    return _winners(found, results) if found.leads else _nobody(results, comparisons)
+
+
+def _lacking(results: Results) -> str:
+    """Return which configurations lack tests, with the reason of a run that failed."""
+    planned = results.source.planned_mixes // max(1, len(results.configurations))
+    used = Counter(record.configuration for record in results.used)
+    lacking = [result.name for result in results.configurations if used[result.name] < planned]
+    if not lacking or not results.mixes:
+        return ""
+    failed = {
+        key.configuration
+        for key in results.source.head.order
+        if (note := results.source.run_notes.get(key.number)) and note.state == "failed"
+    }
+    parts = [
+        f"{name} {'failed' if name in failed else 'is unfinished'} ({used[name]:,} of {planned:,} tests completed)"
+        for name in lacking[:MOST_LACKING]
+    ]
+    rest = len(lacking) - MOST_LACKING
+    return f"{wording.listing([*parts, *([f'{rest} more lack tests'] if rest > 0 else [])])}."
 
 
 def _alone(result: ConfigurationResult, terms: Terms) -> str:
@@ -66,91 +99,154 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
     least = (
         "at least " if limits(peak.marks) or (result.throughput and result.throughput.still_rising) else ""
     )
-    times = ""
-    if peak.response and peak.response.percentiles_ms[0] is not None:
-        tail = peak.response.percentiles_ms[2]
-        times = f"; response time p50 {wording.significant(peak.response.percentiles_ms[0])} ms" + (
-            f", p99 {wording.significant(tail)} ms" if tail is not None else ""
-        )
-    return (
-        f"{result.name} peaks at {least}{terms.written(result.peak_height)} {terms.unit} with "
-        f"{peak.at}{times}."
-    )
+    return f"{result.name} peaks at {least}{terms.written(result.peak_height)} {terms.unit} with {peak.at}."
 
 
-def _of_pairs(results: Results, comparisons: Sequence[Comparison]) -> str:
-    found = order(results.source.configuration_names, comparisons)
-    if not found.leads:
-        return _nobody(results, comparisons)
+def _winners(found: Order, results: Results) -> str:
+    """Return who won against the next and the last, or who leads against all others."""
     if len(found.unbeaten) == 1:
-        return _one_winner(found.unbeaten[0], found.leads, results)
+        parts = [_more(each, results.terms, each.loser) for each in _told(found)]
+        return f"{found.unbeaten[0]} {_did(results.terms)} {', and '.join(parts)} (more is better)."
     apart = [lead for lead in found.leads if lead.winner in found.leaders]
     closest = min(apart, key=lambda lead: lead.ratio)
-    everyone = len(apart) == len(found.leaders) * len(found.beaten)
-    each = "each " if everyone and len(found.leaders) > 1 else ""
-    whom = wording.listing(found.beaten) if everyone else closest.loser
-    who = few(found.leaders) if everyone else closest.winner
-    least = "at least " if closest.at_least or (everyone and len(apart) > 1) else ""
-    words = f"{who} {each}{_did(results.terms)} {least}{_ratio(closest, results.terms)} {whom}."
-    unranked = sorted(found.unbeaten, key=lambda name: name not in found.leaders)
-    return f"{words} This test can't rank {few(unranked)}{_why_unranked(unranked, comparisons)}."
+    if len(apart) < len(found.leaders) * len(found.beaten):
+        said = _more(closest, results.terms, closest.loser)
+        return f"{closest.winner} {_did(results.terms)} {said} (more is better)."
+    each = "each " if len(found.leaders) > 1 else ""
+    closest = replace(closest, at_least=closest.at_least or len(apart) > 1)
+    said = _more(closest, results.terms, few(found.beaten))
+    return f"{few(found.leaders)} {each}{_did(results.terms)} {said} (more is better)."
 
 
-def _one_winner(winner: str, leads: Sequence[Lead], results: Results) -> str:
-    """Return the winner against the next, and against the last."""
-    own = sorted((lead for lead in leads if lead.winner == winner), key=lambda lead: lead.ratio)
-    nearest, farthest = own[0], own[-1]
-    least = "at least " if nearest.at_least else ""
-    words = f"{winner} {_did(results.terms)} {least}{_ratio(nearest, results.terms)} {nearest.loser}"
-    if farthest is not nearest:
-        words += f", and {'at least ' if farthest.at_least else ''}{_ratio(farthest, results.terms)} {farthest.loser}"
-    middle = [lead for lead in leads if lead.winner != winner]
-    open_places = len(results.configurations) > 2 and not middle
-    others = [result.name for result in results.configurations if result.name != winner]
-    return f"{words}." + (f" This test can't rank {few(others)}." if open_places else "")
+def _told(found: Order) -> tuple[Lead, ...]:
+    """Return the one winner's leads over the next and the last."""
+    own = sorted(
+        (lead for lead in found.leads if lead.winner == found.unbeaten[0]), key=lambda each: each.ratio
+    )
+    return (own[0], own[-1]) if len(own) > 1 else (own[0],)
+
+
+def _more(lead: Lead, terms: Terms, whom: str) -> str:
+    """Return `32 % more requests than nginx`, `at least 2.3 times as much data as samba`."""
+    least = "at least " if lead.at_least else ""
+    counted = terms.throughput_counts_operations
+    noun = f"{terms.operations}" if counted else "data"
+    if lead.ratio < 2:
+        return f"{least}{wording.change((lead.ratio - 1) * 100).removeprefix('+')} more {noun} than {whom}"
+    return f"{least}{wording.ratio(lead.ratio)} times as {'many' if counted else 'much'} {noun} as {whom}"
 
 
 def _did(terms: Terms) -> str:
     return "served" if terms.throughput_counts_operations else "moved"
 
 
-def _ratio(lead: Lead, terms: Terms) -> str:
-    """Return `32 % more requests (95 % interval 25 % to 39 %) than`, `2.3 times as much data (2.1 to 2.6) as`."""
-    counted = terms.throughput_counts_operations
-    noun = f"{terms.operations}" if counted else "data"
-    if lead.ratio < 2:
-        percent = [
-            wording.change((value - 1) * 100).removeprefix("+") for value in (lead.ratio, lead.low, lead.high)
-        ]
-        return f"{percent[0]} more {noun} (95 % interval {percent[1]} to {percent[2]}) than"
-    ratio, low, high = (wording.ratio(value) for value in (lead.ratio, lead.low, lead.high))
-    return f"{ratio} times as {'many' if counted else 'much'} {noun} (95 % interval {low} to {high}) as"
+def _margin(results: Results) -> str:
+    """Return the intervals of the leads that the headline tells, who can't be ranked, or what was measured."""
+    if len(results.configurations) == 1 or not results.mixes:
+        return ""
+    if factorial.applies(results):
+        return factorial.margin(results)
+    comparisons = results.comparisons
+    found = order(results.source.configuration_names, comparisons)
+    if not found.leads:
+        return " ".join(filter(None, (_measured(results), cost.ranking(results))))
+    one = len(found.unbeaten) == 1
+    told = _told(found) if one else [each for each in found.leads if each.winner in found.leaders]
+    rest = f"; {len(told) - MOST_LEADS} more below" if len(told) > MOST_LEADS else ""
+    said = f"{'; '.join(_interval(each, told) for each in told[:MOST_LEADS])}{rest}."
+    if unranked := _unranked(found, results):
+        said += f" This test can't rank {few(unranked)}{_why_unranked(unranked, comparisons)}."
+    return " ".join(filter(None, (said, cost.ranking(results))))
+
+
+def _unranked(found: Order, results: Results) -> list[str]:
+    """Return the names without a place: several who lead, or all behind one winner if none of them leads another."""
+    if len(found.unbeaten) > 1:
+        return sorted(found.unbeaten, key=lambda name: name not in found.leaders)
+    others = [name for name in results.source.configuration_names if name not in found.unbeaten]
+    middle = any(each.winner in others for each in found.leads)
+    return [] if middle or len(others) < 2 else others
+
+
+def _interval(lead: Lead, told: Sequence[Lead]) -> str:
+    """Return `1.34 times nginx (95 % interval 1.26 to 1.42)`; the winner's name where there are several."""
+    ratio, low, high = (wording.significant(value) for value in (lead.ratio, lead.low, lead.high))
+    who = f"{lead.winner} " if len({each.winner for each in told}) > 1 else ""
+    least = "at least " if lead.at_least else ""
+    return f"{who}{least}{ratio} times {lead.loser} (95 % interval {low} to {high})"
+
+
+def _largest(comparisons: Sequence[Comparison]) -> tuple[Comparison, Improvement] | None:
+    """Return the comparison with the largest gap of the averages, if any was measured."""
+    measured = [each for each in comparisons if each.average.percent is not None]
+    found = max(measured, key=lambda each: abs(each.average.percent or 0.0), default=None)
+    return None if found is None else (found, found.average)
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
-    """Return why no difference is proven, and what was measured all the same."""
-    averages = [(comparison, comparison.average) for comparison in comparisons]
-    measured = [pair for pair in averages if pair[1].percent is not None]
-    if not measured:
+    """Return why no difference is proven."""
+    if (found := _largest(comparisons)) is None:
         return "No winner: no run of two configurations finished the same tests."
-    comparison, largest = max(measured, key=lambda pair: abs(pair[1].percent or 0.0))
+    comparison, largest = found
     why = {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
     if ObstacleKind.DURABILITY in why:
-        return _unsafe(comparison, largest, results)
-    gap = _gap(comparison, largest, results.terms)
-    if all(average.verdict is Verdict.TOO_FEW_REPETITIONS for _, average in measured):
-        return f"No winner from one repetition: {gap}, and that may not repeat."
-    if largest.verdict is Verdict.NOT_COMPARABLE:
-        held_back = why and why <= {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
-        because = (
-            "the generator or the plan's rate may hide more than the gap"
-            if held_back
-            else "the configurations can't be compared fairly"
-        )
-        return f"No winner: {because}. Measured: {gap}."
-    if all(average.verdict is Verdict.EQUIVALENT for _, average in measured):
+        return _unsafe(comparison, results)
+    verdicts = {each.average.verdict for each in comparisons if each.average.percent is not None}
+    if verdicts == {Verdict.EQUIVALENT}:
         return f"A draw: all are equal within {largest.equivalence_percent:g} %."
-    return f"No winner: the largest gap is within run-to-run variation. Measured: {gap}."
+    if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
+        because = "one repetition can't show whether a difference repeats"
+    elif largest.verdict is Verdict.NOT_COMPARABLE and why and why <= HELD_BACK:
+        because = "the generator or the plan's rate may hide more than the gap"
+    elif largest.verdict is Verdict.NOT_COMPARABLE:
+        because = "the configurations can't be compared fairly"
+    elif _missed(results) > TOO_NOISY_PERCENT:
+        because = "this experiment is too noisy to compare"
+    else:
+        because = "the largest difference is within the variation from run to run"
+    return f"No winner: {because}."
+
+
+def _missed(results: Results) -> float:
+    """Return the smallest difference in percent that the experiment would claim in 4 of 5 cases; 0: not known."""
+    found = [each.average.found_percent for each in results.comparisons]
+    return max((percent for percent in found if percent is not None), default=0.0)
+
+
+def _measured(results: Results) -> str:
+    """Return the largest gap that was measured, proven or not."""
+    if (found := _largest(results.comparisons)) is None:
+        return ""
+    comparison, largest = found
+    if largest.verdict is Verdict.EQUIVALENT:
+        return ""
+    obstacles = {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
+    lead_told = _quicker(comparison) if ObstacleKind.DURABILITY in obstacles else None
+    gap = _gap(comparison, largest, results.terms)
+    said = f"{_interval(lead_told, [lead_told])}." if lead_told else f"Not proven. Measured: {gap}."
+    if ObstacleKind.DURABILITY in obstacles:
+        said += f" {durability.price(results.promises, _faster(comparison))}"
+    return said
+
+
+def _times(results: Results) -> str:
+    """Return height, p50 and p99 of each peak, the highest first; of one configuration the times alone."""
+    known = sorted(
+        (
+            (result.peak_height or 0.0, result.name, result.peak.response.percentiles_ms)
+            for result in results.configurations
+            if result.peak and result.peak.response and result.peak.response.percentiles_ms[0] is not None
+        ),
+        key=lambda each: -each[0],
+    )
+    alone, terms = len(results.configurations) == 1, results.terms
+    parts = [
+        ("" if alone else f"{name} {terms.written(height)} {terms.unit}, ")
+        + f"p50 {wording.significant(times[0])} ms, p99 {wording.significant(times[2])} ms"
+        for height, name, times in known[:MOST_TIMES]
+    ]
+    rest = f"; {len(known) - MOST_TIMES} more in the table of peaks" if len(known) > MOST_TIMES else ""
+    return f"{'; '.join(parts)}{rest}." if parts else ""
 
 
 def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
@@ -162,17 +258,22 @@ def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
     )
 
 
-def _unsafe(comparison: Comparison, average: Improvement, results: Results) -> str:
-    """Return the quicker of two that keep different promises, with its price."""
+def _unsafe(comparison: Comparison, results: Results) -> str:
+    """Return the quicker of two that keep different promises, without calling it the winner."""
+    if (found := _quicker(comparison)) is None:
+        return "No winner: the two treat a flush differently."
+    said = _more(found, results.terms, found.loser)
+    return f"{found.winner} {_did(results.terms)} {said}, but the two treat a flush differently."
+
+
+def _quicker(comparison: Comparison) -> Lead | None:
+    """Return the lead that would be proven if flushes did the same, where nothing else stands against it."""
     alone = len(comparison.obstacles[Metric.OVERALL_AVERAGE]) == 1
-    found = lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE]) if alone else None
-    if found is None:
-        faster = comparison.other if (average.percent or 0.0) >= 0 else comparison.base
-        price = durability.price(results.promises, faster)
-        gap = _gap(comparison, average, results.terms)
-        return f"No winner: the two treat a flush differently. Measured: {gap}. {price}"
-    words = f"{found.winner} {_did(results.terms)} {_ratio(found, results.terms)} {found.loser}"
-    return f"{words}. {durability.price(results.promises, found.winner)}"
+    return lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE]) if alone else None
+
+
+def _faster(comparison: Comparison) -> str:
+    return comparison.other if (comparison.average.percent or 0.0) >= 0 else comparison.base
 
 
 def _why_unranked(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
@@ -188,7 +289,7 @@ def _sure(results: Results) -> str:
     levels = [results.axis.level(mix) for mix in source.head.mixes]
     noun = results.axis.noun
     load = (
-        f"{len(levels)} load levels from {min(levels):,} to {wording.plural(max(levels), noun)}"
+        f"{len(levels)} load levels ({min(levels):,} to {wording.plural(max(levels), noun)})"
         if len(set(levels)) > 1
         else wording.plural(levels[0], noun)
     )
@@ -199,19 +300,20 @@ def _sure(results: Results) -> str:
         if len(results.used) == source.planned_mixes
         else f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
     )
-    said = f"Average over {load}; {repeated} of each; {done}."
+    said = f"{repeated} of {load}; {done}."
     known = [comparison.average for comparison in comparisons]
     among = max((found.among or 0 for found in known), default=0)
     if among > 1:
-        said += f" The risk that any of {among:,} comparisons claims a difference by chance is 5 % at most."
+        said += f" The risk that any of {among:,} comparisons claims a difference by chance is at most 5 %."
     odd = dict.fromkeys(comparison.left_out(comparison.average) for comparison in comparisons)
     if named := [each for each in odd if each]:
         said += f" Odd and left out: {wording.listing(named)}."
     if below := differences.below_floor(comparisons, source.noise_floor):
         said += f" {below}"
-    finds = [found.found_percent for found in known if found.found_percent is not None]
-    if finds and not all(found.verdict.proven for found in known):
-        said += f" Of gaps of {wording.change(max(finds)).removeprefix('+')}, such tests find 4 in 5."
+    missed = _missed(results)
+    if missed and not all(found.verdict.proven for found in known):
+        percent = wording.change(missed).removeprefix("+")
+        said += f" This experiment would probably miss differences below {percent}."
     return said
 
 

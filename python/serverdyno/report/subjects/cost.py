@@ -41,6 +41,7 @@ def build(results: Results) -> Part:
         text=_unmeasured(results),
         figures=(*_costs(results), *_busy(results)),
         tables=(_table(results),),
+        folded=True,
     )
     return Part((section,), lambda tables: [*_generator(results, tables), *_machine(results, tables)])
 
@@ -291,7 +292,7 @@ def ranking(results: Results) -> str:
     if average.verdict is not Verdict.SLOWER:
         return ""
     costs = ", ".join(f"{result.name} {wording.significant(cost)} µs" for cost, result in found)
-    return f"By the server's CPU time a {results.terms.operation}, least first: {costs}."
+    return f"Server CPU time per {results.terms.operation}: {costs}."
 
 
 def _limited(comparison: Comparison) -> set[str]:

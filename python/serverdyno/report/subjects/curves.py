@@ -28,7 +28,7 @@ def applies(results: Results) -> bool:
 
 
 def build(results: Results) -> Part:
-    section = Section("shape", "Peak, overload and dips", tables=(_table(results),))
+    section = Section("shape", "Peak, overload and dips", tables=(_table(results),), folded=True)
     return Part((section,), partial(_falls, results))
 
 

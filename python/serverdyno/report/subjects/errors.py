@@ -31,6 +31,7 @@ def build(results: Results) -> Part:
         text=_none_text(results),
         figures=tuple(_charts(results)),
         tables=(_table(results),),
+        folded=not any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes),
     )
     return Part((section,), partial(_findings, results))
 

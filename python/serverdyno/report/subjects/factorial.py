@@ -134,15 +134,19 @@ def _name(effect: Effect) -> str:
 
 
 def verdict(results: Results) -> str:
-    """Return `sendfile off: no difference shown; workers 2: +40 % (95 % interval ...)`, and interactions."""
+    """Return `Effects on the average rate: workers 2 instead of 1: +40 %; sendfile: no proven difference`."""
     found = _crossed(results)
     what = "rate" if results.terms.throughput_counts_operations else "throughput"
     if any(effect.proven or effect.obstacles for effect in _main(found)):
-        said = f"Main effects on the average {what}: {'; '.join(_part(effect) for effect in _main(found))}."
-    else:
-        names = wording.listing([effect.factor for effect in _main(found)])
-        spans = "; ".join(f"{_change(effect)}: {_interval(effect)}" for effect in _main(found))
-        said = f"No winner: no proven difference to the average {what} from {names} ({spans})."
+        return f"Effects on the average {what}: {'; '.join(_part(effect) for effect in _main(found))}."
+    names = wording.listing([effect.factor for effect in _main(found)])
+    return f"No winner: no proven effect on the average {what} from {names}."
+
+
+def margin(results: Results) -> str:
+    """Return the interval of each effect, and which effects depend on each other."""
+    found = _crossed(results)
+    said = "; ".join(_in_full(effect) for effect in _main(found)) + "."
     depends = [effect for effect in _interactions(found) if effect.proven]
     if depends:
         pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
@@ -151,13 +155,19 @@ def verdict(results: Results) -> str:
 
 
 def _part(effect: Effect) -> str:
-    measured = f"{wording.change(effect.percent)} ({_interval(effect)})"
     if effect.obstacles:
-        return f"{_change(effect)}: not comparable, since {_why(effect)}; measured {measured}"
+        return f"{_change(effect)}: not comparable"
     if not effect.proven:
-        return f"{_change(effect)}: no proven difference ({_interval(effect)})"
+        return f"{_change(effect)}: no proven difference"
     bound = ("at least " if effect.percent > 0 else "at most ") if effect.at_least else ""
-    return f"{_change(effect)}: {bound}{measured}"
+    return f"{_change(effect)}: {bound}{wording.change(effect.percent)}"
+
+
+def _in_full(effect: Effect) -> str:
+    """Return the same with its interval, or with what was measured and why it can't be compared."""
+    if effect.obstacles:
+        return f"{_part(effect)}, since {_why(effect)}; measured {wording.change(effect.percent)} ({_interval(effect)})"
+    return f"{_part(effect)} ({_interval(effect)})"
 
 
 def _why(effect: Effect) -> str:
@@ -175,7 +185,7 @@ def _interval(effect: Effect) -> str:
 def _findings(found: Sequence[Effect], tables: Labels) -> list[Finding]:
     """Return one finding for each main effect and each proven interaction."""
     said = [
-        Finding("Main effect", f"{_part(effect)}.", f"Mean over all other settings; {tables['effects']}.")
+        Finding("Main effect", f"{_in_full(effect)}.", f"Mean over all other settings; {tables['effects']}.")
         for effect in _main(found)
     ]
     return said + [

@@ -44,7 +44,9 @@ applies = always
 def build(results: Results) -> Part:
     # Of open load, the charts stand in the summary.
     figures = () if results.source.open else (*charts(results), *tail_against_throughput(results))
-    return Part((Section("response", "Response times", figures=figures, tables=(table(results),)),))
+    return Part(
+        (Section("response", "Response times", figures=figures, tables=(table(results),), folded=True),)
+    )
 
 
 def table(results: Results) -> Table:

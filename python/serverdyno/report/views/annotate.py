@@ -15,8 +15,8 @@ from serverdyno.report.views.palette import FONT, INK, PAPER, QUIET
 
 SVG = "http://www.w3.org/2000/svg"
 MARGIN, TITLE_LINE, BASIS_LINE = 12.0, 22.0, 15.0
-TITLE_WIDTH, BASIS_WIDTH = 88, 118
-"""Characters of a line of the title and of the basis."""
+FULL_WIDTH, TITLE_WIDTH, BASIS_WIDTH = 784.0, 88, 118
+"""Of a drawing in pixels, and of a line of the title and of the basis above it in characters."""
 
 ElementTree.register_namespace("", SVG)
 
@@ -31,7 +31,9 @@ def alone(svg: str, figure: Figure) -> str:
     """The drawing as a file of its own: title and basis above it, on white."""
     inner = ElementTree.fromstring(svg)
     width, height = (float(value) for value in inner.attrib["viewBox"].split()[2:])
-    titles, lines = textwrap.wrap(figure.title, TITLE_WIDTH), textwrap.wrap(figure.basis, BASIS_WIDTH)
+    share = width / FULL_WIDTH
+    titles = textwrap.wrap(figure.title, int(TITLE_WIDTH * share))
+    lines = textwrap.wrap(figure.basis, int(BASIS_WIDTH * share))
     below = MARGIN + TITLE_LINE * len(titles)
     top = below + BASIS_LINE * len(lines) + 10
     full, whole = width + 2 * MARGIN, height + top + MARGIN

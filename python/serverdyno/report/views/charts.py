@@ -28,6 +28,10 @@ def svg(figure: Figure) -> str:
     return annotate.annotated(draw(figure), figure)
 
 
+NARROW = 520.0
+"""Width of bars with short names: their figures can still be read on a telephone."""
+
+
 def _names(series: tuple[Series, ...]) -> tuple[list[str], float]:
     """What each row is called, and the pixels that the longest takes."""
     names = shortened([line.name for line in series], int(MOST_NAME / CHARACTER_WIDTH))
@@ -39,10 +43,12 @@ def _bars(figure: Figure) -> Element:
         return _bars_by_panel(figure)
     series = figure.panels[0].series
     names, left = _names(series)
-    canvas, bottom = Canvas(WIDTH), ROW * len(series)
     labels = [_label(line) for line in series]
+    beside = max(len(label) for label in labels) * CHARACTER_WIDTH + 16
+    width = NARROW if left + beside < NARROW / 2 else WIDTH
+    canvas, bottom = Canvas(width), ROW * len(series)
     most = max(_high(line) for line in series) or 1.0
-    room = max((WIDTH - left) / 3, WIDTH - left - max(len(label) for label in labels) * CHARACTER_WIDTH - 16)
+    room = max((width - left) / 3, width - left - beside)
     _axis(canvas, figure, (left, left + room, bottom), (0.0, most))
     for place, (line, name, label) in enumerate(zip(series, names, labels, strict=True)):
         _bar(canvas, line, (name, label), (left, room / most), place * ROW + ROW / 2)

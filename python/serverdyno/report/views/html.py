@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import functools
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -28,6 +30,7 @@ def page(report: Report, drawings: Mapping[str, str]) -> str:
         drawings={key: themed(drawing) for key, drawing in drawings.items()},
         downloads=downloads,
         shared=shared(report),
+        topics=[(topic, list(found)) for topic, found in groupby(report.findings, attrgetter("topic"))],
         palette_css=css(),
     )
 

@@ -22,10 +22,12 @@ TEMPLATE = "report.typ"
 
 
 def _shared(report: Report) -> str:
-    """What the template needs besides the document: what tables have in common, and the charts in words."""
+    """Return what the template needs besides the document: notes of tables, charts in words, lines of the answer."""
     found = shared(report)
     words = {figure.key: alt.text(figure) for figure in report.figures}
-    return json.dumps({"basis": found.basis, "notes": found.notes, "alt": words})
+    return json.dumps(
+        {"basis": found.basis, "notes": found.notes, "alt": words, "lines": report.answer.lines}
+    )
 
 
 def pages(report: Report, document: bytes, drawings: Mapping[str, str]) -> bytes:

@@ -19,7 +19,11 @@ from serverdyno.report.comparison import Compared
 from serverdyno.report.model import Answer, Cell, Column, Finding, Report, Table
 from serverdyno.report.views import bars, references
 
-SHOWN = ("peaks", "throughput", "improvements", "open", "equal")
+SHOWN = ("open", "equal")
+SHOWN_OF_ONE = ("throughput", *SHOWN)
+"""The bars of several configurations tell what a table would."""
+TOLD = {"Peak", "Comparison", "Generator", "Machine", "Main effect", "Anomaly"}
+"""Topics of findings that the answer has told already, or that only explain a figure."""
 SHOWN_OF_OUTAGES = ("outages", "away")
 SHOWN_OF_A_SEARCH = ("capacity", "trials", "equal")
 SHOWN_OF_STEPS = ("leads", "bonnie")
@@ -28,22 +32,26 @@ GAP = 2
 
 
 def render(report: Report, console: Console) -> None:
-    """Prints the answer, the main tables and the findings."""
+    """Print the answer, the main table, and the findings that neither of them tells."""
     keys = _shown_of(report)
     shown = [table for table in report.tables if _kind(report, table) in keys]
     complete = references.completed(report, shown)
     _render_answer(report.answer, console, complete)
     for table in shown:
         _render_table(table, console)
-    _render_notes(shown, console, complete)
-    _render_findings([replace(finding, evidence="") for finding in report.findings], console, complete)
+    if key := _key_to_marks(shown):
+        _say(complete(key), console, "dim")
+    found = [replace(finding, evidence="") for finding in report.findings if finding.topic not in TOLD]
+    _render_findings(found, console, complete)
 
 
 def _shown_of(report: Report) -> tuple[str, ...]:
     source = report.results.source
     if source.cut is not None:
         return (*SHOWN_OF_OUTAGES, *SHOWN_OF_STEPS)
-    return (*(SHOWN if source.head.suite.objective is None else SHOWN_OF_A_SEARCH), *SHOWN_OF_STEPS)
+    if source.head.suite.objective is not None:
+        return (*SHOWN_OF_A_SEARCH, *SHOWN_OF_STEPS)
+    return (*(SHOWN if len(source.configuration_names) > 1 else SHOWN_OF_ONE), *SHOWN_OF_STEPS)
 
 
 def _kind(report: Report, table: Table) -> str:
@@ -88,6 +96,23 @@ def _render_notes(tables: Sequence[Table], console: Console, complete: Callable[
     console.print()
     for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
         _say(complete(note), console, "dim")
+
+
+def _key_to_marks(tables: Sequence[Table]) -> str:
+    """Return what the marks in some tables mean, in a few words each; the page says more."""
+    used = {
+        mark
+        for table in tables
+        for row in table.rows
+        for cell in row
+        for mark in f"{cell.marks}{cell.text[:1]}"
+    }
+    notes = dict.fromkeys(note for table in tables for note in table.notes)
+    return "; ".join(
+        note.partition(":")[0].rstrip(".")
+        for note in notes
+        if note[:2].strip() == note[0] and note[0] in used
+    )
 
 
 def _render_table(table: Table, console: Console) -> None:
