@@ -259,7 +259,7 @@ def test_load_measures_a_url_with_path_and_query(loaded: Loaded) -> None:
 
 
 def test_load_prints_its_table_on_standard_output_and_where_the_report_is(loaded: Loaded) -> None:
-    assert "Table 1. Peak" in loaded.done.stdout
+    assert "At the peak: p50 " in loaded.done.stdout
     page = loaded.folder / "report" / "report.html"
     assert loaded.done.stdout.splitlines()[-1] == f"report: {page}"
     assert page.is_file()
@@ -301,7 +301,7 @@ def test_load_shows_the_table_and_draws_nothing_that_was_not_asked_for(
         url = f"http://127.0.0.1:{port}/"
         done = home.here("load", url, "--clients", "1", "--length", "0.5s", "--cpus", "0", "--into", folder)
     assert done.returncode == 0, done.stderr
-    assert "Table 1. " in done.stdout
+    assert "Table 2. Throughput in requests/s" in done.stdout
     assert done.stdout.splitlines()[-1] == f"To write the report with charts: dyno report {folder}"
     assert not (folder / "report").exists()
     assert Experiment.open(folder).head.plan.generator.cpus == [0]
