@@ -120,6 +120,15 @@ def test_each_link_of_a_document_to_a_file_leads_to_one(path: Path) -> None:
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
+def test_the_page_on_methods_names_every_kind_of_error() -> None:
+    source = (ROOT / "crates" / "measure" / "src" / "fault.rs").read_text(encoding="utf-8")
+    kinds = re.findall(r'^        [A-Z]\w+ "([a-z0-9_]+)"', source, re.MULTILINE)
+    assert len(kinds) > 50
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    sides = {"server", "network", "client", "check"}
+    assert [kind for kind in kinds if f"`{kind}`" not in page and kind not in sides] == []
+
+
 def test_the_site_has_every_page_no_broken_link_and_nothing_from_other_hosts(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path],
