@@ -15,6 +15,7 @@ from typer import _click as click
 from typer.main import get_command
 
 from serverdyno import cli
+from support.dyno_process import Home
 from support.places import ROOT
 
 ENDS = {";", "&", "&&", "|", "||", ">", "<<", ")"}
@@ -118,6 +119,19 @@ def test_each_link_of_a_document_to_a_file_leads_to_one(path: Path) -> None:
     )
     targets = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", text)
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/dynamic.md", "docs/write-a-suite.md"])
+def test_a_plan_of_a_document_has_no_problem(page: str, home: Home, tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    for suite in (block for block in blocks if "\nworkload = " in block):
+        (tmp_path / "search.toml").write_text(suite)
+    plans = [block for block in blocks if re.match(r"name = .*\nsuite = ", block)]
+    assert plans
+    for plan in plans:
+        (tmp_path / "plan.toml").write_text(plan)
+        checked = home.here("plan", "check", tmp_path / "plan.toml")
+        assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_page_on_methods_names_every_kind_of_error() -> None:
