@@ -14,7 +14,7 @@ DEMO_FILES_PLAN := plans/demo-samba-strict-sync.toml
 # The profile shares its dependencies with the native module, see Cargo.toml.
 RUST_TESTS := --profile bench --workspace --locked
 QUICK := tests/analysis tests/plan tests/published tests/report tests/store tests/project/test_ci.py \
-	tests/project/test_tidy.py tests/project/test_tidy_modules.py tests/project/test_wording_banned.py
+	tests/project/test_documents.py tests/project/test_tidy.py tests/project/test_tidy_modules.py tests/project/test_wording_banned.py
 
 .PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs site fuzz wheel setup servers servers-for-tests lock clean
 
