@@ -14,9 +14,9 @@ DEMO_FILES_PLAN := plans/demo-samba-strict-sync.toml
 # The profile shares its dependencies with the native module, see Cargo.toml.
 RUST_TESTS := --profile bench --workspace --locked
 QUICK := tests/analysis tests/plan tests/published tests/report tests/store tests/project/test_ci.py \
-	tests/project/test_tidy.py tests/project/test_tidy_modules.py tests/project/test_wording_banned.py
+	tests/project/test_documents.py tests/project/test_tidy.py tests/project/test_tidy_modules.py tests/project/test_wording_banned.py
 
-.PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs fuzz wheel setup servers servers-for-tests lock clean
+.PHONY: help demo test test-quick test-long test-rust test-python lint lint-rust lint-python format bench docs site fuzz wheel setup servers servers-for-tests lock clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -52,7 +52,7 @@ servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, wh
 servers-for-tests: # These, and the other clients and tools that tests hold ours against.
 	@tools/install-servers.sh tests
 
-demo: ## Measure three web servers, then Samba (as root); a report each, in about nine minutes with the build.
+demo: ## Measure three web servers, then Samba (as root); a report each, in about ten minutes with the build.
 	@echo "1/3 building, and installing Apache, nginx, lighttpd and Samba where they are missing (2 to 3 minutes)"
 	$(MAKE) --no-print-directory --jobs=2 setup servers
 	plan=$(DEMO_PLAN)
@@ -133,6 +133,10 @@ docs: setup servers ## Measure the demo's plans anew (5 minutes) and write the e
 	for report in $$($(BIN)/python -c "from serverdyno import published; print(*published.names())"); do
 		$(BIN)/dyno published show "$$report" --html "docs/gallery/$$report.html"
 	done
+
+site: setup ## Build the documents as a site into target/site; a broken link is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "target/site/index.html"
 
 wheel: $(VENV)/.built ## Build a wheel (abi3, manylinux) and try it in an empty environment without Rust and gcc.
 	. $(BIN)/activate

@@ -1,4 +1,4 @@
-"""Writes docs/plan.md and the JSON schemas of plans and suites from their models.
+"""Writes docs/plan.md, docs/suites.md and the JSON schemas of plans and suites from their models and the suites.
 
 `python tools/plan_reference.py`. A test holds the files to what this makes.
 """
@@ -13,7 +13,7 @@ from typing import Any, get_args
 from generated import write_or_check
 from pydantic import BaseModel
 
-from serverdyno.plan import protocols
+from serverdyno.plan import protocols, suites
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
 from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.protocols.bonnie import BonnieSettings
@@ -33,7 +33,7 @@ HEAD = """\
 
 Made by `python tools/plan_reference.py` from the models that check a plan; a test keeps it true. `dyno plan check PLAN`
 names every mistake at once, with its line. `dyno servers` lists the settings of each server, `dyno suites` the suites
-that come with Serverdyno.
+that come with Serverdyno. [Your own suite](write-a-suite.md) has an example.
 
 For completion and errors while you type, name the schema in the first line of the file, as editors with a TOML language
 server read it:
@@ -43,6 +43,18 @@ server read it:
 ```
 
 """
+SUITES_HEAD = """\
+# Suites
+
+Made by `python tools/plan_reference.py` from the suites that come with Serverdyno; a test keeps it true. The command
+`dyno suite show NAME` prints all parameters of a suite, and how well each is known. [Workloads](workload.md) says what
+clients do, and that these are [not the original programs](workload.md#names).
+
+| suite | clients | threads per client | what it is |
+|---|---|---|---|
+"""
+SHOWN_CLIENTS = 6
+"""Of a suite with more numbers of clients, the first three and the last are shown."""
 
 
 def main() -> None:
@@ -54,9 +66,21 @@ def files() -> dict[str, str]:
     """Return the text of each file by its name."""
     return {
         "plan.md": HEAD + "\n".join(_lines()).rstrip() + "\n",
+        "suites.md": SUITES_HEAD + "".join(map(_suite_row, suites.names())),
         "plan.schema.json": _json(plan_schema()),
         "suite.schema.json": _json(suite_schema()),
     }
+
+
+def _suite_row(name: str) -> str:
+    suite = suites.load(name)
+    clients = [str(number) for number in suite.clients]
+    shown = ", ".join(clients)
+    if len(clients) > SHOWN_CLIENTS:
+        shown = f"{', '.join(clients[:3])} ... {clients[-1]}"
+    threads = str(suite.threads)
+    threads += "".join(f", from {step.clients} clients on {step.threads}" for step in suite.threads_from)
+    return f"| `{name}` | {shown} | {threads} | {suite.title} |\n"
 
 
 def plan_schema() -> dict[str, Any]:

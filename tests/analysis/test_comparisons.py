@@ -1,6 +1,6 @@
 """All comparisons of an experiment: how often they claim what is not, and what they find.
 
-Shares are of simulated experiments with fixed seeds (`simulations`); the table of docs/methods.md has more of them.
+Shares are of simulated experiments with fixed seeds (`simulations`); docs/simulations.md has more.
 """
 
 from __future__ import annotations

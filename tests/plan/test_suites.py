@@ -181,8 +181,8 @@ def test_a_suite_made_from_options_is_held_to_the_same_rules() -> None:
         check_suite(made, 0.05, "dyno load")
 
 
-def test_the_page_on_workloads_lists_every_shipped_suite_with_its_clients_and_threads() -> None:
-    page = (ROOT / "docs" / "workload.md").read_text(encoding="utf-8")
+def test_the_page_on_suites_lists_every_shipped_suite_with_its_clients_and_threads() -> None:
+    page = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]+`) \| ([\d, .]+) \| (\d+)[^|]* \| [^|]+ \|$", page, re.MULTILINE)
     listed = [(name, row) for row in rows for name in re.findall(r"`([^`]+)`", row[0])]
     assert sorted(name for name, _ in listed) == sorted(suites.names())

@@ -1,6 +1,6 @@
 """Searches for the capacity of servers whose capacity is known, and how close they come to it.
 
-`python -m tests.support.searches` prints the table of docs/open-load.md. Nothing is measured: whether a trial holds is
+`python -m tests.support.searches` prints a table of docs/simulations.md. Nothing is measured: whether a trial holds is
 drawn with a fixed seed, and goes through the rules that `dyno load` and plans use.
 """
 

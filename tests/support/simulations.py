@@ -1,6 +1,6 @@
 """Experiments with noise of a known kind, and how often comparisons of them claim a difference.
 
-`python -m tests.support.simulations` prints the tables of docs/methods.md. Nothing is measured: throughputs are drawn
+`python -m tests.support.simulations` prints tables of docs/simulations.md. Nothing is measured: throughputs are drawn
 with a fixed seed, and go through the functions that reports use.
 """
 

@@ -25,7 +25,7 @@ def test_the_example_of_the_page_runs_and_every_operation_of_a_pass_succeeds(
     suite.write_text(text)
     page = PAGE.read_text()
     [plan] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    named = re.search(r"(\d+) operations a pass", page)
+    named = re.search(r"(\d+) operations per pass", page)
     assert named is not None
     (tmp_path / "plan.toml").write_text(
         plan.replace('"samba"', '"reference-smb"').replace("repetitions = 3", "repetitions = 1")

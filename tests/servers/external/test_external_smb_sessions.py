@@ -30,7 +30,7 @@ from support.file_server import needs_root
 from support.users_smbd import PASSWORD, USER, UsersSmbd, started
 
 OPERATIONS = 300
-PAUSE_STEP_S, LONGEST_PAUSE_S = 0.01, 1.0  # after each failure in a row, docs/methods.md
+PAUSE_STEP_S, LONGEST_PAUSE_S = 0.01, 1.0  # after each failure in a row, docs/file-servers.md
 
 
 @pytest.fixture(scope="module")

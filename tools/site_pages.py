@@ -1,0 +1,68 @@
+"""Pages of the site that lie outside docs/, and links that lead out of it: a hook of mkdocs (`make site`).
+
+In the repository links are relative to the file, so that they work there, too. On the site they lead to the page, or to
+the file in the repository. A link to a file that is not there is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parent.parent
+REPOSITORY = "https://github.com/serverdyno/serverdyno"
+PAGES = {
+    "README.md": "overview.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+"""Files at the root of the repository, and their pages."""
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that lie outside docs/."""
+    for name, page in PAGES.items():
+        files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Return the text of a page with the links of the site."""
+    del config, files
+    sources = {made: name for name, made in PAGES.items()}
+    source = sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    return site_text(markdown, source)
+
+
+def site_text(markdown: str, source: str) -> str:
+    """Return the Markdown of a file of the repository, with the links of the site. Raises PluginError."""
+    parts, last = [], 0
+    for code in CODE.finditer(markdown):
+        parts += [_linked(markdown[last : code.start()], source), code[0]]
+        last = code.end()
+    return "".join([*parts, _linked(markdown[last:], source)])
+
+
+def _linked(text: str, source: str) -> str:
+    return LINK.sub(lambda link: site_link(link[1], source) + (link[2] or ""), text)
+
+
+def site_link(target: str, source: str) -> str:
+    """Return where a link leads on the site. Raises PluginError for a file that is not there."""
+    path = PurePosixPath(os.path.normpath(PurePosixPath(source).parent / target))
+    if not (ROOT / path).exists():
+        raise PluginError(f"{source}: there is no {path}")
+    if str(path) in PAGES:
+        return PAGES[str(path)]
+    if path.parts[0] == "docs" and (ROOT / path).is_file():
+        return str(path.relative_to("docs"))
+    kind = "tree" if (ROOT / path).is_dir() else "blob"
+    return f"{REPOSITORY}/{kind}/main/{path}"
