@@ -96,10 +96,9 @@ def _lacking(results: Results) -> str:
 def _alone(result: ConfigurationResult, terms: Terms) -> str:
     peak = result.peak
     assert peak is not None  # the caller found one
-    least = (
-        "at least " if limits(peak.marks) or (result.throughput and result.throughput.still_rising) else ""
-    )
-    return f"{result.name} peaks at {least}{terms.written(result.peak_height)} {terms.unit} with {peak.at}."
+    is_least = limits(peak.marks) or (result.throughput and result.throughput.still_rising)
+    at = "at or above" if is_least else "at"
+    return f"{result.name} peaks {at} {terms.written(result.peak_height)} {terms.unit} with {peak.at}."
 
 
 def _winners(found: Order, results: Results) -> str:
