@@ -32,7 +32,7 @@ HEAD = """\
 # Plans and suites
 
 Made by `python tools/plan_reference.py` from the models that check a plan; a test keeps it true. `dyno plan check PLAN`
-names every mistake at once, with its line. `dyno servers` lists the settings of each server, `dyno suites` the suites
+names every mistake at once, with its line. `dyno servers NAME` lists the settings of a server, `dyno suites` the suites
 that come with Serverdyno. [Your own suite](write-a-suite.md) has an example.
 
 For completion and errors while you type, name the schema in the first line of the file, as editors with a TOML language

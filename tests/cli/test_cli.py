@@ -25,6 +25,7 @@ from serverdyno.plan import suites
 from serverdyno.plan.model import ServerPlan
 from serverdyno.report.subjects.reproduce import as_toml
 from serverdyno.servers.proof import free_port
+from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment
@@ -450,3 +451,9 @@ def test_a_reference_server_on_a_port_in_use_names_it_and_the_way_out(home: Home
             assert done.returncode == 2
             assert f"can't listen on 127.0.0.1, port {port}: Address already in use" in done.stderr
             assert "hint: --port 0 takes any free port, and prints it." in done.stderr
+
+
+def test_servers_are_listed_one_per_line(home: Home) -> None:
+    *listed, last = home.here("servers").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == list(DRIVERS)
+    assert last == "dyno servers NAME lists the settings of one."

@@ -27,7 +27,17 @@ def servers(
     from serverdyno.servers.registry import DRIVERS, driver_type  # noqa: PLC0415
 
     console = standard_output()
-    for name, driver in {name: driver_type(name) for name in names or DRIVERS}.items():
+    if not names:
+        listed = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for name in DRIVERS:
+            driver = driver_type(name)
+            found = driver.installed()
+            state = found.version if found else f"missing: apt-get install {driver.debian_package}"
+            listed.add_row(f"[bold]{name}[/bold]", driver.summary, state)
+        console.print(listed, highlight=False)
+        console.print("dyno servers NAME lists the settings of one.", highlight=False)
+        return
+    for name, driver in {name: driver_type(name) for name in names}.items():
         found = driver.installed()
         state = found.version if found else f"not installed (apt-get install {driver.debian_package})"
         console.print(f"[bold]{name}[/bold]  {driver.summary}", highlight=False)

@@ -119,7 +119,7 @@ class ApacheSettings(Compressing, Http2Settings):
 class Apache(WebServer[ApacheSettings]):
     name: ClassVar[str] = "apache"
     program_name: ClassVar[str] = "apache2"
-    summary: ClassVar[str] = "Apache httpd 2.4 (prefork, worker or event)"
+    summary: ClassVar[str] = "Apache httpd 2.4"
     debian_package: ClassVar[str | None] = "apache2"
     settings_type: ClassVar[type[Settings]] = ApacheSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("exit signal")

@@ -91,9 +91,7 @@ class External:
     """A URL, and how to be let in. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = (
-        "a server that you run, by its URL: http://, https://, smb:// or nfs://; or a directory, file://"
-    )
+    summary: ClassVar[str] = "your own server, by its URL; or a directory"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 

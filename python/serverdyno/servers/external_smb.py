@@ -21,5 +21,5 @@ class ExternalSmb(External):
     """A file server of the user's."""
 
     name: ClassVar[str] = "external-smb"
-    summary: ClassVar[str] = "a file server that you run, by its URL; the same as external with smb://"
+    summary: ClassVar[str] = "your own file server, by an smb:// URL"
     settings_type: ClassVar[type[Settings]] = ExternalSmbSettings

@@ -113,7 +113,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     name: ClassVar[str] = "ganesha"
     program_name: ClassVar[str] = "ganesha.nfsd"
-    summary: ClassVar[str] = "NFS-Ganesha: NFSv3, NFSv4.1 and NFSv4.2 file server in user space"
+    summary: ClassVar[str] = "NFS-Ganesha: NFSv3, NFSv4.1, NFSv4.2"
     debian_package: ClassVar[str | None] = "nfs-ganesha-vfs"
     settings_type: ClassVar[type[Settings]] = GaneshaSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("Segmentation fault|Aborting")

@@ -28,7 +28,7 @@ class HaproxySettings(ProxySettings):
 class Haproxy(Proxy[HaproxySettings]):
     name: ClassVar[str] = "haproxy"
     program_name: ClassVar[str] = "haproxy"
-    summary: ClassVar[str] = "HAProxy, in front of other servers (see team)"
+    summary: ClassVar[str] = "HAProxy, a front (see team)"
     debian_package: ClassVar[str | None] = "haproxy"
     settings_type: ClassVar[type[Settings]] = HaproxySettings
 

@@ -59,7 +59,7 @@ class Reference(WebServer[ReferenceSettings]):
     """The driver of `dyno reference http`."""
 
     name: ClassVar[str] = "reference"
-    summary: ClassVar[str] = "Serverdyno's own server, from memory: an upper bound, not a product"
+    summary: ClassVar[str] = "Serverdyno's own, from memory"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ReferenceSettings
 

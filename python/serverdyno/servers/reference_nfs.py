@@ -43,7 +43,7 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
     """The driver of `dyno reference nfs`."""
 
     name: ClassVar[str] = "reference-nfs"
-    summary: ClassVar[str] = "Serverdyno's own NFS server, in memory: an upper bound, not a product"
+    summary: ClassVar[str] = "Serverdyno's own for NFS, in memory"
     settings_type: ClassVar[type[Settings]] = ReferenceNfsSettings
     command_name: ClassVar[str] = "nfs"
     usual_port: ClassVar[int] = NFS_PORT

@@ -28,7 +28,7 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
     """The driver of `dyno reference smb`."""
 
     name: ClassVar[str] = "reference-smb"
-    summary: ClassVar[str] = "Serverdyno's own file server, in memory: an upper bound, not a product"
+    summary: ClassVar[str] = "Serverdyno's own for SMB, in memory"
     settings_type: ClassVar[type[Settings]] = ReferenceSmbSettings
     command_name: ClassVar[str] = "smb"
     usual_port: ClassVar[int] = SMB_PORT

@@ -51,7 +51,7 @@ COUNTERS_LOOKS = 20
 class Samba(VolumeServer[SambaSettings]):
     name: ClassVar[str] = "samba"
     program_name: ClassVar[str] = "smbd"
-    summary: ClassVar[str] = "Samba smbd: SMB 2 and 3 file server"
+    summary: ClassVar[str] = "Samba: SMB 2 and 3"
     debian_package: ClassVar[str | None] = "samba"
     settings_type: ClassVar[type[Settings]] = SambaSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("INTERNAL ERROR:")

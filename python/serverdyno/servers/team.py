@@ -128,7 +128,7 @@ class Team(Members):
     """Front and back. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "team"
-    summary: ClassVar[str] = "a front (nginx, HAProxy, Varnish, reference) before Apache, nginx or lighttpd"
+    summary: ClassVar[str] = "a front before Apache, nginx or lighttpd"
     debian_package: ClassVar[str | None] = "nginx-light haproxy varnish apache2"
     settings_type: ClassVar[type[Settings]] = TeamSettings
 
@@ -168,7 +168,7 @@ class Team(Members):
         backs = [driver.name for driver in BACKS.values() if driver.installed()]
         if not fronts or not backs:
             return None
-        return Installed(f"fronts: {', '.join(fronts)}; behind them: {', '.join(backs)}", None)
+        return Installed(f"{len(fronts)} fronts, {len(backs)} servers behind them", None)
 
     @property
     def members(self) -> Mapping[str, WebServer[Any]]:

@@ -57,7 +57,7 @@ class VarnishSettings(ProxySettings):
 class Varnish(Proxy[VarnishSettings]):
     name: ClassVar[str] = "varnish"
     program_name: ClassVar[str] = "varnishd"
-    summary: ClassVar[str] = "Varnish, a cache in front of other servers (see team)"
+    summary: ClassVar[str] = "Varnish, a cache (see team)"
     debian_package: ClassVar[str | None] = "varnish"
     settings_type: ClassVar[type[Settings]] = VarnishSettings
 
