@@ -14,14 +14,14 @@ from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.leads import Lead, lead, order
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Mark, limits
+from serverdyno.analysis.trust import FAILED_SHARE, Mark, limits
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average, sides
 from serverdyno.report.model import Answer, Figure, Panel, Part, Series
 from serverdyno.report.parts import MOST_BARS, capital, few, spread_point
-from serverdyno.report.subjects import cost, differences, durability, factorial
+from serverdyno.report.subjects import cost, differences, durability, errors, factorial
 from serverdyno.report.subjects.limits import limit
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
@@ -72,6 +72,9 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
         times = f"; response time p50 {wording.significant(peak.response.percentiles_ms[0])} ms" + (
             f", p99 {wording.significant(tail)} ms" if tail is not None else ""
         )
+    if peak.failed_share > FAILED_SHARE:
+        others = f"{terms.written(result.peak_height)} {terms.unit}{times}"
+        return f"{errors.failed_words(peak, terms)} The others: {others}."
     return (
         f"{result.name} peaks at {least}{terms.written(result.peak_height)} {terms.unit} with "
         f"{peak.at}{times}."

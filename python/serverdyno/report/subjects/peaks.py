@@ -408,6 +408,8 @@ def _network_words(mix: MixFigures) -> str:
 
 
 def _hidden_words(mix: MixFigures) -> str:
+    if mix.is_failing:
+        return ""
     if mix.hidden_speed is None:
         return "whether the generator held it back was not measured"
     if mix.hidden_speed_is_loose:
