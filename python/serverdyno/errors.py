@@ -39,6 +39,10 @@ class PlanError(UserError):
         self.problems = tuple(problems)
 
 
+class WriteError(DynoError):
+    """A file of an experiment could not be written."""
+
+
 class ServerError(DynoError):
     """A server under test could not be prepared, started, proven to be ours, or stopped."""
 

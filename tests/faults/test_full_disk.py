@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from serverdyno.plan.model import ServerPlan
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
 from support.dyno_process import Home, experiment
+from support.reference_servers import start_http
 
 REFERENCE = ServerPlan(server="reference")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system takes root")
@@ -45,7 +47,8 @@ def test_a_full_disk_ends_a_run_in_a_sentence_and_a_resume_goes_on(home: Home, s
     filler = fill(small_disk, 0)
     done = home.here("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
-    assert "No space left on device" in done.stderr and "Make room, then use `dyno resume`" in done.stderr
+    assert "No space left on device\nhint: Make room on its disk." in done.stderr, done.stderr
+    assert f"what was measured is kept. To continue: dyno resume {folder}\n" in done.stderr
     assert not list(folder.rglob(".unfinished-*"))
     filler.unlink()
     done = home.here("resume", folder)
@@ -61,3 +64,38 @@ def test_a_file_that_has_no_room_leaves_the_former_as_it_was(small_disk: Path) -
         files.write("a/file", bytes(100_000))
     assert files.read("a/file", 100) == b"former"
     assert files.names("a") == ["file"]
+
+
+@needs_root
+@pytest.mark.usefixtures("short_windows")
+def test_each_stage_that_finds_the_disk_full_names_the_command_that_goes_on(
+    home: Home, small_disk: Path
+) -> None:
+    folder = small_disk / "e"
+    server = start_http({"/a": b"hello"})
+    try:
+        load = (
+            "load",
+            f"http://127.0.0.1:{server.port}/a",
+            "--clients",
+            "1",
+            "--length",
+            "0.5s",
+            "--into",
+            folder,
+        )
+        filler = fill(small_disk, 0)
+        done = home.here(*load)
+        assert done.returncode == 1 and "plan.toml: No space left on device" in done.stderr, done.stderr
+        assert "dyno resume" not in done.stderr
+        shutil.rmtree(folder)
+        filler.unlink()
+        fill(small_disk, 100_000)
+        done = home.here(*load, "--report")
+        assert done.returncode == 1 and "No space left on device" in done.stderr, done.stderr
+        assert f"dyno report {folder}\n" in done.stderr and "dyno resume" not in done.stderr
+        (small_disk / "filler").unlink()
+    finally:
+        server.stop()
+    done = home.here("report", folder)
+    assert done.returncode == 0 and (folder / "report" / "report.html").exists(), done.stderr

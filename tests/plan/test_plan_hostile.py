@@ -67,6 +67,11 @@ def test_a_host_that_no_look_up_can_have_is_refused_in_words(scheme: str, host: 
     assert problem is not None and "names no host" in problem
 
 
+def test_a_url_without_a_host_has_the_way_to_write_it() -> None:
+    for url in ("http:/h/", "http:h:80/", "http:///h", "http://:80/"):
+        assert (url_problem(url) or "").endswith("names no host: write http://HOST/PATH"), url
+
+
 def test_hosts_that_can_be_looked_up_are_not() -> None:
     for host in ("a", "files.example.", f"{'a' * 63}.example", "[::1]", "127.0.0.1"):
         assert url_problem(f"smb://{host}/", ["smb"]) is None

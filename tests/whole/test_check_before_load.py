@@ -53,8 +53,9 @@ def test_the_check_has_the_method_the_headers_and_the_host_of_the_load_and_asks_
 
 def test_a_server_that_limits_the_rate_is_measured_at_a_rate_below_that(home: Home, tmp_path: Path) -> None:
     settings = LOG + (
-        "limit_req_zone $server_name zone=all:1m rate=50r/s; limit_req_status 429;"
-        f"server {{ listen 127.0.0.1:{{port}}; root {tmp_path}; location / {{ limit_req zone=all; }} }}"
+        "limit_req_zone $binary_remote_addr zone=all:1m rate=50r/s; limit_req_status 429;"
+        "limit_req zone=all burst=20 nodelay;"
+        f"server {{ listen 127.0.0.1:{{port}}; root {tmp_path}; }}"
     )
     (tmp_path / "index.html").write_text("hello")
     with nginx(tmp_path, settings) as port:

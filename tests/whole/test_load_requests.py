@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from serverdyno import _native
+from serverdyno import _native, wording
 from serverdyno.store.experiment import Experiment
+from serverdyno.units import mbit_per_s
 from support.dyno_process import Home
 from support.reference_servers import start_http
 
@@ -106,6 +107,19 @@ def test_a_post_carries_its_headers_its_body_and_the_secret_from_the_environment
     assert {headers["Content-Type"] for headers in load} == {"application/json"}
     assert asked.bodies - {b""} == {b'{"a": 1}\0\xff'}
     assert not any(b"secret" in content or encoded.encode() in content for content in kept)
+
+
+def test_what_an_upload_sends_stands_beside_what_it_receives(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(bytes(100_000))
+    with listening() as (url, _):
+        upload = ("--data-file", tmp_path / "body", "-X", "put")
+        done = home.here("load", url, *SHORT, *upload, "--into", home.temporary / "e")
+    with Experiment.open(home.temporary / "e") as experiment:
+        [record] = experiment.mixes()
+    sent = wording.significant(mbit_per_s(record.bytes_out, record.window_s))
+    assert record.bytes_out > record.operations * 100_000
+    assert [row.operation for row in record.by_operation] == ["PUT url"]
+    assert f"Mbit/s received, {sent} Mbit/s sent) with" in " ".join(done.stdout.split()), done.stdout
 
 
 def test_another_status_or_length_than_stated_is_an_error(home: Home) -> None:

@@ -28,6 +28,8 @@ BUSY_SHARE = 0.85
 LEAST_SHOWN = 0.01
 """Of the server's speed: nothing larger than 99 times is distinguished."""
 RATE_BOUND_SHARE = 0.90
+FAILED_SHARE = 0.10
+"""Of the operations of the window: where more fail, what refuses them sets the speed of the others."""
 TAKEN_SHARE = 0.02
 """Of the CPUs of the generator or of the server, and of the time of the generator's threads."""
 DISK_SHARE = 0.10
@@ -90,6 +92,7 @@ class Limit(StrEnum):
     """What a mix waited for, as far as it can be seen."""
 
     RATE = "the plan's rate"
+    FAILURES = "failed operations"
     GENERATOR = "generator"
     SERVER = "server CPU"
     DISK = "disk"

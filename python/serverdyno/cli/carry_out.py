@@ -13,7 +13,7 @@ from rich.console import Console
 from serverdyno.cli import extras
 from serverdyno.cli.output import say, say_load, standard_output
 from serverdyno.cli.progress import progress_for
-from serverdyno.errors import DynoError, UserError
+from serverdyno.errors import DynoError, UserError, WriteError
 from serverdyno.run.experiment import carry_out, missing
 from serverdyno.run.progress import Progress
 from serverdyno.run.time_left import time_left
@@ -61,10 +61,13 @@ def carry_out_and_report(
             written = _report(experiment, console, page=page, as_json=as_json)
             if feed is not None:
                 feed.end(f"{experiment.report_page}" if written else None)
-    except DynoError:
+    except DynoError as error:
         # Refused before anything was measured: nobody wants to go on with an empty experiment.
         if new and experiment.discard():
             say(console, f"nothing was measured; removed the experiment in {experiment.folder}")
+        elif isinstance(error, WriteError):
+            again = f"To continue: {resume}" if missing(experiment) else _report_later(experiment)
+            say(console, f"what was measured is kept. {again}")
         raise
     except KeyboardInterrupt:
         say(console, f"interrupted; finished mixes are kept. To continue: {resume}")

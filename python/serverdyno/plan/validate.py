@@ -192,7 +192,9 @@ def _place_problem(url: str, parts: SplitResult) -> str | None:
     if not protocols.has_host(parts.scheme):
         is_directory = parts.netloc in ("", "localhost") and parts.path.strip("/") and not parts.query
         return None if is_directory else f'"{url}" names no directory below /: {parts.scheme}:///PATH'
-    if not _is_host(parts.hostname or "") or parts.port == 0:
+    if not parts.hostname:
+        return f'"{url}" names no host: write {parts.scheme}://HOST/PATH'
+    if not _is_host(parts.hostname) or parts.port == 0:
         return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
     return None
 

@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from serverdyno.errors import DynoError
+from serverdyno.errors import DynoError, WriteError
 from serverdyno.store.damage import damaged
 
 MIB = 1 << 20
@@ -195,18 +195,16 @@ class Folder:
         try:
             yield
         except OSError as error:
-            raise self._problem(doing, name, _REASONS.get(error.errno or 0) or f"{error.strerror}") from error
+            hint = "Make room on its disk." if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+            reason = _REASONS.get(error.errno or 0) or f"{error.strerror}"
+            raise self._problem(doing, name, reason, hint) from error
 
-    def _problem(self, doing: str, name: str, reason: str) -> DynoError:
+    def _problem(self, doing: str, name: str, reason: str, hint: str | None = None) -> DynoError:
         place = self.path / name
         if doing == "read":
             return DynoError(f"{place} can't be read: {reason}")
-        hint = (
-            "What was written before is complete. Make room, then use `dyno resume`."
-            if doing == "write"
-            else None
-        )
-        return DynoError(f"can't {doing} {place}: {reason}", hint=hint)
+        kind = WriteError if doing == "write" else DynoError
+        return kind(f"can't {doing} {place}: {reason}", hint=hint)
 
     def _check_regular(self, found: os.stat_result, doing: str, name: str) -> None:
         if stat.S_ISLNK(found.st_mode):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 
 from serverdyno.errors import UserError
 from serverdyno.store.folder import Folder
@@ -27,7 +28,8 @@ class WriterLock:
                 hint="Wait for it, or end it and use `dyno resume`.",
             ) from error
         os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # a full disk: the right is held, whether its holder is named or not
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Gives the right back. May be repeated."""

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -73,7 +73,9 @@ class RequestSettings(Model):
     """
 
     method: Annotated[
-        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Option(("--method", "-m", "-X"))
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+        BeforeValidator(lambda name: name.upper() if isinstance(name, str) else name),
+        Option(("--method", "-m", "-X")),
     ] = Field(default="GET", description="The method of every request.")
     headers: Annotated[Headers, Option(("--header", "-H"))] = Field(
         default=[], description="Further headers, each `Name: value`."

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from serverdyno.analysis import curve, stalls, steady
 from serverdyno.analysis.fairness import jain
-from serverdyno.analysis.trust import Mark
+from serverdyno.analysis.trust import FAILED_SHARE, Mark
 from serverdyno.plan.protocols.work import stayed
 from serverdyno.store.records import MixRecord
 from serverdyno.units import MS_PER_S
+
+REFUSED = "connection_refused"
+"""The kind of failure of a connection to a port where nothing listens (`Fault::ConnectionRefused`)."""
 
 
 def left(record: MixRecord) -> int:
@@ -79,6 +83,40 @@ def fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spre
         for record in records
     ]
     return curve.spread([index for index in indices if index is not None])
+
+
+def faults(records: Sequence[MixRecord]) -> dict[str, int]:
+    """Return the number of errors by kind, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for record in records:
+        for row in record.failed:
+            counts[row.fault] += row.count
+    return dict(counts.most_common())
+
+
+def first_error(records: Sequence[MixRecord]) -> str:
+    """Return the first error of the most frequent kind, in words; empty if there was none."""
+    most = next(iter(faults(records)), "")
+    return next((row.example for record in records for row in record.failed if row.fault == most), "")
+
+
+def failed_share(records: Sequence[MixRecord]) -> float:
+    """Return the share of the operations of the windows that failed."""
+    failed = sum(row.in_window for record in records for row in record.errors)
+    ended = failed + sum(record.operations for record in records)
+    return failed / ended if ended else 0.0
+
+
+def refused(record: MixRecord) -> tuple[int, ...]:
+    """Return the seconds with failures, if connections were refused in a window in which requests were served."""
+    if not record.operations or not any(row.fault == REFUSED and row.in_window for row in record.errors):
+        return ()
+    return tuple(row.second for row in record.by_second if row.errors)
+
+
+def is_failing(records: Sequence[MixRecord]) -> bool:
+    """Return whether failures or refused connections set the figures, whatever else limits them."""
+    return failed_share(records) > FAILED_SHARE or any(refused(record) for record in records)
 
 
 def passes_a_client(records: list[MixRecord]) -> float | None:

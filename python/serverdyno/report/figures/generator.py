@@ -5,6 +5,8 @@ The rules are in `analysis.trust`; `results` puts the repetitions together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from serverdyno.analysis import trust
 from serverdyno.report.figures import open_load
 from serverdyno.report.figures.fates import left
@@ -72,6 +74,16 @@ def taken_cpus(record: MixRecord) -> float | None:
     """CPUs that others and the hypervisor took; None where neither is known."""
     taken = [cpu_s for cpu_s in (record.others_cpu_s, record.steal_cpu_s) if cpu_s is not None]
     return sum(taken) / record.window_s if taken else None
+
+
+def others_cpus(records: Sequence[MixRecord]) -> float | None:
+    """Return the same in the mean of the repetitions in which both are known."""
+    taken = [
+        found
+        for record in records
+        if record.others_cpu_s is not None and (found := taken_cpus(record)) is not None
+    ]
+    return sum(taken) / len(taken) if taken else None
 
 
 def run_delay_share(record: MixRecord) -> float | None:

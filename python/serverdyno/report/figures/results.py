@@ -26,17 +26,22 @@ from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.cost import Cost, cost, most
 from serverdyno.report.figures.fates import (
     drifting,
+    failed_share,
     fairness,
     fate_marks,
+    faults,
+    first_error,
+    is_failing,
     left,
     passes_a_client,
+    refused,
     stalled,
     starved,
 )
 from serverdyno.report.figures.generator import (
     hidden_speed,
     noise_marks,
-    taken_cpus,
+    others_cpus,
     thinking_share,
     waiting_share,
 )
@@ -84,6 +89,9 @@ class MixFigures:
     `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`, of these
     `clients_never_began`, which could not be made ready, `errors` (by side, from start to end), `faults` (the same by
     kind) and `connections`: summed over the repetitions.
+    `failed_share`: of the operations of the windows; `first_error`: of the most frequent kind, in words; `refused`:
+    seconds with failures, of repetitions in which connections were refused and requests served; `is_failing`: failures
+    or refused connections set the figures, whatever else limits them.
     `clients_starved`: most of any repetition that stayed and completed nothing in the window; `stalls`: seconds of
     the window without any success, by repetition; `drifts`: the second half of the window / the first - 1 of each
     repetition that was not steady (`analysis.steady`); `fairness`: Jain's index over the clients that stayed, of what
@@ -122,6 +130,10 @@ class MixFigures:
     errors: dict[str, int]
     faults: dict[str, int]
     errors_in_window: int
+    failed_share: float
+    first_error: str
+    refused: dict[int, tuple[int, ...]]
+    is_failing: bool
     response: histograms.Times | None
     response_of_runs: tuple[histograms.Times, ...]
     under_way_at_close: int
@@ -156,7 +168,7 @@ class MixFigures:
     @property
     def stated_hidden_speed(self) -> float | None:
         """The hidden speed as readers are told it; None where it is not known, or says too little."""
-        return None if self.hidden_speed_is_loose else self.hidden_speed
+        return None if self.hidden_speed_is_loose or self.is_failing else self.hidden_speed
 
     @property
     def own_queue_ms(self) -> float | None:
@@ -211,6 +223,8 @@ class ConfigurationResult:
 
     def limits_of(self, mix: MixFigures) -> tuple[trust.Limit, ...]:
         """What limited one of its mixes, as far as it can be seen. The next load level shows if more clients help."""
+        if mix.is_failing:
+            return (trust.Limit.FAILURES,)
         if mix.open is not None and mix.open.kept_up:
             return (trust.Limit.OFFERED,)
         later = next((each for each in self.finished if each.mix > mix.mix), None)
@@ -438,10 +452,6 @@ class _Given:
 
 def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     first = records[0]
-    errors = Counter(dict.fromkeys(SIDES, 0))
-    for record in records:
-        for row in record.failed:
-            errors[row.side] += row.count
     single = [
         histograms.times([record.response_time_hdr], *open_load.unanswered([record], given.timeout_ms))
         for record in records
@@ -451,7 +461,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     hidden = _of_all(records, lambda record: hidden_speed(record, given.server_cpus))
     least = _of_all(records, lambda record: hidden_speed(record, given.server_cpus, run_delay=False))
     passes = passes_a_client(records)
-    drifts = drifting(records, passes)
+    drifts, failing = drifting(records, passes), is_failing(records)
     return MixFigures(
         configuration=first.configuration,
         mix=first.mix,
@@ -475,9 +485,13 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         stalls={record.repetition: found for record in records if (found := stalled(record))},
         drifts=drifts,
         fairness=fairness(records, of_operations=terms.throughput_counts_operations),
-        errors=dict(errors),
-        faults=_faults(records),
+        errors=_by_side(records),
+        faults=faults(records),
         errors_in_window=sum(row.in_window for record in records for row in record.errors),
+        failed_share=failed_share(records),
+        first_error=first_error(records),
+        refused={record.repetition: found for record in records if (found := refused(record))},
+        is_failing=failing,
         response=histograms.times(
             [record.response_time_hdr for record in records],
             *open_load.unanswered(records, given.timeout_ms),
@@ -490,7 +504,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         cost=cost(records, given.fewest_cpus),
         server_cpus=given.server_cpus,
         operations=_by_class(records),
-        others_cpus=_others_cpus(records),
+        others_cpus=others_cpus(records),
         waiting_share=waiting,
         thinking_share=fmean(map(thinking_share, records)),
         hidden_speed=hidden,
@@ -499,8 +513,18 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         needs_disk=_needs_disk(records, given),
         at=given.axis.words(given.axis.level(first)),
         open=open_load.of_mix(records),
-        marks=_marks(records, given, passes) | trust.generator_marks(hidden) | trust.drift_marks(drifts),
+        marks=_marks(records, given, passes)
+        | trust.generator_marks(None if failing else hidden)
+        | trust.drift_marks(drifts),
     )
+
+
+def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
+    counts = Counter(dict.fromkeys(SIDES, 0))
+    for record in records:
+        for row in record.failed:
+            counts[row.side] += row.count
+    return dict(counts)
 
 
 def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
@@ -509,15 +533,6 @@ def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
     if given.memory_bytes is not None and files_bytes > given.memory_bytes:
         return True
     return any(record.bytes_written or any(row.count for row in record.syncs) for record in records)
-
-
-def _faults(records: Sequence[MixRecord]) -> dict[str, int]:
-    """Errors by kind, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for record in records:
-        for row in record.failed:
-            counts[row.fault] += row.count
-    return dict(counts.most_common())
 
 
 def _of_all(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> float | None:
@@ -536,16 +551,6 @@ def _by_class(records: Sequence[MixRecord]) -> dict[str, int]:
     for record in records:
         counts.update({row.operation: row.count for row in record.by_operation})
     return dict(counts)
-
-
-def _others_cpus(records: Sequence[MixRecord]) -> float | None:
-    """In the mean of the repetitions in which both are known."""
-    taken = [
-        found
-        for record in records
-        if record.others_cpu_s is not None and (found := taken_cpus(record)) is not None
-    ]
-    return sum(taken) / len(taken) if taken else None
 
 
 def _network_share(records: list[MixRecord]) -> float | None:

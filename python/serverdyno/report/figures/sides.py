@@ -54,7 +54,7 @@ def _conditions(name: str, result: ConfigurationResult, places: Collection[int])
     return Conditions(
         name=name,
         left_share=max((mix.clients_left / (mix.clients * mix.repetitions) for mix in mixes), default=0.0),
-        failed_share=max((_failed_share(mix) for mix in mixes), default=0.0),
+        failed_share=max((mix.failed_share for mix in mixes), default=0.0),
         slowed=_of_mean([(_slowed(mix), mix) for mix in mixes]),
         operations=operations,
         hidden_speed=_hidden_speed(mixes),
@@ -83,8 +83,3 @@ def _slowed(mix: MixFigures) -> float | None:
     cpus = min(mix.server_cpus or 1, mix.cost.generator_threads)
     busy = 1.0 if mix.server_share is None else max(mix.server_share, mix.cost.generator_cpu_share)
     return explained_share(mix.others_cpus, cpus, busy + mix.others_cpus / cpus)
-
-
-def _failed_share(mix: MixFigures) -> float:
-    attempts = sum(mix.operations.values()) + mix.errors_in_window
-    return mix.errors_in_window / attempts if attempts else 0.0

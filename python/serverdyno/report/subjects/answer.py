@@ -16,14 +16,14 @@ from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.leads import Lead, Order, lead, order
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Mark, limits
+from serverdyno.analysis.trust import FAILED_SHARE, Mark, limits
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import basis
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average, sides
 from serverdyno.report.model import Answer, Figure, Panel, Part, Series
 from serverdyno.report.parts import MOST_BARS, capital, few, spread_point
-from serverdyno.report.subjects import cost, differences, durability, factorial
+from serverdyno.report.subjects import cost, differences, durability, errors, factorial
 from serverdyno.report.subjects.limits import limit
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
@@ -96,6 +96,9 @@ def _lacking(results: Results) -> str:
 def _alone(result: ConfigurationResult, terms: Terms) -> str:
     peak = result.peak
     assert peak is not None  # the caller found one
+    if peak.failed_share > FAILED_SHARE:
+        said = errors.failed_words(peak, terms)
+        return f"{said} The others: {terms.written(result.peak_height)} {terms.unit}."
     is_least = limits(peak.marks) or (result.throughput and result.throughput.still_rising)
     at = "at or above" if is_least else "at"
     return f"{result.name} peaks {at} {terms.written(result.peak_height)} {terms.unit} with {peak.at}."

@@ -28,6 +28,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.plan.objective import Objective, Tail
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures import generator
+from serverdyno.report.figures.fates import is_failing
 from serverdyno.report.figures.open_load import kept_up
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import sides
@@ -267,7 +268,7 @@ def _by_generator(trials: Sequence[TrialFigures], high_per_s: float | None) -> b
 
 
 def _figures(record: MixRecord, objective: Objective, fewest_cpus: int) -> TrialFigures:
-    marks = trust.generator_marks(generator.hidden_speed(record, None))
+    marks = trust.generator_marks(None if is_failing([record]) else generator.hidden_speed(record, None))
     marks |= generator.noise_marks(record, fewest_cpus)
     up = kept_up(record)
     if not up:

@@ -186,12 +186,14 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     """Return how far the generator limited the figures; empty where its part is of the response times."""
     if results.source.open or results.source.cut is not None or not results.mixes:
         return []
-    known = [mix for mix in results.mixes if mix.hidden_speed is not None]
+    known = [mix for mix in results.mixes if mix.hidden_speed is not None and not mix.is_failing]
     points = wording.plural(len(results.mixes), "point")
     busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
     evidence = f"busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
     if not known:
-        claim = f"Whether the generator limited any of {points} was not measured."
+        failing = any(mix.is_failing for mix in results.mixes)
+        why = "is not known, because errors limited them" if failing else "was not measured"
+        claim = f"Whether the generator limited any of {points} {why}."
         return [Finding("Generator", claim, evidence)]
     limited = [mix for mix in known if Mark.GENERATOR_LIMITED in mix.marks]
     most = wording.share(max(mix.hidden_speed or 0.0 for mix in known))
@@ -250,10 +252,11 @@ def noise(results: Results) -> list[str]:
     noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
     if not noisy:
         return []
-    parts = [
-        f"other programs used up to {_most(mix.cost.others_cpus_busy for mix in noisy)} CPUs",
-        f"the hypervisor took up to {_most(mix.cost.steal_cpus_busy for mix in noisy)}",
-    ]
+    taken = {
+        "other programs used up to {} CPUs": _most(mix.cost.others_cpus_busy for mix in noisy),
+        "the hypervisor took up to {}": _most(mix.cost.steal_cpus_busy for mix in noisy),
+    }
+    parts = [words.format(cpus) for words, cpus in taken.items() if cpus not in (wording.NOTHING, "0.00")]
     waited = max((mix.cost.run_delay_share or 0.0 for mix in noisy), default=0.0)
     if machine_marks(None, waited):
         parts.append(

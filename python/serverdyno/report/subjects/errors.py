@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from serverdyno import units, wording
-from serverdyno.analysis.trust import Mark
+from serverdyno import clean, units, wording
+from serverdyno.analysis.trust import FAILED_SHARE, Mark
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
@@ -19,6 +19,11 @@ MOST_STALLS = 4
 """Points in one finding; the tables have the marks of all."""
 LONG_IN_FLIGHT_S = 1.0
 """A stall whose operations were in flight for so long at the close went on beyond the window."""
+REFUSALS = {
+    "status 429": " (the server limits the rate: ask less often with --rate or --max-rate, or raise its limit)",
+    "status 503": " (the server is overloaded, or limits the rate or the number of connections: ask less often)",
+}
+"""What the end of an error's words means under load."""
 
 
 applies = always
@@ -176,6 +181,58 @@ def _in_flight(mix: MixFigures, terms: Terms) -> str:
         return ""
     count = wording.plural(mix.under_way_at_close, terms.operation)
     return f", with {count} in flight when the window closed, the longest for {longest_s:.1f} s"
+
+
+def failing(results: Results) -> list[str]:
+    """Return load levels at which too many operations failed for a figure of the server's speed, the worst first."""
+    points = sorted(
+        (mix for mix in results.mixes if mix.failed_share > FAILED_SHARE), key=lambda mix: -mix.failed_share
+    )
+    if not points:
+        return []
+    which = named([f"{mix.configuration} with {mix.at} ({_failed_of(mix)})" for mix in points])
+    error = _first_error(points[0])
+    advice = next((words for end, words in REFUSALS.items() if error.endswith(end)), "")
+    return [
+        f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed in {len(points):,} of "
+        f"{wording.plural(len(results.mixes), 'point')}: {which}; {error}{advice}. Throughput and "
+        "response times are of the others alone. They do not show how fast the server could be."
+    ]
+
+
+def _failed_of(mix: MixFigures) -> str:
+    """Return `12 of 34`, the failures and all operations of the windows: a share would be rounded to 100 %."""
+    return f"{mix.errors_in_window:,} of {sum(mix.operations.values()) + mix.errors_in_window:,}"
+
+
+def failed_words(mix: MixFigures, terms: Terms) -> str:
+    """Return how many operations of a load level failed, and why."""
+    operations = f"{terms.operations} to {mix.configuration}"
+    return f"{_failed_of(mix)} {operations} failed with {mix.at}: {_first_error(mix)}."
+
+
+def _first_error(mix: MixFigures) -> str:
+    return clean.quoted(mix.first_error)
+
+
+def away(results: Results) -> list[str]:
+    """Return load levels in which nothing accepted connections for a while."""
+    points = [mix for mix in results.mixes if mix.refused]
+    if not points:
+        return []
+    which = named(
+        [
+            f"{mix.configuration} with {mix.at} in repetition {repetition} "
+            f"({'second' if len(seconds) == 1 else 'seconds'} {wording.numbers(seconds)})"
+            for mix in points
+            for repetition, seconds in mix.refused.items()
+        ]
+    )
+    return [
+        "The server was away, was restarted or refused connections in "
+        f"{wording.plural(len(points), 'point')}: {which}. The figures include this time. "
+        "Seconds are counted from 0 at the start of the mix."
+    ]
 
 
 def left_early(results: Results) -> list[str]:

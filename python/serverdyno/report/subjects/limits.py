@@ -15,6 +15,7 @@ from serverdyno.report.parts import few
 
 LIMITED_BY = {
     Limit.RATE: "the plan's rate",
+    Limit.FAILURES: "errors",
     Limit.GENERATOR: "the load generator",
     Limit.SERVER: "the server's CPU",
     Limit.DISK: "the disk",

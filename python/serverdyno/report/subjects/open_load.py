@@ -13,7 +13,7 @@ from itertools import combinations
 from serverdyno import wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
-from serverdyno.analysis.trust import HIDDEN_SPEED, Mark, hidden_speed, waiting_share
+from serverdyno.analysis.trust import FAILED_SHARE, HIDDEN_SPEED, Mark, hidden_speed, waiting_share
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures import histograms
@@ -24,7 +24,7 @@ from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
 from serverdyno.report.parts import NAME, errors_cell, level_column, spread_cell
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import limits, response_times, times_compared
+from serverdyno.report.subjects import errors, limits, response_times, times_compared
 from serverdyno.report.subjects.times_compared import (
     TimesCompared,
     change_percent,
@@ -266,14 +266,17 @@ def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
 
 def _kept(result: ConfigurationResult, terms: Terms) -> str:
     """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms.`"""
-    kept = [mix for mix in result.finished if mix.open and mix.open.kept_up]
-    if not kept:
+    failing = [mix for mix in result.finished if mix.failed_share > FAILED_SHARE]
+    kept = [mix for mix in result.finished if mix.open and mix.open.kept_up and mix not in failing]
+    words = [errors.failed_words(mix, terms) for mix in failing[:1]]
+    if kept:
+        best = kept[-1]
+        words.insert(0, f"{result.name} kept up with {best.level:,} {terms.rate_unit}{_times(best)}.")
+    elif not failing:
         return (
             f"{result.name} kept up with no rate that was offered. Its response times say nothing but that."
         )
-    best = kept[-1]
-    words = f"{result.name} kept up with {best.level:,} {terms.rate_unit}{_times(best)}."
-    return f"{words} {_behind(result, terms)}".rstrip()
+    return " ".join([*words, _behind(result, terms)]).rstrip()
 
 
 def _behind(result: ConfigurationResult, terms: Terms) -> str:

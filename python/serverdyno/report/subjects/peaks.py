@@ -32,6 +32,7 @@ from serverdyno.report.parts import (
     spread_point,
 )
 from serverdyno.report.subjects import curves, durability
+from serverdyno.store.records import MixRecord
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
@@ -43,6 +44,8 @@ FAIRNESS = (
     "Fairness, at the peak: 1 where all clients were served alike, 1 / clients where one had everything (Jain, Chiu "
     "and Hawe, 1984)."
 )
+LEAST_UPLOAD_BYTES = 1000
+"""Of a request, from which on it is taken to have a body: a head is smaller as a rule."""
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
 
@@ -341,8 +344,8 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
         return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
     figures = (
         f"{terms.written(result.peak_height)} {terms.unit} "
-        f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
-        f"{peak.at}{_starved_words(peak, terms)}"
+        f"({terms.second_written(peak.second.mean)} {terms.second_unit}"
+        f"{_sent_words(results.records(result.name, peak.mix), terms)}) with {peak.at}{_starved_words(peak, terms)}"
     )
     limited = _limit_words(peak)
     if Mark.RATE_BOUND in peak.marks:
@@ -364,6 +367,19 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
         f"{tables['peaks']} and {tables['shape']}",
     ]
     return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
+
+
+def _sent_words(records: Sequence[MixRecord], terms: Terms) -> str:
+    """Return what was sent with the bodies of requests, if that is more than was received; throughput leaves it out."""
+    operations, sent = (
+        sum(record.operations for record in records),
+        sum(record.bytes_out for record in records),
+    )
+    is_upload = sent > max(sum(record.bytes_in for record in records), LEAST_UPLOAD_BYTES * operations)
+    if terms.below_cache or not is_upload:
+        return ""
+    mbit_s = units.mbit_per_s(sent, sum(record.window_s for record in records))
+    return f" received, {wording.significant(mbit_s)} Mbit/s sent"
 
 
 def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
@@ -408,6 +424,8 @@ def _network_words(mix: MixFigures) -> str:
 
 
 def _hidden_words(mix: MixFigures) -> str:
+    if mix.is_failing:
+        return ""
     if mix.hidden_speed is None:
         return "whether the generator held it back was not measured"
     if mix.hidden_speed_is_loose:

@@ -1,0 +1,101 @@
+"""A server that refuses most requests, or is away for a while: the answer says so, and blames no generator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from support.dyno_process import Home
+from support.users_web import nginx
+
+pytestmark = pytest.mark.usefixtures("short_windows")
+LIMITED = (
+    "limit_req_zone $binary_remote_addr zone=all:1m rate=20r/s; limit_req_status 429;"
+    "server { listen 127.0.0.1:{port}; root {root}; location / { limit_req zone=all burst=5 nodelay; } }"
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--clients", "1,4", "--length", "0.5s"),
+        ("--clients", "8", "--length", "1s", "--rate", "400"),
+        ("--clients", "8", "--length", "1s", "--objective", "p99<50ms", "--rate", "400,800"),
+    ],
+)
+def test_a_server_that_refuses_most_requests_is_said_to_do_so_first(
+    home: Home, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "index.html").write_text("hello")
+    with nginx(tmp_path, LIMITED.replace("{root}", f"{tmp_path}")) as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", *options)
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 0 and "requests failed in" in told, done.stdout + done.stderr
+    assert "the server limits the rate: ask less often" in told
+    assert "What limits the speed: target: errors." in told
+    assert "generator-limited" not in told and "load generator" not in told
+    verdict = told.partition("How sure")[0]
+    assert "kept up" not in verdict and "peaks at" not in verdict
+    assert "--objective" in options or "requests to target failed with" in verdict
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Ends its server after 200 answers, if it is to end."""
+
+    protocol_version = "HTTP/1.1"
+    left: int | None = 200
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        if self.left is not None:
+            type(self).left = self.left - 1
+            self.close_connection = self.left <= 0
+            if self.left == 0:
+                threading.Thread(target=self.server.shutdown).start()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class Staying(Answers):
+    left = None
+
+
+@contextmanager
+def restarting() -> Iterator[int]:
+    """A server that is away for 0.3 s after 200 answers."""
+    first = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    stopped = threading.Event()
+
+    def serve() -> None:
+        with first:
+            first.serve_forever(poll_interval=0.01)
+        stopped.wait(0.3)
+        with ThreadingHTTPServer(first.server_address, Staying) as second:
+            second.timeout = 0.1
+            while not stopped.is_set():
+                second.handle_request()
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    try:
+        yield first.server_port
+    finally:
+        stopped.set()
+        first.shutdown()
+        serving.join()
+
+
+def test_a_server_that_was_away_is_said_to_have_been(home: Home) -> None:
+    with restarting() as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", "--clients", "2", "--length", "2s")
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stderr
+    assert "The server was away, was restarted or refused connections in 1 point" in told, told
+    assert "What limits the speed: target: errors." in told and "load generator" not in told
