@@ -28,7 +28,7 @@ from serverdyno.report.build import build_from, source_of
 from serverdyno.report.model import Report
 from serverdyno.report.views import charts, markdown
 from serverdyno.report.views.document import ReportDocument
-from serverdyno.run import scenario as of_scenarios
+from serverdyno.run import steps as of_steps
 from serverdyno.run.create import create_experiment
 from serverdyno.run.experiment import carry_out
 from serverdyno.servers.registry import DRIVERS
@@ -126,7 +126,6 @@ url = "nfs://192.0.2.1/export"
         ('suite = "bonnie"\nsuites = ["streams"]', "needs suite or suites, and not both"),
         ('suites = ["bonnie", "quick-open"]', "it must be the only suite of a plan"),
         ('suite = "bonnie"\nuntil_percent = 2', "no average throughput"),
-        ('suite = "bonnie"\ngenerator = { processes = 2 }', "this process alone makes them"),
     ],
 )
 def test_what_a_plan_of_steps_can_not_have_is_refused(tmp_path: Path, plan: str, words: str) -> None:
@@ -134,14 +133,6 @@ def test_what_a_plan_of_steps_can_not_have_is_refused(tmp_path: Path, plan: str,
     with pytest.raises(PlanError) as caught:
         load_plan(written(tmp_path, text), SETTINGS_TYPES)
     assert any(words in problem for problem in caught.value.problems), caught.value.problems
-
-
-@pytest.mark.parametrize("option", [("--fleet", "."), ("--testbed", "namespaces:2")])
-def test_the_load_of_steps_is_made_by_this_process(
-    home: Home, tmp_path: Path, option: tuple[str, str]
-) -> None:
-    done = home.here("run", written(tmp_path), *option)
-    assert done.returncode == 2 and "this process alone makes them" in done.stderr, done.stderr
 
 
 def test_bonnies_file_and_the_files_of_scenarios_follow_the_scale(tmp_path: Path) -> None:
@@ -249,13 +240,13 @@ def test_repetitions_have_other_contents_and_all_configurations_have_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds: list[int] = []
-    carried_out = of_scenarios.carry_out
+    carried_out = of_steps.carry_out
 
-    def noting(*words: Any) -> None:
-        seeds.append(words[2].seed)
-        carried_out(*words)
+    def noting(*words: Any, **more: Any) -> list[of_steps.LevelDone]:
+        seeds.append(words[2])
+        return carried_out(*words, **more)
 
-    monkeypatch.setattr(of_scenarios, "carry_out", noting)
+    monkeypatch.setattr(of_steps, "carry_out", noting)
     loaded = load_plan(written(tmp_path, PLAN.replace('"bonnie.toml", ', "")), SETTINGS_TYPES)
     with create_experiment(tmp_path / "e", loaded.text, loaded.plan, loaded.suites) as experiment:
         assert carry_out(experiment, Listener())

@@ -5,12 +5,11 @@
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
 use crate::engine_thread::EngineThread;
-use crate::job::{FileJob, JobEnd};
+use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::removal::Removal;
-use crate::tally::MixTally;
 use crate::workspaces::Workspaces;
 use dyno_measure::Failure;
 use dyno_net::tls::Identity;
@@ -145,13 +144,8 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Run a job until `end` stops it. Return None for a target without files. `nonce`: see `look`.
-    fn carry_out(
-        &self,
-        _job: &FileJob,
-        _nonce: u64,
-        _end: &Arc<JobEnd>,
-    ) -> Option<Result<Vec<MixTally>, Failure>> {
+    /// Run a job until `end` stops it. Return None for a target without files.
+    fn carry_out(&self, _job: &FileJob, _end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         None
     }
 

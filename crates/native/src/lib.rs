@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
-    use crate::job::carry_out;
+    use crate::job::{merge_levels, Job};
     #[pymodule_export]
     use crate::journal::{begin_journal, read_journal, Journal};
     #[pymodule_export]

@@ -133,13 +133,13 @@ def requests_of(record: MixRecord) -> dict[str, int]:
 
 
 def flushes(source: Source, steps: Sequence[Step], configuration: str) -> Flushes:
-    """Return what became of flushes, of all steps and repetitions together. Syncs are counted per suite."""
+    """Return what became of flushes, of all steps and repetitions together."""
     asked, syncs, unknown = 0, 0, False
     for suite in suites_of(source):
         for records in groups(steps, suite, configuration).values():
             asked += sum(requests_of(one).get(name, 0) for one in records for name in FLUSHES)
             unknown = unknown or not records[-1].syncs_known
-            syncs += sum(row.count for row in records[-1].syncs)
+            syncs += sum(row.count for record in records for row in record.syncs)
     if not unknown:
         return Flushes(asked, syncs, None)
     runs = [key.number for key in source.head.order if key.configuration == configuration]

@@ -194,7 +194,7 @@ def _servers(source: Source, steps: Sequence[Step]) -> Table:
             Cell(suite.name),
             _seconds([sum(step.window_s for step in one) for one in runs]),
             _seconds([sum(step.generator_cpu_s for step in one) for one in runs]),
-            _seconds([one[-1].server_cpu_s for one in runs if one[-1].server_cpu_s is not None]),
+            _seconds([sum(known) for one in runs if (known := _server_cpu_s(one))]),
             Cell(f"{flushes(source, steps, name).asked:,}"),
             Cell(wording.rate(flushes(source, steps, name).syncs)),
         )
@@ -203,8 +203,8 @@ def _servers(source: Source, steps: Sequence[Step]) -> Table:
         if (runs := list(groups(steps, suite, name).values()))
     )
     notes = (
-        "Server's CPU: of all its processes while the suite went on, what the steps need around them included. "
-        "Flushes: COMMIT of NFS, FLUSH of SMB. Syncs: system calls of the server that make data durable (tracefs).",
+        "Server's CPU: of all its processes, in the steps. Flushes: COMMIT of NFS, FLUSH of SMB. Syncs: system calls "
+        "of the server that make data durable (tracefs).",
     )
     return Table(
         "servers",
@@ -216,6 +216,10 @@ def _servers(source: Source, steps: Sequence[Step]) -> Table:
         notes,
         2,
     )
+
+
+def _server_cpu_s(records: Sequence[MixRecord]) -> list[float]:
+    return [record.server_cpu_s for record in records if record.server_cpu_s is not None]
 
 
 def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:

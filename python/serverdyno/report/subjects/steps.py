@@ -168,7 +168,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
             )
         )
     found += _of_caches(source)
-    if all(each.url is None for each in head.configurations):
+    if head.plan.generator.fleet is None and all(each.url is None for each in head.configurations):
         found.append(
             Caveat(
                 "Client and server run on one machine: no network lies between them.",
@@ -291,7 +291,7 @@ def methodology(source: Source) -> tuple[Fact, ...]:
         Fact("Suites of a run", wording.listing([suite.name for suite in head.suites])),
         Fact(
             "Client of steps",
-            f"On {wording.cpu_set(head.plan.generator.cpus)}, with the cache of a workstation.",
+            f"On {_place(source)}, with the cache of a workstation.",
         ),
         Fact(
             "Times of steps",
@@ -314,6 +314,16 @@ def methodology(source: Source) -> tuple[Fact, ...]:
             for suite in suites
         ),
     )
+
+
+def _place(source: Source) -> str:
+    """Return where clients of steps run."""
+    plan = source.head.plan
+    if plan.generator.fleet is not None or plan.testbed is not None:
+        return "several nodes, which begin and end each level together"
+    if plan.generator.processes > 1:
+        return f"{plan.generator.processes} processes, which begin and end each level together"
+    return wording.cpu_set(plan.generator.cpus)
 
 
 def _described(suite: Suite) -> str:
