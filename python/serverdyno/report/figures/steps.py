@@ -19,9 +19,6 @@ from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, step_figures
 
-STABLE = "COMMIT"
-"""The request by which an NFS client asks that data be on the disk; SMB's is FLUSH."""
-FLUSHES = (STABLE, "FLUSH")
 REPEATED = "(sent again without an answer in time)"
 """What an NFS client sent once more over UDP. Names in brackets stand among the requests and are none of their own."""
 
@@ -51,22 +48,6 @@ class Step:
         if self.is_of_bonnie:
             return f"Bonnie's {self.name}"
         return f"{self.name}, {self.state}" if self.state else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Flushes:
-    """Of one configuration in all its steps: what clients asked to be on the disk, and the syncs that the server made;
-    None: not known. `because`: why not.
-    """
-
-    asked: int
-    syncs: int | None
-    because: str | None
-
-    @property
-    def none_made(self) -> bool:
-        """Whether clients asked and the server made none."""
-        return self.asked > 0 and self.syncs == 0
 
 
 def suites_of(source: Source) -> list[Suite]:
@@ -130,22 +111,6 @@ def figures_of(record: MixRecord, suite: Suite) -> dict[str, Any]:
 def requests_of(record: MixRecord) -> dict[str, int]:
     """Return the requests of a step by the protocol's own names."""
     return {row.request: row.count for row in record.requests}
-
-
-def flushes(source: Source, steps: Sequence[Step], configuration: str) -> Flushes:
-    """Return what became of flushes, of all steps and repetitions together."""
-    asked, syncs, unknown = 0, 0, False
-    for suite in suites_of(source):
-        for records in groups(steps, suite, configuration).values():
-            asked += sum(requests_of(one).get(name, 0) for one in records for name in FLUSHES)
-            unknown = unknown or not records[-1].syncs_known
-            syncs += sum(row.count for record in records for row in record.syncs)
-    if not unknown:
-        return Flushes(asked, syncs, None)
-    runs = [key.number for key in source.head.order if key.configuration == configuration]
-    notes = [source.run_notes[run] for run in runs if run in source.run_notes]
-    because = next((note.syncs_unknown_because for note in notes if note.syncs_unknown_because), None)
-    return Flushes(asked, None, because)
 
 
 def repeated_requests(steps: Sequence[Step], configuration: str) -> tuple[int, int]:

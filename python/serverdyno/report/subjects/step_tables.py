@@ -18,7 +18,6 @@ from serverdyno.report.figures.steps import (
     Step,
     bonnie_rates,
     figures_of,
-    flushes,
     groups,
     mean_requests,
     runs_of_bonnie,
@@ -27,10 +26,12 @@ from serverdyno.report.figures.steps import (
 )
 from serverdyno.report.model import Cell, Column, DisclosedText, Disclosure, Section, Table
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import step_charts
+from serverdyno.report.subjects import durability, step_charts
 from serverdyno.report.subjects.beside import NOT_COMPARABLE, hardware
 from serverdyno.store.records import MixRecord
 
+DURABILITY = "durability-of-steps"
+"""The key of a table."""
 MOST_REQUESTS = 4
 """Kinds of requests that a row names, the most frequent first; the CSV file has all."""
 PHASES = (
@@ -73,7 +74,7 @@ def sections(source: Source, steps: Sequence[Step], published: PublishedReport |
     return (
         *(_bonnie(source, suite, steps) for suite in suites if settings_of(suite) is not None),
         *of_suites,
-        Section("server", "Servers", tables=(_servers(source, steps),)),
+        Section("server", "Servers", tables=tuple(_servers(source, steps))),
         *([] if published is None else [_beside(published, steps)]),
         Section("pairs", "All comparisons", tables=(_pairs(source, steps),), appendix=True),
     )
@@ -178,15 +179,14 @@ def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...
     )
 
 
-def _servers(source: Source, steps: Sequence[Step]) -> Table:
+def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
+    """Yield the CPU time of servers, and what flushes did if any was sent."""
     columns = (
         Column("Configuration", numeric=False),
         Column("Suite", numeric=False),
         Column("All steps", "s elapsed"),
         Column("Client's CPU", "s"),
         Column("Server's CPU", "s"),
-        Column("Flushes", "asked, all suites"),
-        Column("Syncs", "made, all suites"),
     )
     rows = tuple(
         (
@@ -195,27 +195,16 @@ def _servers(source: Source, steps: Sequence[Step]) -> Table:
             _seconds([sum(step.window_s for step in one) for one in runs]),
             _seconds([sum(step.generator_cpu_s for step in one) for one in runs]),
             _seconds([sum(known) for one in runs if (known := _server_cpu_s(one))]),
-            Cell(f"{flushes(source, steps, name).asked:,}"),
-            Cell(wording.rate(flushes(source, steps, name).syncs)),
         )
         for name in source.configuration_names
         for suite in suites_of(source)
         if (runs := list(groups(steps, suite, name).values()))
     )
-    notes = (
-        "Server's CPU: of all its processes, in the steps. Flushes: COMMIT of NFS, FLUSH of SMB. Syncs: system calls "
-        "of the server that make data durable (tracefs).",
-    )
-    return Table(
-        "servers",
-        0,
-        "CPU time of servers, flushes asked for and syncs made",
-        _basis(source),
-        columns,
-        rows,
-        notes,
-        2,
-    )
+    notes = ("Server's CPU: of all its processes, in the steps.",)
+    yield Table("servers", 0, "CPU time of servers", _basis(source), columns, rows, notes, 2)
+    if durability.is_flushed(promises := durability.promises_of_steps(source)):
+        under = "Each run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
+        yield durability.table(promises, under, DURABILITY)
 
 
 def _server_cpu_s(records: Sequence[MixRecord]) -> list[float]:

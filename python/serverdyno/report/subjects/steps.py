@@ -21,7 +21,6 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.steps import (
     Step,
     figures_of,
-    flushes,
     groups,
     repeated_requests,
     settings_of,
@@ -29,7 +28,7 @@ from serverdyno.report.figures.steps import (
 )
 from serverdyno.report.model import Answer, Caveat, Disclosure, Fact, Finding, Labels, Part
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import step_tables
+from serverdyno.report.subjects import durability, step_tables
 from serverdyno.report.subjects.step_tables import lead_words
 from serverdyno.store.records import MixRecord
 
@@ -126,9 +125,9 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
     )
 
 
-def _findings(source: Source, steps: Sequence[Step], _: Labels) -> tuple[Finding, ...]:
-    """Return one for each suite: the whole of its time, by configuration."""
-    found = []
+def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Finding, ...]:
+    """Return one for each suite: the whole of its time, by configuration; and what flushes did."""
+    promises, found = durability.promises_of_steps(source), list[Finding]()
     for suite in suites_of(source):
         totals = {
             name: [sum(one.window_s for one in run) for run in groups(steps, suite, name).values()]
@@ -143,6 +142,8 @@ def _findings(source: Source, steps: Sequence[Step], _: Labels) -> tuple[Finding
             )
             claim = f"All steps of {suite.name} together took {wording.listing(parts)} on average."
             found.append(Finding(suite.name.capitalize(), claim, f"By repetition: {evidence}."))
+    if durability.is_flushed(promises):
+        found += durability.findings(promises, tables, step_tables.DURABILITY)
     return tuple(found)
 
 
@@ -157,7 +158,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     )
     if missing:
         found.append(Caveat(f"{missing:,} of {len(head.order) * len(planned):,} steps are missing."))
-    found += _of_flushes(source, steps)
+    found += [Caveat(text) for text in durability.warnings(durability.promises_of_steps(source))]
     found += _of_repeats(source, steps)
     found += _of_generator(source, steps)
     if source.shortened:
@@ -176,29 +177,6 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
             )
         )
     return tuple(found)
-
-
-def _of_flushes(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Of servers that promise what they don't do, and of those whose syncs nobody counted."""
-    told = {name: flushes(source, steps, name) for name in source.configuration_names}
-    found = [
-        Caveat(
-            f"{name} made no sync for the {each.asked:,} flushes that it answered.",
-            "What its clients take for safe was in memory alone: a power cut loses it. Its times have no part of that "
-            "price in them, and are not those of a server that keeps the promise.",
-        )
-        for name, each in told.items()
-        if each.none_made
-    ]
-    if unknown := [name for name, each in told.items() if each.syncs is None]:
-        reason = next((told[name].because for name in unknown if told[name].because), None)
-        found.append(
-            Caveat(
-                f"Syncs of {wording.listing(unknown)} were not counted: whether a flush reached the disk is unknown.",
-                reason or "",
-            )
-        )
-    return found
 
 
 def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
