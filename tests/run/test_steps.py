@@ -17,6 +17,7 @@ import pytest
 from serverdyno import report
 from serverdyno.analysis import steps as analysis
 from serverdyno.analysis.durability import SyncExtent
+from serverdyno.analysis.improvement import Verdict
 from serverdyno.cli.run import check_published
 from serverdyno.counted import RequestRow
 from serverdyno.errors import PlanError, UserError
@@ -25,7 +26,7 @@ from serverdyno.plan.load import load_plan
 from serverdyno.plan.model import RunKey
 from serverdyno.plan.order import order
 from serverdyno.plan.protocols.files import FILES
-from serverdyno.report.build import build_from, source_of
+from serverdyno.report.build import build_from, half_width_percent, source_of
 from serverdyno.report.model import Report
 from serverdyno.report.subjects.durability import promises_of_steps
 from serverdyno.report.views import charts, markdown
@@ -127,7 +128,6 @@ url = "nfs://192.0.2.1/export"
         ('suites = ["bonnie", "bonnie"]', "a suite is there twice"),
         ('suite = "bonnie"\nsuites = ["streams"]', "needs suite or suites, and not both"),
         ('suites = ["bonnie", "quick-open"]', "it must be the only suite of a plan"),
-        ('suite = "bonnie"\nuntil_percent = 2', "no average throughput"),
     ],
 )
 def test_what_a_plan_of_steps_can_not_have_is_refused(tmp_path: Path, plan: str, words: str) -> None:
@@ -195,9 +195,6 @@ def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: 
     assert "complete" in listed.stdout and "reference-nfs-flush-honour" in listed.stdout, listed.stdout
     shown = home.here("show", folder).stdout
     assert "state: complete" in shown and "10 of 10 levels" in shown and "report.html" in shown
-    for refused in (("compare", folder), ("run", plan, "--until", "2%")):
-        told = home.here(*refused)
-        assert told.returncode == 2 and "when their work is done" in told.stderr, told.stderr
 
 
 @needs_root
@@ -536,3 +533,53 @@ def test_what_a_flush_did_is_judged_level_by_level_and_levels_at_once_together(t
     ):
         made = promises_of_steps(replace(source, records=[*records, *others]))
         assert made[0].outcome.extent is extent
+
+
+def compared_in(folder: Path, home: Home, *more: str | Path) -> Any:
+    done = home.here("compare", folder, *more, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_configurations_and_experiments_of_steps_alone_are_compared_step_by_step(
+    home: Home, tmp_path: Path
+) -> None:
+    both = {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}
+    for name, slower in (("first", 1.0), ("second", 1.5)):
+        with made_up(tmp_path / name, {server: each * slower for server, each in both.items()}):
+            pass
+    told = compared_in(tmp_path / "first", home)
+    assert (told["verdict"], told["slowdown"], told["comparisons"]) == ("faster", "nothing is slower", [])
+    first = told["steps"][0]
+    assert (first["base"], first["other"], first["step"]) == ("sync-tcp", "sync", "putc")
+    assert first["percent"] == pytest.approx(100) and first["verdict"] == "faster"
+    assert len(told["steps"]) == 9 * 3
+    shown = home.here("compare", tmp_path / "first", "--markdown").stdout
+    assert "async against sync-tcp, faster in 9 steps: Bonnie's putc (4.0 times as fast)" in shown, shown
+    # Nobody knows what lies between two times.
+    told = compared_in(tmp_path / "first", home, tmp_path / "second")
+    assert {each["verdict"] for each in told["steps"]} == {f"{Verdict.NOT_SEPARATED}"}
+    assert told["steps"][0]["base_s"] * 1.5 == pytest.approx(told["steps"][0]["other_s"])
+    # A step that only one of the two has is in no comparison.
+    for path in (tmp_path / "second").glob("runs/*/mix-02.parquet"):
+        path.unlink()
+    told = compared_in(tmp_path / "first", home, tmp_path / "second")
+    assert len(told["steps"]) == 8 * 3
+
+
+def test_repetitions_of_steps_go_on_until_the_time_of_each_suite_is_known_well_enough(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"sync-tcp": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        source = source_of(experiment)
+    half = half_width_percent(source)
+    assert half is not None and 0 < half < 0.5
+    # As wide as the widest of them: of one suite, of which one configuration scatters by a tenth.
+    noisy = [
+        replace(record, window_s=record.window_s * (1 + record.repetition / 10))
+        if (record.configuration, record.suite) == ("async", "etesting-2002")
+        else record
+        for record in source.records
+    ]
+    wide = half_width_percent(replace(source, records=noisy))
+    assert wide is not None and wide > 5
+    alone = [record for record in source.records if record.repetition == 1]
+    assert half_width_percent(replace(source, records=alone)) is None

@@ -113,8 +113,6 @@ def _suites_of(
 
 def precision_problem(suite: Suite) -> str | None:
     """Why a suite's averages have no precision to reach; None: they have."""
-    if suite.ends_when_done:
-        return f"suite {suite.name} has levels that end when their work is done, and no average throughput"
     if suite.open is None:
         return None
     return f"suite {suite.name} sets the rates itself (open load), so average throughput says nothing about the server"

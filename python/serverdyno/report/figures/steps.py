@@ -12,6 +12,8 @@ from typing import Any
 
 from serverdyno.analysis import bonnie_rows, steps
 from serverdyno.analysis.bonnie_rows import Rate
+from serverdyno.analysis.contrast import Contrast
+from serverdyno.analysis.improvement import Margins
 from serverdyno.analysis.steps import Gap, Lead
 from serverdyno.plan.model import Suite
 from serverdyno.plan.protocols.bonnie import BONNIE, PHASES, BonnieSettings
@@ -62,15 +64,21 @@ def settings_of(suite: Suite) -> BonnieSettings | None:
 
 def compared(source: Source) -> tuple[Step, ...]:
     """Return every step in order, with who is faster in it; none of an experiment whose levels end at a time."""
-    found = _steps(source)
+    return tuple(judged(_steps(source), paired=source.paired, margins=source.margins_of_steps))
+
+
+def judged(
+    found: Sequence[Step], *, paired: bool, margins: Margins, between: Contrast | None = None
+) -> list[Step]:
+    """Return steps with who is faster in each, as `analysis.steps.gaps` says."""
     elapsed = [
         {name: {run: each.window_s for run, each in step.times[name].items()} for name in step.times}
         for step in found
     ]
-    of_steps = steps.gaps(elapsed, paired=source.paired, margins=source.margins_of_steps)
-    return tuple(
+    of_steps = steps.gaps(elapsed, paired=paired, margins=margins, between=between)
+    return [
         replace(each, gaps=gaps, lead=steps.lead(gaps)) for each, gaps in zip(found, of_steps, strict=True)
-    )
+    ]
 
 
 def _steps(source: Source) -> list[Step]:
@@ -95,6 +103,20 @@ def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int,
             for repetition, record in step.times[configuration].items():
                 found.setdefault(repetition, []).append(record)
     return found
+
+
+def totals(steps: Sequence[Step], source: Source) -> list[dict[str, dict[int, float]]]:
+    """Return the time of all steps of each suite, by configuration and repetition. Groups are written as a whole."""
+    return [
+        {
+            name: {
+                run: sum(one.window_s for one in records)
+                for run, records in groups(steps, suite, name).items()
+            }
+            for name in source.configuration_names
+        }
+        for suite in suites_of(source)
+    ]
 
 
 def runs_of_bonnie(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:

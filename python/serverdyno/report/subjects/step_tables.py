@@ -76,7 +76,7 @@ def sections(source: Source, steps: Sequence[Step], published: PublishedReport |
         *of_suites,
         Section("server", "Servers", tables=tuple(_servers(source, steps))),
         *([] if published is None else [_beside(published, steps)]),
-        Section("pairs", "All comparisons", tables=(_pairs(source, steps),), appendix=True),
+        Section("pairs", "All comparisons", tables=(pairs(basis(source), steps),), appendix=True),
     )
 
 
@@ -93,7 +93,8 @@ def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Discl
     return Disclosure("Bonnie's rows", (), (DisclosedText("As the program of 1996 prints them", text),))
 
 
-def _basis(source: Source) -> str:
+def basis(source: Source) -> str:
+    """Return what tables of steps are based on."""
     plan = source.head.plan
     scale = f"Scale {source.head.scale:g}. " if source.shortened else ""
     return f"{scale}Mean of {wording.plural(plan.repetitions, 'repetition')}, with their range."
@@ -130,7 +131,7 @@ def _leads(source: Source, steps: Sequence[Step]) -> Table:
         "speeds.",
     )
     return Table(
-        "leads", 0, "Elapsed time of each step, and who leads", _basis(source), columns, rows, notes, 3
+        "leads", 0, "Elapsed time of each step, and who leads", basis(source), columns, rows, notes, 3
     )
 
 
@@ -158,7 +159,7 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
         f"of the repetitions; the {MOST_REQUESTS} most frequent kinds. MB are of 10^6 bytes.",
     )
     title = f"{suite.name}: elapsed, user and system time, and requests"
-    return Table(f"steps-{suite.name}", 0, title, _basis(source), columns, rows, notes, 3)
+    return Table(f"steps-{suite.name}", 0, title, basis(source), columns, rows, notes, 3)
 
 
 def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...]:
@@ -201,7 +202,7 @@ def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
         if (runs := list(groups(steps, suite, name).values()))
     )
     notes = ("Server's CPU: of all its processes, in the steps.",)
-    yield Table("servers", 0, "CPU time of servers", _basis(source), columns, rows, notes, 2)
+    yield Table("servers", 0, "CPU time of servers", basis(source), columns, rows, notes, 2)
     if durability.is_flushed(promises := durability.promises_of_steps(source)):
         under = "Each run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
         yield durability.table(promises, under, DURABILITY)
@@ -227,7 +228,7 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
             ]
             rows.append((Cell(name), Cell(f"{bonnie.size_mib:,}"), *cells))
     table = Table(
-        "bonnie", 0, "Bonnie in the layout of the original", _basis(source), _columns(), tuple(rows), (), 2
+        "bonnie", 0, "Bonnie in the layout of the original", basis(source), _columns(), tuple(rows), (), 2
     )
     text = "Rates from the mean times of the repetitions. The rows as the program prints them are in the disclosure."
     return Section("bonnie", "Bonnie's row", text=(text,), tables=(table,))
@@ -240,7 +241,8 @@ def _columns() -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _pairs(source: Source, steps: Sequence[Step]) -> Table:
+def pairs(under: str, steps: Sequence[Step]) -> Table:
+    """Return the table of each pair of configurations in each step."""
     columns = (
         Column("Step", numeric=False),
         Column("Faster or not", numeric=False),
@@ -268,7 +270,7 @@ def _pairs(source: Source, steps: Sequence[Step]) -> Table:
                     Cell(str(told.verdict)),
                 )
             )
-    return Table("all-pairs", 0, "Each pair in each step", _basis(source), columns, tuple(rows), (), 3)
+    return Table("all-pairs", 0, "Each pair in each step", under, columns, tuple(rows), (), 3)
 
 
 def _beside(published: PublishedReport, steps: Sequence[Step]) -> Section:

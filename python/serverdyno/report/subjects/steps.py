@@ -29,7 +29,7 @@ from serverdyno.report.figures.steps import (
 from serverdyno.report.model import Answer, Caveat, Disclosure, Fact, Finding, Labels, Part
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import durability, step_tables
-from serverdyno.report.subjects.step_tables import lead_words
+from serverdyno.report.subjects.step_tables import lead_words, ratio
 from serverdyno.store.records import MixRecord
 
 OWN_CPU_SHARE = 0.9
@@ -145,6 +145,33 @@ def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Fi
     if durability.is_flushed(promises):
         found += durability.findings(promises, tables, step_tables.DURABILITY)
     return tuple(found)
+
+
+def compared_findings(steps: Sequence[Step], table: str) -> tuple[Finding, ...]:
+    """Return one finding for each pair of configurations: the steps in which one is proven faster or slower."""
+    by_pair: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for step in steps:
+        for gap in step.gaps:
+            told = gap.improvement
+            known = told.verdict.proven and told.percent is not None
+            words = (
+                f"{step.label} ({ratio(1 + (told.percent or 0) / 100)} times as fast)"
+                if known
+                else step.label
+            )
+            of_pair = by_pair.setdefault((gap.base, gap.other), {})
+            of_pair.setdefault(f"{told.verdict}", []).append(words)
+    return tuple(
+        Finding(
+            "Steps",
+            " ".join(
+                f"{other} against {base}, {verdict} in {wording.plural(len(labels), 'step')}: {_named(labels)}"
+                for verdict, labels in found.items()
+            ),
+            f"{table}.",
+        )
+        for (base, other), found in by_pair.items()
+    )
 
 
 def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
