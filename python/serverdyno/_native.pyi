@@ -379,8 +379,8 @@ def page_check(page: bytes, script: str, query: str) -> bool:
 def page_shown(page: bytes, name: str) -> str | None:
     """The value that a page shows for a CGI variable, or for CARRIER; None: it shows none."""
 
-def reference_faults() -> list[tuple[str, str]]:
-    """Names and meanings of the faults that the reference server can commit."""
+def reference_faults(protocol: str) -> list[tuple[str, str]]:
+    """Names and meanings of the faults that the reference server of a protocol can commit: http, smb or nfs."""
 
 @final
 class ReferenceSmbServer:
@@ -404,9 +404,6 @@ class ReferenceSmbServer:
         """Requests so far by command."""
     port: int
     open_files: int  # now, in all shares
-
-def reference_smb_faults() -> list[tuple[str, str]]:
-    """Names and meanings of the faults that the reference SMB server can commit."""
 
 @final
 class ReferenceNfsServer:
@@ -432,9 +429,6 @@ class ReferenceNfsServer:
     port: int
     restarts: int
     replies_given_again: int  # to calls that were sent once more
-
-def reference_nfs_faults() -> list[tuple[str, str]]:
-    """Names and meanings of the faults that the reference NFS server can commit."""
 
 def build_info() -> dict[str, str]:
     """`version`, `profile` ("release" or "debug"), `target`."""

@@ -191,7 +191,7 @@ pub(crate) trait Work: Send + Sync + Debug {
     }
 
     /// Puts the clients of one engine thread on its loop. Each of them arrives at the thread's start.
-    fn seat_clients(&self, thread: &Rc<EngineThread>);
+    fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
     /// What to try against a failure.
     fn advice(&self, _failure: &Failure) -> Option<&'static str> {

@@ -150,7 +150,9 @@ class GroupLoad:
         """Ask each node for news that is at no gate, and wait for one of them for a moment."""
         for node in self._nodes:
             look = self._looks[node]
-            if node not in self._asked and not look["ended"] and look["gate"] is None:
+            # Of a node that is lost while it waits at a gate, asking tells why.
+            is_due = not look["ended"] and (look["gate"] is None or node.lost)
+            if node not in self._asked and is_due:
                 node.ask("look_at_group", timeout_s=node.look_s)
                 self._asked.add(node)
         until_s = time.monotonic() + TICK_S
