@@ -90,11 +90,34 @@ class Journal:
     def end(self) -> list[str]:
         """Lets the clients come to an end, within a second. Why each ended that did not by itself; the first time."""
 
-def carry_out(target: Target, job: str, nonce: int) -> list[dict[str, Any]]:
-    """Carry out levels on files that end when their work is done: Bonnie's phases, or one step of a scenario in a
-    session of its own. Returns what was counted of each: the fields of `serverdyno.counted.Counted`. `job`: JSON of
-    task (`crates/engine/src/job.rs`), most_ns and max_rate_per_s, which a target elsewhere needs. Raises ValueError,
-    AnswerError.
+class JobStage(TypedDict):
+    ended: bool
+    gate: int | None  # at which all clients of this process wait
+    kind: str | None  # of the gate: begin, end or between
+
+@final
+class Job:
+    """Levels on files that end when their work is done, under way on threads of their own."""
+
+    @staticmethod
+    def start(target: Target, job: str) -> Job:
+        """Begin a job: JSON of `FileJob` (`crates/engine/src/job.rs`). Raises ValueError."""
+    def wait(self, timeout_s: float) -> JobStage:
+        """Wait until it is at a gate or has ended. Releases the GIL."""
+    def wait_for_end(self, timeout_s: float) -> bool:
+        """Wait for the end of a job that was stopped; true once it has come. Releases the GIL."""
+    def open_gate(self, gate: int, begins_monotonic_ns: int) -> None:
+        """Open a gate. Levels that begin there do so at this moment."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stop it after its current call; it removes its files. `at_once`: its server is gone, and its files stay."""
+    def tallies(self) -> bytes:
+        """What was counted of each level, for `merge_levels`. Raises ValueError, and AnswerError with the number of the
+        step behind its other arguments.
+        """
+
+def merge_levels(tallies: list[bytes]) -> list[dict[str, Any] | None]:
+    """What all nodes counted of each level of a job: the fields of `serverdyno.counted.Counted`; None: of a level in
+    which none of them took part.
     """
 
 def begin_journal(target: Target, spec: str, nonce: int) -> Journal:
@@ -308,8 +331,7 @@ def smb_probe(address: str, *, timeout_s: float, network_namespace: str | None =
 def look_while_waiting(look: Callable[[], None]) -> None:
     """From now on each wait of this module for an answer calls `look` a few times per second, in the thread that waits,
     and once at its end. What `look` raises ends the wait. `Load.wait` and `Removal.wait` are short and call nothing.
-
-    KeyboardInterrupt lets a job remove its files first; anything else abandons it. Raises RuntimeError the second time.
+    Raises RuntimeError the second time.
     """
 
 def names_loopback(host: str) -> bool:
@@ -357,8 +379,8 @@ def page_check(page: bytes, script: str, query: str) -> bool:
 def page_shown(page: bytes, name: str) -> str | None:
     """The value that a page shows for a CGI variable, or for CARRIER; None: it shows none."""
 
-def reference_faults() -> list[tuple[str, str]]:
-    """Names and meanings of the faults that the reference server can commit."""
+def reference_faults(protocol: str) -> list[tuple[str, str]]:
+    """Names and meanings of the faults that the reference server of a protocol can commit: http, smb or nfs."""
 
 @final
 class ReferenceSmbServer:
@@ -382,9 +404,6 @@ class ReferenceSmbServer:
         """Requests so far by command."""
     port: int
     open_files: int  # now, in all shares
-
-def reference_smb_faults() -> list[tuple[str, str]]:
-    """Names and meanings of the faults that the reference SMB server can commit."""
 
 @final
 class ReferenceNfsServer:
@@ -410,9 +429,6 @@ class ReferenceNfsServer:
     port: int
     restarts: int
     replies_given_again: int  # to calls that were sent once more
-
-def reference_nfs_faults() -> list[tuple[str, str]]:
-    """Names and meanings of the faults that the reference NFS server can commit."""
 
 def build_info() -> dict[str, str]:
     """`version`, `profile` ("release" or "debug"), `target`."""

@@ -26,6 +26,7 @@ from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home, wait_until
 from support.experiments import LEAST_WORKSPACE_BYTES, Breaker, carried_out
 from support.file_server import PATIENCE_S, machine, needs_root, skip_unless_installed, wait_until_machine_is
+from support.jobs import carried_out_alone
 from support.reference_servers import start_nfs, start_smb
 from support.suites_of_steps import bonnie_suite
 
@@ -233,8 +234,8 @@ def test_the_look_of_one_thread_ends_no_wait_of_another() -> None:
             waiting.look()
 
 
-def spec(most_s: float, **more: object) -> str:
-    bonnie = {
+def bonnie() -> dict[str, object]:
+    spec = {
         "clients": 1,
         "file": "Bonnie.1",
         "bytes": 1 << 30,
@@ -245,8 +246,7 @@ def spec(most_s: float, **more: object) -> str:
         "seed": 1,
         "check": True,
     }
-    job = {"task": {"bonnie": bonnie | more}, "most_ns": int(most_s * 1e9), "max_rate_per_s": None}
-    return json.dumps(job)
+    return {"bonnie": spec}
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
@@ -263,8 +263,8 @@ def test_where_nothing_listens_any_more_a_users_server_is_not_said_to_accept_con
             server.stop()
 
     with waiting.ended_by(stop_once_written), pytest.raises(_native.AnswerError) as raised:
-        _native.carry_out(target, spec(2.0), 7)
-    fault, side, words, advice = raised.value.args
+        carried_out_alone(target, bonnie(), 2.0)
+    fault, side, words, advice, _ = raised.value.args
     assert (fault, side) == ("connection_refused", "server"), words
     assert advice is not None and "nothing listens there" in advice, advice
 

@@ -21,6 +21,7 @@ from serverdyno.analysis.bonnie_rows import Rate
 from support.disk_mix import target as smb_target
 from support.dyno_process import Home
 from support.file_server import PATIENCE_S, needs_root, samba
+from support.jobs import carried_out_alone
 from support.nfs_server import ganesha, libnfs
 from support.nfs_server import target as nfs_target
 from support.reference_servers import start_smb
@@ -244,8 +245,7 @@ def carried_out(to: _native.Target, size: int) -> dict[str, dict[str, Any]]:
         "seekers": 3,
         "seed": 1,
     }
-    job = {"task": {"bonnie": spec}, "most_ns": int(PATIENCE_S * 1e9), "max_rate_per_s": None}
-    phases = dict(zip(PHASES, _native.carry_out(to, json.dumps(job), 7), strict=True))
+    phases = dict(zip(PHASES, carried_out_alone(to, {"bonnie": spec}, PATIENCE_S), strict=True))
     for phase in phases.values():
         phase["requests"] = {row["request"]: row["count"] for row in phase["requests"]}
     return phases

@@ -140,7 +140,7 @@ def test_what_the_server_delays_no_percentile_hides() -> None:
 
 
 def test_every_fault_of_the_reference_server_is_known_here() -> None:
-    assert [name for name, _ in _native.reference_faults()] == list(EXPECTED)
+    assert [name for name, _ in _native.reference_faults("http")] == list(EXPECTED)
 
 
 @pytest.mark.parametrize("fault", [name for name, expected in EXPECTED.items() if expected is not OK])

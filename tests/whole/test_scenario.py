@@ -17,14 +17,15 @@ from benches.mixes import directory_target
 from serverdyno import _native, wording
 from serverdyno.counted import Counted
 from serverdyno.errors import PlanError, ServerError
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan import suites
-from serverdyno.plan.model import Suite
+from serverdyno.plan.expand import mixes
+from serverdyno.plan.model import GeneratorPlan, Mix, Suite
 from serverdyno.plan.protocols import scenario as model
 from serverdyno.plan.protocols.files import FILES as WORK
 from serverdyno.plan.protocols.scenario import SCENARIO, Scenario
 from serverdyno.probes.abandoned import sweep
-from serverdyno.run.scenario import Options, carry_out
-from serverdyno.run.steps import counted
+from serverdyno.run import steps
 from serverdyno.store.experiment import Experiment
 from support.disk_mix import target as smb_target
 from support.dyno_process import Home
@@ -140,25 +141,31 @@ def as_pass(state: str, told: Counted) -> dict[str, Any]:
 def results(
     scenario: Scenario,
     to: _native.Target,
-    then: Callable[[StepResult], None] = lambda _: None,
+    then: Callable[[str], None] = lambda _: None,
     block_bytes: int = MIB,
 ) -> dict[str, StepResult]:
-    """By name. `then`: what is looked at after each step."""
+    """By name. `then`: what is looked at after each step but the last, by its name."""
+    suite = suites.parse(steps_suite("steps", EVERYTHING), "steps")
+    suite = suite.with_settings(WORK, suite.settings(WORK).model_copy(update={"scenario": scenario}))
+    setup = LoadSetup(suite, to, GeneratorPlan(), (), None)
+    levels = mixes(suite)
+    of_level = [step for step in scenario.steps for _ in model.states(step)]
+    ended: list[str] = []
+
+    def at_gate(kind: str, level: Mix) -> steps.ServerUse:
+        place = levels.index(level)
+        if kind == "between" and place > 0 and (name := model.label(of_level[place - 1])) not in ended:
+            ended.append(name)
+            then(name)
+        return steps.NOT_KNOWN
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "block_bytes", lambda _url: block_bytes)
+        done = steps.carry_out(levels, setup, 0, at_gate)
     found: dict[str, StepResult] = {}
-    steps = iter(scenario.steps)
-
-    def done(told: list[Counted]) -> None:
-        step = next(steps)
-        states = [state for state, _ in model.states(step)]
-        result = StepResult(model.label(step), list(map(as_pass, states, told)))
-        assert len(states) == len(told)
-        found[result.name] = result
-        then(result)
-
-    def task(wanted: dict[str, Any]) -> list[Counted]:
-        return counted(to, wanted, PATIENCE_S)
-
-    carry_out(scenario, task, Options(block_bytes=block_bytes), done)
+    for step, level, one in zip(of_level, levels, done, strict=True):
+        name = model.label(step)
+        found.setdefault(name, StepResult(name, [])).passes.append(as_pass(level.state, one.result))
     return found
 
 
@@ -205,9 +212,9 @@ def test_over_a_directory_each_step_is_its_system_calls_and_nothing_is_left(tmp_
 
 
 def test_a_copy_or_a_file_that_was_changed_on_the_server_is_a_failure_and_is_removed(tmp_path: Path) -> None:
-    def spoil(step: str, file: str) -> Callable[[StepResult], None]:
-        def then(result: StepResult) -> None:
-            if result.name == step:
+    def spoil(step: str, file: str) -> Callable[[str], None]:
+        def then(name: str) -> None:
+            if name == step:
                 [path] = tmp_path.glob(f"serverdyno-scenario-*/{file}")
                 content = bytearray(path.read_bytes())
                 content[-1] ^= 1
@@ -215,7 +222,7 @@ def test_a_copy_or_a_file_that_was_changed_on_the_server_is_a_failure_and_is_rem
 
         return then
 
-    with pytest.raises(ServerError, match="cp from big: another content came back"):
+    with pytest.raises(ServerError, match="cp from big: another content came"):
         results(everything(), posix(tmp_path), spoil("cp to big", "big"))
     with pytest.raises(ServerError, match="read t: another content"):
         results(everything(), posix(tmp_path), spoil("stat t", "t/d2/a3"))
@@ -223,11 +230,11 @@ def test_a_copy_or_a_file_that_was_changed_on_the_server_is_a_failure_and_is_rem
 
 
 def test_a_file_too_many_or_too_few_is_seen_by_a_listing(tmp_path: Path) -> None:
-    def add(result: StepResult) -> None:
+    def add(name: str) -> None:
         [base] = tmp_path.glob("serverdyno-scenario-*")
-        if result.name == "make t":
+        if name == "make t":
             (base / "t" / "a99").touch()
-        if result.name == "ls a*":
+        if name == "ls a*":
             pytest.fail("a listing with a file too many is no success")
 
     with pytest.raises(ServerError, match=r"another length|were expected"):
@@ -290,7 +297,7 @@ def test_a_client_that_fails_ends_the_others_and_nothing_is_left(tmp_path: Path)
     scenario = parsed(OF_CLIENTS)
     made: list[Path] = []
 
-    def then(result: StepResult) -> None:
+    def then(_name: str) -> None:
         if not made:  # so that the directory of the next step is there already
             [base] = tmp_path.glob("serverdyno-scenario-*")
             made.append(base / "files")
@@ -457,8 +464,8 @@ def test_over_nfs_each_step_is_the_requests_of_a_client_of_its_time_and_libnfs_s
         [volume] = server.data_directories()
         export = server.access().shares[0]
 
-        def look(result: StepResult) -> None:
-            if result.name == "cp to big":
+        def look(name: str) -> None:
+            if name == "cp to big":
                 [base] = (path.name for path in volume.glob("serverdyno-scenario-*"))
                 there = libnfs(server, "nfs-cat", f"{export}/{base}/big")
                 on_disk = (volume / base / "big").read_bytes()
@@ -502,8 +509,8 @@ def test_over_smb_each_step_has_its_requests_and_smbclient_sees_what_it_left(tmp
         volume = server.data_directories()[0]
         before = sorted(path.name for path in volume.iterdir())
 
-        def look(result: StepResult) -> None:
-            if result.name == "cp to big":
+        def look(name: str) -> None:
+            if name == "cp to big":
                 [base] = (path.name for path in volume.glob("serverdyno-scenario-*"))
                 smbclient(server, f"cd {base}; lcd {tmp_path}; get big; cd t; get a1")
                 assert (tmp_path / "big").read_bytes() == (volume / base / "big").read_bytes()

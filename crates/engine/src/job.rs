@@ -1,32 +1,152 @@
-//! Levels on files that end when their work is done: carried out once, and timed as a whole. Not for: doing it (`files/`).
+//! Levels on files that end when their work is done, as one job: a group that shares files or sessions, or the removal of
+//! what it left. Whoever leads a job opens its gates: where levels begin and end, on all nodes together. Not for: doing it
+//! (`files/`).
 
 use crate::bonnie::BonnieSpec;
-use crate::scenario::StepSpec;
-use serde::Deserialize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::scenario::{StepAction, StepSpec};
+use crate::spec::PartSpec;
+use crate::tally::MixTally;
+use dyno_measure::{monotonic_ns, Failure};
+use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The most that a program reads or writes at once.
 const MOST_BLOCK_BYTES: u32 = 1 << 20;
 /// Threads of one machine, each with a session.
 const MOST_SESSIONS: u64 = 1024;
 
-/// Stops a job from another thread.
-#[derive(Debug, Default)]
-pub struct JobEnd {
-    stopped: AtomicBool,
-    abandoned: AtomicBool,
+/// What all clients wait for at a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateKind {
+    /// The begin of a level, or of several at the same time.
+    Begin,
+    /// Its end.
+    End,
+    /// Something that is in no level's time.
+    Between,
 }
 
-impl JobEnd {
+/// How a job stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct JobStage {
+    pub ended: bool,
+    /// The closed gate that all clients of this process have reached. Gates are numbered alike on all nodes; one that no
+    /// client of a node passes is left out there.
+    pub gate: Option<u64>,
+    pub kind: Option<GateKind>,
+}
+
+/// Shows how a job stands, opens its gates, and stops it, from another thread.
+#[derive(Debug, Default)]
+pub struct JobControl {
+    stopped: AtomicBool,
+    abandoned: AtomicBool,
+    /// Somebody opens the gates; else each is open once all have come.
+    is_led: bool,
+    /// The number of the first gate that is closed.
+    closed_from: AtomicU64,
+    begins_ns: AtomicU64,
+    stage: Mutex<JobStage>,
+    changed: Condvar,
+}
+
+impl JobControl {
+    /// Return the control of a job whose gates are opened by `open`.
+    #[must_use]
+    pub fn led() -> Self {
+        Self {
+            is_led: true,
+            ..Self::default()
+        }
+    }
+
     /// Stop the job after its current call. The job removes its files.
     pub fn stop(&self) {
+        let _looking = self.stage();
         self.stopped.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
     }
 
     /// Stop the job at once, because its server is gone. Its files stay.
     pub fn abandon(&self) {
-        self.stop();
         self.abandoned.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Wait until the job is at a gate or has ended, for so long at most. Return how it stands.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> JobStage {
+        self.wait_while(timeout, |stage| !stage.ended && stage.gate.is_none())
+    }
+
+    /// Wait until the job has ended, for so long at most. Return whether it has.
+    #[must_use]
+    pub fn wait_for_end(&self, timeout: Duration) -> bool {
+        self.wait_while(timeout, |stage| !stage.ended).ended
+    }
+
+    fn wait_while(&self, timeout: Duration, goes_on: impl Fn(&JobStage) -> bool) -> JobStage {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.stage(), timeout, |stage| goes_on(stage));
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Open a gate, and those before it. A level that begins there does so at this moment of the monotonic clock.
+    pub fn open(&self, gate: u64, begins_ns: u64) {
+        let mut stage = self.stage();
+        if stage.gate.is_some_and(|at| at <= gate) {
+            *stage = JobStage {
+                gate: None,
+                kind: None,
+                ..*stage
+            };
+        }
+        self.begins_ns.store(begins_ns, Ordering::Relaxed);
+        self.closed_from.fetch_max(gate + 1, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Note that the job has ended.
+    pub fn end(&self) {
+        *self.stage() = JobStage {
+            ended: true,
+            ..JobStage::default()
+        };
+        self.changed.notify_all();
+    }
+
+    /// All clients of this process have come to a gate.
+    pub(crate) fn reach(&self, gate: u64, kind: GateKind) {
+        if !self.is_led {
+            return self.open(gate, monotonic_ns());
+        }
+        let mut stage = self.stage();
+        if !self.is_open(gate) {
+            (stage.gate, stage.kind) = (Some(gate), Some(kind));
+        }
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_open(&self, gate: u64) -> bool {
+        self.closed_from.load(Ordering::Acquire) > gate
+    }
+
+    /// When the level begins whose gate was opened last.
+    pub(crate) fn begins_ns(&self) -> u64 {
+        self.begins_ns.load(Ordering::Relaxed)
+    }
+
+    /// Reach a gate without clients, and block until it is open or the job is stopped. Return whether it is open.
+    pub(crate) fn pass(&self, gate: u64) -> bool {
+        self.reach(gate, GateKind::Between);
+        let waiting = |_: &mut JobStage| !self.is_open(gate) && !self.is_stopped();
+        drop(self.changed.wait_while(self.stage(), waiting));
+        self.is_open(gate) && !self.is_stopped()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -35,6 +155,10 @@ impl JobEnd {
 
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
+    }
+
+    fn stage(&self) -> MutexGuard<'_, JobStage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -47,18 +171,44 @@ pub struct FileJob {
     pub most_ns: u64,
     /// Calls per second of all clients together, at most. A job on another machine needs this bound.
     pub max_rate_per_s: Option<f64>,
+    /// The clients that this process carries; None: all.
+    pub part: Option<PartSpec>,
+    /// Another one for each job; the same on all of its nodes.
+    pub nonce: u64,
+    /// Whether somebody opens the gates.
+    pub is_led: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileTask {
     Bonnie(BonnieSpec),
-    /// One step of a scenario.
-    Step(StepSpec),
+    Steps(StepsSpec),
+}
+
+/// Steps, one after the other, each in sessions of its own.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepsSpec {
+    pub steps: Vec<StepSpec>,
+    /// The directory of the local files that steps name.
+    pub local: PathBuf,
+    /// Whether each step begins with an empty page cache of its machine.
+    pub drop_caches: bool,
+}
+
+/// A tally of each level; None: no client of this process took part.
+pub type JobLevels = Vec<Option<MixTally>>;
+
+/// Why a job failed, and at which of its steps.
+#[derive(Debug)]
+pub struct JobFailure {
+    pub step: usize,
+    pub failure: Failure,
 }
 
 impl FileJob {
-    /// Return what is wrong with it: no size may be none, and sessions and blocks are bounded.
+    /// Return what is wrong with it: no size may be none, sessions and blocks are bounded, and a local file has no path.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         let is_sound = match &self.task {
@@ -68,14 +218,32 @@ impl FileJob {
                 let sessions = u64::from(spec.clients) * u64::from(spec.seekers);
                 is_whole && spec.stdio_bytes > 0 && (1..=MOST_SESSIONS).contains(&sessions)
             }
-            FileTask::Step(spec) => (1..=MOST_BLOCK_BYTES).contains(&spec.block_bytes),
+            FileTask::Steps(all) => all.steps.iter().all(|spec| {
+                (1..=MOST_BLOCK_BYTES).contains(&spec.block_bytes) && has_bare_names(&spec.action)
+            }),
         };
         let has_bound = self
             .max_rate_per_s
             .is_none_or(|rate| rate.is_finite() && rate > 0.0);
-        (!(is_sound && has_bound)).then_some(
+        let is_part = self
+            .part
+            .is_none_or(|part| part.client_step > 0 && (1..=part.client_step).contains(&part.client_run));
+        (!(is_sound && has_bound && is_part)).then_some(
             "the size is a multiple of the chunk, nothing but the seeks may be none, all clients have up to 1,024 \
-             seekers, and a block up to 1 MiB",
+             seekers, a block up to 1 MiB, and a local file no path",
         )
+    }
+}
+
+/// Whether local files are named without a path.
+fn has_bare_names(action: &StepAction) -> bool {
+    let is_bare = |path: &Path| {
+        let mut parts = path.components();
+        matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none()
+    };
+    match action {
+        StepAction::CopyTo { local, .. } => is_bare(local),
+        StepAction::CopyFrom { local, copied, .. } => is_bare(local) && copied.as_deref().is_none_or(is_bare),
+        _ => true,
     }
 }

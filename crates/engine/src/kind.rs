@@ -5,12 +5,11 @@
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
 use crate::engine_thread::EngineThread;
-use crate::job::{FileJob, JobEnd};
+use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::removal::Removal;
-use crate::tally::MixTally;
 use crate::workspaces::Workspaces;
 use dyno_measure::Failure;
 use dyno_net::tls::Identity;
@@ -145,13 +144,8 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Run a job until `end` stops it. Return None for a target without files. `nonce`: see `look`.
-    fn carry_out(
-        &self,
-        _job: &FileJob,
-        _nonce: u64,
-        _end: &Arc<JobEnd>,
-    ) -> Option<Result<Vec<MixTally>, Failure>> {
+    /// Run a job until `end` stops it. Return None for a target without files.
+    fn carry_out(&self, _job: &FileJob, _end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         None
     }
 
@@ -197,7 +191,7 @@ pub(crate) trait Work: Send + Sync + Debug {
     }
 
     /// Puts the clients of one engine thread on its loop. Each of them arrives at the thread's start.
-    fn seat_clients(&self, thread: &Rc<EngineThread>);
+    fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
     /// What to try against a failure.
     fn advice(&self, _failure: &Failure) -> Option<&'static str> {

@@ -45,7 +45,7 @@ pub use bonnie::BonnieSpec;
 pub use break_tally::BreakTally;
 pub use client_rows::ClientTally;
 pub use failover_tally::{FailoverTally, OutageTally};
-pub use job::{FileJob, FileTask, JobEnd};
+pub use job::{FileJob, FileTask, GateKind, JobControl, JobFailure, JobLevels, JobStage, StepsSpec};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};

@@ -244,7 +244,7 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     shared.work.enter()?;
     let live = shared.lives[number].clone();
     let thread = EngineThread::new(&shared.mix, number, start, shared.work.classes(), live)?;
-    shared.work.seat_clients(&thread);
+    shared.work.spawn_clients(&thread);
     thread.executor.spawn(meter(thread.clone()));
     thread.executor.run(|| shared.stop.load(Ordering::Relaxed))?;
     let source_addresses = thread.dialer.get().map_or(0, |dialer| dialer.source_addresses());

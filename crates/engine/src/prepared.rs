@@ -1,6 +1,6 @@
 //! Targets that were opened, and mixes that were prepared for them: what the control plane holds of the data plane.
 
-use crate::job::{FileJob, JobEnd};
+use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::Look;
 use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
@@ -9,7 +9,6 @@ use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::removal::Removal;
 use crate::spec::MixSpec;
-use crate::tally::MixTally;
 use dyno_measure::Failure;
 use serde_json::Value;
 use std::sync::Arc;
@@ -92,16 +91,11 @@ impl OpenTarget {
         self.inner.look(nonce)
     }
 
-    /// Run a job until `end` stops it. Return the tally of each level. Return None for a target without files, and for one
-    /// on another machine if nothing bounds the rate. `nonce`: see `look`.
+    /// Run a job until `end` stops it. Return None for a target without files, and for one on another machine if
+    /// nothing bounds the rate.
     #[must_use]
-    pub fn carry_out(
-        &self,
-        job: &FileJob,
-        nonce: u64,
-        end: &Arc<JobEnd>,
-    ) -> Option<Result<Vec<MixTally>, Failure>> {
-        (self.is_loopback() || job.max_rate_per_s.is_some()).then(|| self.inner.carry_out(job, nonce, end))?
+    pub fn carry_out(&self, job: &FileJob, end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
+        (self.is_loopback() || job.max_rate_per_s.is_some()).then(|| self.inner.carry_out(job, end))?
     }
 
     /// What to try against a failure of a job.

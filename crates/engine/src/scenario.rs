@@ -2,7 +2,10 @@
 //! it (`files/scenario.rs`), nor for which steps a scenario has (the control plane).
 
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Create, stat, read, remove.
+pub(crate) const METADATA_PHASES: usize = 4;
 
 /// Files of a directory that have a name in common.
 #[derive(Debug, Clone, Deserialize)]
@@ -117,6 +120,8 @@ pub enum StepAction {
         /// Its name on the server.
         file: String,
         local: PathBuf,
+        /// The local file that was copied there; None: none was.
+        copied: Option<PathBuf>,
     },
     /// mdtest's phases, by several clients at once.
     Metadata(MetadataSpec),
@@ -136,11 +141,46 @@ pub struct StepSpec {
     pub action: StepAction,
     /// The scenario's own directory, below the target's root.
     pub base: String,
-    /// So many times in one session.
+    /// So many times in one session, each a level; 0: once, in no level.
     pub passes: u32,
     /// What programs read and write at once, where the file is no smaller: st_blksize.
     pub block_bytes: u32,
     pub seed: u32,
+}
+
+impl StepSpec {
+    /// Return the step with its local files in this directory.
+    pub(crate) fn within(&self, directory: &Path) -> Self {
+        let mut step = self.clone();
+        match &mut step.action {
+            StepAction::CopyTo { local, .. } => *local = directory.join(&*local),
+            StepAction::CopyFrom { local, copied, .. } => {
+                *local = directory.join(&*local);
+                *copied = copied.as_deref().map(|copied| directory.join(copied));
+            }
+            _ => {}
+        }
+        step
+    }
+
+    /// The number of gates that its clients pass.
+    pub(crate) fn gates(&self) -> u64 {
+        match &self.action {
+            // The phases, and once before directories are removed.
+            StepAction::Metadata(_) => 2 * METADATA_PHASES as u64 + 1,
+            StepAction::Streams(_) => 2,
+            _ => 2 * u64::from(self.passes),
+        }
+    }
+
+    /// The number of its levels.
+    pub(crate) fn levels(&self) -> usize {
+        match &self.action {
+            StepAction::Metadata(_) => METADATA_PHASES,
+            StepAction::Streams(shape) => usize::from(shape.writers > 0) + usize::from(shape.readers > 0),
+            _ => self.passes as usize,
+        }
+    }
 }
 
 impl TreeSpec {

@@ -1,4 +1,4 @@
-//! What a lane needs of a connection with several exchanges: `h2/session.rs` and `pipeline.rs` are two.
+//! What a shared connection needs of a connection with several exchanges: `h2/session.rs` and `pipeline.rs` are two.
 
 use crate::response::Limits;
 use dyno_measure::Failure;

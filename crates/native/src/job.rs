@@ -1,51 +1,136 @@
-//! Levels on files that end when their work is done, from Python: carried out on threads of their own, ended by a signal or
-//! by the end of the server.
+//! Levels on files that end when their work is done, from Python: a job under way on threads of its own.
 
-use crate::data::counted;
-use crate::question::{answer_error, in_slices};
+use crate::data::{counted, to_python};
+use crate::load::poisoned;
+use crate::question::AnswerError;
 use crate::target::Target;
-use dyno_engine::{FileJob, JobEnd};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use dyno_engine::{FileJob, JobControl, JobFailure, JobLevels, MixTally, OpenTarget};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use std::sync::mpsc::sync_channel;
-use std::sync::Arc;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a job may take to end after a signal, the removal of its files included.
-const ENDING: Duration = Duration::from_secs(10);
+/// A job under way.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct Job {
+    control: Arc<JobControl>,
+    target: Arc<OpenTarget>,
+    outcome: Arc<Mutex<Option<Result<JobLevels, JobFailure>>>>,
+}
 
-/// Carries a job out on a target; `job` is a JSON text. Returns what was counted of each of its levels.
-#[pyfunction]
-pub fn carry_out<'py>(
-    py: Python<'py>,
-    target: &Target,
-    job: &str,
-    nonce: u64,
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let job: FileJob = serde_json::from_str(job).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    if let Some(problem) = job.problem() {
-        return Err(PyValueError::new_err(problem));
-    }
-    let end = Arc::new(JobEnd::default());
-    let (ended, waited) = sync_channel::<()>(1);
-    let (inner, ended_by) = (target.inner.clone(), end.clone());
-    let asked = in_slices(py, move || {
-        let outcome = inner.carry_out(&job, nonce, &ended_by);
-        let _ = ended.send(());
-        outcome
-    });
-    if let Err(error) = &asked {
-        match error.is_instance_of::<PyKeyboardInterrupt>(py) {
-            true => end.stop(),
-            false => end.abandon(),
+#[pymethods]
+impl Job {
+    /// Begin a job, which is a JSON text, on a target.
+    #[staticmethod]
+    fn start(target: &Target, job: &str) -> PyResult<Self> {
+        let job: FileJob =
+            serde_json::from_str(job).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        if let Some(problem) = job.problem() {
+            return Err(PyValueError::new_err(problem));
         }
-        // What it has made is removed before the tool ends.
-        let _ = py.detach(move || waited.recv_timeout(ENDING));
+        let started = Self {
+            control: Arc::new(if job.is_led {
+                JobControl::led()
+            } else {
+                JobControl::default()
+            }),
+            target: target.inner.clone(),
+            outcome: Arc::default(),
+        };
+        let (control, target, outcome) = (
+            started.control.clone(),
+            started.target.clone(),
+            started.outcome.clone(),
+        );
+        std::thread::Builder::new().spawn(move || {
+            let found = target.carry_out(&job, &control);
+            if let Ok(mut slot) = outcome.lock() {
+                *slot = found;
+            }
+            control.end();
+        })?;
+        Ok(started)
     }
-    let levels = asked?
-        .ok_or_else(|| {
-            PyValueError::new_err("the target has no files, or is elsewhere and nothing bounds the rate")
-        })?
-        .map_err(|failure| answer_error(&failure, target.inner.advice_on(&failure)))?;
-    levels.iter().map(|level| counted(py, level)).collect()
+
+    fn wait<'py>(&self, py: Python<'py>, timeout_s: f64) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = seconds(timeout_s)?;
+        let stage = py.detach(|| self.control.wait(timeout));
+        to_python(py, &stage)
+    }
+
+    fn wait_for_end(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        let timeout = seconds(timeout_s)?;
+        Ok(py.detach(|| self.control.wait_for_end(timeout)))
+    }
+
+    fn open_gate(&self, gate: u64, begins_monotonic_ns: u64) {
+        self.control.open(gate, begins_monotonic_ns);
+    }
+
+    #[pyo3(signature = (*, at_once=false))]
+    fn stop(&self, at_once: bool) {
+        match at_once {
+            true => self.control.abandon(),
+            false => self.control.stop(),
+        }
+    }
+
+    fn tallies<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let outcome = self.outcome.lock().map_err(poisoned)?;
+        match &*outcome {
+            Some(Ok(levels)) => {
+                let parts: Vec<_> = levels
+                    .iter()
+                    .map(|level| level.as_ref().map(MixTally::to_bytes))
+                    .collect();
+                let mut bytes = Vec::new();
+                ciborium::into_writer(&parts, &mut bytes)
+                    .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+                Ok(PyBytes::new(py, &bytes))
+            }
+            Some(Err(JobFailure { step, failure })) => {
+                let (fault, advice) = (failure.fault, self.target.advice_on(failure));
+                let words = (
+                    fault.name(),
+                    fault.side().name(),
+                    failure.to_string(),
+                    advice,
+                    *step,
+                );
+                Err(AnswerError::new_err(words))
+            }
+            None if self.control.wait_for_end(Duration::ZERO) => Err(PyValueError::new_err(
+                "the target has no files, or is elsewhere and nothing bounds the rate",
+            )),
+            None => Err(PyRuntimeError::new_err("the job has not ended")),
+        }
+    }
+}
+
+fn seconds(timeout_s: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(timeout_s).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// What was counted of each level of a job, from the tallies of its nodes; None: of one in which none of them took part.
+#[pyfunction]
+pub fn merge_levels(py: Python<'_>, tallies: Vec<PyBackedBytes>) -> PyResult<Vec<Option<Bound<'_, PyAny>>>> {
+    let mut by_level: Vec<Vec<Vec<u8>>> = Vec::new();
+    for told in &tallies {
+        let levels: Vec<Option<Vec<u8>>> =
+            ciborium::from_reader(&told[..]).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        by_level.resize(by_level.len().max(levels.len()), Vec::new());
+        for (all, one) in by_level.iter_mut().zip(levels) {
+            all.extend(one);
+        }
+    }
+    let merged = |parts: &Vec<Vec<u8>>| {
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let tally = MixTally::from_parts(parts.iter().map(Vec::as_slice)).map_err(PyValueError::new_err)?;
+        counted(py, &tally).map(Some)
+    };
+    by_level.iter().map(merged).collect()
 }

@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
-    use crate::job::carry_out;
+    use crate::job::{merge_levels, Job};
     #[pymodule_export]
     use crate::journal::{begin_journal, read_journal, Journal};
     #[pymodule_export]
@@ -41,11 +41,11 @@ mod _native {
     #[pymodule_export]
     use crate::question::{look_while_waiting, AnswerError};
     #[pymodule_export]
+    use crate::reference::ReferenceNfsServer;
+    #[pymodule_export]
+    use crate::reference::ReferenceSmbServer;
+    #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};
-    #[pymodule_export]
-    use crate::reference::{reference_nfs_faults, ReferenceNfsServer};
-    #[pymodule_export]
-    use crate::reference::{reference_smb_faults, ReferenceSmbServer};
     #[pymodule_export]
     use crate::target::{consent_document, SessionError, Target};
     #[pymodule_export]

@@ -148,20 +148,15 @@ impl ReferenceNfsServer {
     }
 }
 
-/// Names and meanings of the faults that the reference HTTP server can commit.
+/// Names and meanings of the faults that the reference server of a protocol can commit.
 #[pyfunction]
-pub fn reference_faults() -> Vec<(&'static str, &'static str)> {
-    http::faults()
-}
-
-/// Names and meanings of the faults that the reference SMB server can commit.
-#[pyfunction]
-pub fn reference_smb_faults() -> Vec<(&'static str, &'static str)> {
-    smb::faults()
-}
-
-/// Names and meanings of the faults that the reference NFS server can commit.
-#[pyfunction]
-pub fn reference_nfs_faults() -> Vec<(&'static str, &'static str)> {
-    nfs::faults()
+pub fn reference_faults(protocol: &str) -> PyResult<Vec<(&'static str, &'static str)>> {
+    match protocol {
+        "http" => Ok(http::faults()),
+        "smb" => Ok(smb::faults()),
+        "nfs" => Ok(nfs::faults()),
+        _ => Err(PyValueError::new_err(format!(
+            "no reference server speaks {protocol}"
+        ))),
+    }
 }

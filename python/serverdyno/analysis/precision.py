@@ -1,6 +1,7 @@
 """How precise an experiment is so far, and whether that is enough: the rule of `--until`.
 
-Repetitions are added in pairs, from six on, until the widest 95 % interval of the overall average is narrow enough,
+Repetitions are added in pairs, from six on, until the widest 95 % interval of the overall average, or of the
+time of all steps of a suite, is narrow enough,
 or a cap is reached. An interval that is looked at again and again and kept when it is narrow covers less than a fixed
 one (F. J. Anscombe, Sequential Estimation, Journal of the Royal Statistical Society B 15(1), 1953). From six
 repetitions on, little of that is left: see docs/simulations.md. The width decides, never the estimate or the verdict.
@@ -8,7 +9,7 @@ repetitions on, little of that is left: see docs/simulations.md. The width decid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import expm1, log1p
 
 import numpy as np
@@ -17,6 +18,7 @@ from serverdyno.analysis.contrast import FEWEST_REPETITIONS, of_one
 from serverdyno.analysis.curve import Throughput
 from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
+from serverdyno.analysis.steps import Times, gaps
 
 AT_ONCE = 2
 """Repetitions that are added: one in each direction of the interleaved order, so that a drift cancels."""
@@ -48,6 +50,26 @@ def of_one_configuration(throughput: Throughput) -> float | None:
         return None
     low, high = of_one(np.log(averages)).interval()
     return expm1((high - low) / 2) * 100
+
+
+def of_totals(totals: Sequence[Mapping[str, Times]], *, paired: bool) -> float | None:
+    """Return half of the widest interval of the ratio of two configurations' times, or of the mean of one, in %.
+
+    `totals`: seconds of each suite by configuration. None: there is no interval yet.
+    """
+    if any(len(of_suite) == 1 for of_suite in totals):
+        speeds = [1 / np.array([[*times.values()]]).T for of_suite in totals for times in of_suite.values()]
+        halves = [of_one_configuration(each) for each in speeds]
+    else:
+        halves = [
+            half_percent(found.low_percent, found.high_percent)
+            if found.low_percent is not None and found.high_percent is not None
+            else None
+            for of_suite in gaps(totals, paired=paired)
+            for found in (gap.improvement for gap in of_suite)
+        ]
+    known = [half for half in halves if half is not None]
+    return max(known) if known and len(known) == len(halves) else None
 
 
 def half_percent(low_percent: float, high_percent: float) -> float:

@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from serverdyno.analysis.comparisons import compare
+from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.holm import holds
 from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins, Runs, Verdict
 
@@ -47,12 +48,13 @@ def gaps(
     *,
     paired: bool,
     margins: Margins = NO_MARGINS,
+    between: Contrast | None = None,
 ) -> list[tuple[Gap, ...]]:
     """Return all pairs of each step's configurations, the first of a pair the earlier one.
 
-    `steps`: seconds of each step by configuration. `margins`: as of `comparisons.compare`.
+    `steps`: seconds of each step by configuration. `margins`, `between`: as of `comparisons.compare`.
     """
-    found = [_of_step(step, paired, margins) for step in steps]
+    found = [_of_step(step, paired, margins, between) for step in steps]
     p_values = [gap.improvement.p_value for step in found for gap in step]
     held, _ = holds([value for value in p_values if value is not None])
     of_claims = iter(held)
@@ -92,7 +94,9 @@ def beaten(step: Sequence[Gap]) -> set[str]:
     }
 
 
-def _of_step(step: Mapping[str, Times], paired: bool, margins: Margins) -> list[Gap]:
+def _of_step(
+    step: Mapping[str, Times], paired: bool, margins: Margins, between: Contrast | None
+) -> list[Gap]:
     known = {name: times for name, times in step.items() if times}
     sides = [
         Runs(tuple(sorted(times)), np.array([[1 / max(times[run], 1e-9)] for run in sorted(times)]))
@@ -100,7 +104,7 @@ def _of_step(step: Mapping[str, Times], paired: bool, margins: Margins) -> list[
     ]
     pairs = list(combinations(range(len(sides)), 2))
     names = list(known)
-    compared = compare(sides, pairs, paired=paired, margins=margins)
+    compared = compare(sides, pairs, paired=paired, margins=margins, between=between)
     # The first figure is the overall average; of one level the peak is the same.
     return [
         Gap(names[base], names[other], figures[0])

@@ -62,7 +62,7 @@ def http(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     from serverdyno.servers.reference_model import HttpProcess  # noqa: PLC0415
 
     if list_faults:
-        _list(_native.reference_faults())
+        _list(_native.reference_faults("http"))
         return
     options = checked(HttpProcess, given, "dyno reference http")
     consents = consents_of(options.bind, options.port, options.tls_port)
@@ -139,7 +139,7 @@ def smb(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     from serverdyno.servers.reference_model import SmbProcess  # noqa: PLC0415
 
     if list_faults:
-        _list(_native.reference_smb_faults())
+        _list(_native.reference_faults("smb"))
         return
     options = checked(SmbProcess, given, "dyno reference smb")
     password = _password(options.user)
@@ -159,7 +159,7 @@ def nfs(given: dict[str, Any], list_faults: ListFaults = False) -> None:
     from serverdyno.servers.reference_model import NfsProcess  # noqa: PLC0415
 
     if list_faults:
-        _list(_native.reference_nfs_faults())
+        _list(_native.reference_faults("nfs"))
         return
     options = checked(NfsProcess, given, "dyno reference nfs")
     with _refusals(options.bind, options.port):

@@ -76,7 +76,7 @@ def run(
     if against is not None:
         loaded = merged(loaded, load_plan(against, settings_types(), scale, suite, clients), settings_types())
     if fleet is not None:
-        loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet, loaded.suites))
+        loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet))
     if testbed is not None:
         made = with_testbed(loaded.plan, of_option(testbed), settings_types(), loaded.suites)
         loaded = replace(loaded, plan=made)

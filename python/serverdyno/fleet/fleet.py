@@ -124,11 +124,11 @@ class Fleet:
 
     def begun(self) -> bool:
         """Say whether any workspace was ever begun."""
-        return self._lost() or any(ask_all(self.nodes, "begun"))
+        return self.has_lost() or any(ask_all(self.nodes, "begun"))
 
     def lost_clients(self) -> list[int]:
         """Return the clients that may have left something, where a node is lost that knew; else none."""
-        return list(range(self._most_clients)) if self._lost() else []
+        return list(range(self._most_clients)) if self.has_lost() else []
 
     def remove_workspaces(self, document: dict[str, Any], most_s: float) -> FleetRemoval:
         """Begin to take away what the clients of all of them have left."""
@@ -139,7 +139,8 @@ class Fleet:
         """CPU seconds of this machine that all of them have used so far."""
         return sum(node.cpu_s() for node in self.nodes)
 
-    def _lost(self) -> bool:
+    def has_lost(self) -> bool:
+        """Say whether a node is lost."""
         return any(node.lost for node in self.nodes)
 
     def _documents(self, document: dict[str, Any]) -> dict[Node, dict[str, Any]]:
@@ -217,7 +218,7 @@ class FleetLoad:
                 if node.answered(max(0.0, tick_s - time.monotonic())):
                     self._asked.discard(node)
                     self._take(node, node.answer())
-            self._check()
+            check_ways(self._fleet, self._looks)
             ended = all(look["ended"] for look in self._looks.values())
             if ended or time.monotonic() >= until_s:
                 return ended
@@ -271,30 +272,36 @@ class FleetLoad:
             self._tallies[node] = (look.pop("window"), tally)
         self._looks[node] = look
 
-    def _check(self) -> None:
-        """Raises DynoError where the way of a node to the server is down, or a node is lost on which it runs."""
-        for serving, what in self._fleet.serving:
-            if serving.lost:
-                _tell_loss(serving, what)
-        for node, look in self._looks.items():
-            if look["link_down"] is None:
-                continue
-            raise DynoError(
-                f"the link {look['link_down']} of {node.name} is down, over which it reaches the server",
-                hint="Once it is up again, dyno resume does what is missing.",
-            )
-
     def _go(self) -> None:
         self._is_going = True
-        near = all(node.on_this_clock for node in self._nodes)
-        notice_ns = NOTICE_NS if near else FAR_NOTICE_NS + FAR_NOTICE_EACH_NS * len(self._nodes)
-        self._start_ns = time.monotonic_ns() + notice_ns
-        self._started_unix_s = time.time() + notice_ns / NS_PER_S
+        notice = notice_ns(self._nodes)
+        self._start_ns = time.monotonic_ns() + notice
+        self._started_unix_s = time.time() + notice / NS_PER_S
         for node, offset in zip(self._nodes, self._offsets, strict=True):
             if not self._looks[node]["ended"]:
                 moment_ns = self._start_ns + offset.offset_ns
                 node.ask("go", start_monotonic_ns=moment_ns, timeout_s=node.look_s)
                 self._asked.add(node)
+
+
+def notice_ns(nodes: Sequence[Node]) -> int:
+    """Return the time from the word that something starts to the start."""
+    near = all(node.on_this_clock for node in nodes)
+    return NOTICE_NS if near else FAR_NOTICE_NS + FAR_NOTICE_EACH_NS * len(nodes)
+
+
+def check_ways(fleet: Fleet, looks: Mapping[Node, dict[str, Any]]) -> None:
+    """Raises DynoError where the way of a node to the server is down, or a node is lost on which it runs."""
+    for serving, what in fleet.serving:
+        if serving.lost:
+            _tell_loss(serving, what)
+    for node, look in looks.items():
+        if look["link_down"] is None:
+            continue
+        raise DynoError(
+            f"the link {look['link_down']} of {node.name} is down, over which it reaches the server",
+            hint="Once it is up again, dyno resume does what is missing.",
+        )
 
 
 def _tell_loss(serving: Node, what: str) -> None:

@@ -5,7 +5,7 @@ A node's figures can still be wrong. Not for: how a message is read (`packing.py
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -28,6 +28,17 @@ class _Look(TypedDict):
     ended: bool
     snapshot: _Snapshot
     link_down: str | None
+
+
+class _Stage(TypedDict):
+    ended: bool
+    gate: int | None
+    kind: Literal["begin", "end", "between"] | None
+    link_down: str | None
+
+
+class _Stopped(TypedDict):
+    ended: bool
 
 
 class _Window(TypedDict):
@@ -99,13 +110,16 @@ class _Facts(TypedDict):
 _FACTS = TypeAdapter(_Facts)
 _ANSWERS: dict[str, TypeAdapter[Any]] = {
     "begun": TypeAdapter(bool),
+    "begin_group": TypeAdapter(_Stage | tuple[_Stage, bytes]),
     "go": TypeAdapter(_Look | tuple[_LastLook, bytes]),
     "removing": TypeAdapter(_Removing),
     "serve": TypeAdapter(_Served),
     "server": TypeAdapter(float | dict[str, float | None] | list[str] | None),
+    "stop_group": TypeAdapter(_Stopped),
     "tally": TypeAdapter(tuple[_Window, bytes]),
 }
 _ANSWERS |= {"look": _ANSWERS["go"], "start": _ANSWERS["go"]}
+_ANSWERS |= {"look_at_group": _ANSWERS["begin_group"], "open_gate": _ANSWERS["begin_group"]}
 _NOTHING: TypeAdapter[Any] = TypeAdapter(None)
 
 

@@ -16,10 +16,13 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from serverdyno import _native
+from serverdyno.errors import ServerError
 from serverdyno.fleet.contract import Look
+from serverdyno.fleet.local_files import local_files
 from serverdyno.fleet.node_window import NodeWindow
 from serverdyno.fleet.pipe import REFUSALS, MessagePipe, refusal
 from serverdyno.fleet.target_link import TargetLink
@@ -34,34 +37,43 @@ READY_LOOK_S, READY_LOOK_SHARE = 0.01, 0.05
 """Between the first two looks whether every client is ready; and a share of the time that they have taken, later."""
 REQUESTS = frozenset(
     {
+        "begin_group",
         "begun",
         "clock",
         "end_server",
         "go",
         "look",
+        "look_at_group",
         "open",
+        "open_gate",
         "remove",
         "removing",
         "serve",
         "server",
         "start",
         "stop",
+        "stop_group",
         "stop_removing",
         "tally",
     }
 )
 """The methods of `Worker` that may be asked for."""
+ROOM_HINT = "Check that the directory can be written, and has room for the files."
 
 
 class Worker:
     """What one process holds: a target, its workspaces, a mix or a removal under way, and a server."""
 
-    def __init__(self) -> None:
-        self._target: _native.Target | None = None
+    def __init__(self, target: _native.Target | None = None) -> None:
+        """`target`: one that is open already."""
+        self._target = target
         self._workspaces = _native.Workspaces()
         self._load_file: _native.LoadFile | None = None
         self._load: _native.Load | None = None
         self._removal: _native.Removal | None = None
+        self._group: _native.Job | None = None
+        self._names: list[str] = []
+        self._local = contextlib.ExitStack()
         self._document: dict[str, Any] = {}
         self._window = NodeWindow({"length_s": 0.0}, ())
         self._is_going = False
@@ -87,7 +99,10 @@ class Worker:
             self._load.stop()
         if self._removal is not None:
             self._removal.stop()
-        self._load = self._removal = self._target = None
+        if self._group is not None:
+            self._group.stop()
+        self._local.close()
+        self._group = self._load = self._removal = self._target = None
         self.end_server()
 
     def clock(self) -> int:
@@ -187,6 +202,64 @@ class Worker:
         """
         return self._window.told(), self._running().tally()
 
+    def begin_group(
+        self,
+        job: dict[str, Any],
+        names: list[str],
+        local: dict[str, int],
+        cpus: list[int],
+        timeout_s: float,
+    ) -> Look:
+        """Begin a group of levels that end when done (`group.Group`), and `look_at_group`. `cpus`: none: any."""
+        assert self._target is not None, "the target is opened first"
+        self._names, self._group = names, None
+        self._local.close()
+        if local:
+            steps = job["task"]["steps"]
+            made = local_files(local, steps["steps"][0]["seed"])
+            steps["local"] = str(self._local.enter_context(made))
+        with _on(cpus):
+            self._group = _native.Job.start(self._target, json.dumps(job))
+        return self.look_at_group(timeout_s)
+
+    def open_gate(self, gate: int, begins_monotonic_ns: int, timeout_s: float) -> Look:
+        """Open a gate at which the group's clients wait, and `look_at_group`."""
+        assert self._group is not None, "a group is begun first"
+        self._group.open_gate(gate, begins_monotonic_ns)
+        return self.look_at_group(timeout_s)
+
+    def look_at_group(self, timeout_s: float) -> Look:
+        """Wait for a moment until the group's clients are at a gate or have ended; say how it stands. Of a group that
+        has ended also what it counted. Raises ServerError with what it failed with.
+        """
+        assert self._group is not None, "a group is begun first"
+        until_s = time.monotonic() + timeout_s
+        while True:
+            stage = self._group.wait(max(0.0, min(TICK_S, until_s - time.monotonic())))
+            down = self._link.name if self._link is not None and self._link.is_down() else None
+            is_news = stage["ended"] or stage["gate"] is not None or down is not None
+            if is_news or time.monotonic() >= until_s or self._hurry.is_set():
+                break
+        look = {**stage, "link_down": down}
+        if not stage["ended"]:
+            return look
+        self._local.close()
+        try:
+            return look, self._group.tallies()
+        except _native.AnswerError as error:
+            *_, words, advice, step = error.args
+            raise ServerError(f"{self._names[step]}: {words}", hint=advice or ROOM_HINT) from error
+
+    def stop_group(self, at_once: bool, timeout_s: float) -> dict[str, Any]:
+        """Stop the group, and wait for its end for a moment. `at_once`: its server is gone, and nothing is removed."""
+        if self._group is None:
+            return {"ended": True}
+        self._group.stop(at_once=at_once)
+        ended = self._group.wait_for_end(timeout_s)
+        if ended:
+            self._local.close()
+        return {"ended": ended}
+
     def begun(self) -> bool:
         """Say whether any workspace was ever begun."""
         return self._workspaces.begun()
@@ -230,6 +303,17 @@ class Worker:
     def _running(self) -> _native.Load:
         assert self._load is not None, "a mix is started first"
         return self._load
+
+
+@contextlib.contextmanager
+def _on(cpus: Sequence[int]) -> Iterator[None]:
+    """Run this thread on these CPUs: those that it starts inherit them."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def main() -> None:

@@ -104,12 +104,8 @@ def with_clients(suite: Suite, option: str) -> Suite:
     return made
 
 
-def with_fleet(plan: Plan, folder: Path, known: Sequence[Suite] = ()) -> Plan:
-    """Return a plan whose load the fleet of a folder makes. `known`: its suites. Raises UserError where the plan names
-    CPUs or processes, or a suite has levels that end when their work is done.
-    """
-    if done := [suite.name for suite in known if suite.ends_when_done]:
-        raise UserError(f"--fleet: {done[0]} has levels that end when done: this process alone makes them")
+def with_fleet(plan: Plan, folder: Path) -> Plan:
+    """Return a plan whose load the fleet of a folder makes. Raises UserError where it names CPUs or processes."""
     if plan.generator.processes > 1 or plan.generator.cpus:
         raise UserError("--fleet: generator.processes and generator.cpus of the plan are of this machine")
     generator = plan.generator.model_copy(update={"fleet": str(folder.resolve())})

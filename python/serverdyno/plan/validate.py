@@ -79,7 +79,6 @@ def check_plan(
         problems += _server_problems(("servers", index), server, context)
     problems += _name_problems(servers)
     problems += _testbed_problems(frame, servers, context)
-    problems += _step_problems(frame, context)
     # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
@@ -112,21 +111,8 @@ def _suites_of(
     return found, problems
 
 
-def _step_problems(frame: Plan, context: _Context) -> Iterator[Problem]:
-    """What levels that end when their work is done can't have."""
-    done = [suite.name for suite in context.suites if suite.ends_when_done]
-    if not done:
-        return
-    generator = frame.generator
-    if generator.fleet is not None or generator.processes > 1 or frame.testbed is not None:
-        key = "testbed" if frame.testbed is not None else "generator"
-        yield Problem((key,), f"{done[0]} has levels that end when done: this process alone makes them")
-
-
 def precision_problem(suite: Suite) -> str | None:
     """Why a suite's averages have no precision to reach; None: they have."""
-    if suite.ends_when_done:
-        return f"suite {suite.name} has levels that end when their work is done, and no average throughput"
     if suite.open is None:
         return None
     return f"suite {suite.name} sets the rates itself (open load), so average throughput says nothing about the server"

@@ -16,7 +16,7 @@ from serverdyno.report.basis import NAMES_STATEMENT
 from serverdyno.report.caveats import caveats
 from serverdyno.report.figures.raw import RawTable, raw_tables
 from serverdyno.report.figures.results import Results, compute
-from serverdyno.report.figures.steps import Step, compared
+from serverdyno.report.figures.steps import Step, compared, totals
 from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Fact, Finding, Labels, Part, Report, Section
 from serverdyno.report.parts import numbered
@@ -116,7 +116,11 @@ def source_of(experiment: Experiment) -> Source:
 
 
 def half_width_percent(source: Source) -> float | None:
-    """Return how precise the overall averages are so far: see `analysis.precision`."""
+    """Return how precise the overall averages are so far, or the times of all steps of a suite: see
+    `analysis.precision`.
+    """
+    if not source.in_time[0].head.mixes:
+        return precision.of_totals(totals(compared(source), source), paired=source.paired)
     results = judged(source.in_time[0])
     if len(results.configurations) == 1:
         return precision.of_one_configuration(results.configurations[0].runs.throughput)

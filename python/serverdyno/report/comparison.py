@@ -14,10 +14,12 @@ from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.figures.sides import side
+from serverdyno.report.figures.steps import Step
+from serverdyno.report.figures.steps import judged as judged_steps
 from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import differences, outages
+from serverdyno.report.subjects import differences, outages, step_tables, steps
 from serverdyno.report.subjects.peaks import MOST_FINDINGS
 from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.store.records import MixRecord
@@ -41,7 +43,7 @@ class Compared:
     `slowdown`: whether any is slower.
 
     `outages`: the times without service, where the server was taken away, and `levels`: the clients of each mix of
-    theirs; `comparisons` are none then.
+    theirs; `comparisons` are none then. `steps`: those that end when their work is done, where there are no others.
     `warnings`: those of the reports. `differences`: what else differs between two experiments than the server
     under test.
     """
@@ -55,6 +57,7 @@ class Compared:
     differences: tuple[str, ...] = ()
     outages: tuple[TimesCompared, ...] = ()
     levels: tuple[int, ...] = ()
+    steps: tuple[Step, ...] = ()
 
 
 def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERCENT) -> Compared:
@@ -64,11 +67,6 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
     """
     for each in reports:
         head = each.results.source.head
-        if not head.mixes:
-            raise UserError(
-                f"{head.plan.name}: all of its levels end when their work is done, so it has no throughput to compare",
-                hint="dyno report compares its configurations, step by step.",
-            )
         if head.suite.open is not None:
             raise UserError(
                 f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput says "
@@ -86,6 +84,9 @@ def _within(report: Report, tolerated_percent: float) -> Compared:
     if report.source.cut is not None and len(report.results.configurations) > 1:
         gaps = outages.at_equal_load(report.results)
         found = _outages_result(gaps, [report], report.tables[0].basis, tolerated_percent)
+        return replace(found, warnings=report.warnings)
+    if _is_of_steps(report) and len(report.source.configuration_names) > 1:
+        found = _steps_result(report.results.steps, step_tables.basis(report.source), tolerated_percent)
         return replace(found, warnings=report.warnings)
     if not report.comparisons:
         raise UserError(
@@ -117,6 +118,8 @@ def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
         tolerated_percent=tolerated_percent,
     )
     judge = _throughput_across if base.source.cut is None else _outages_across
+    if _is_of_steps(base):
+        judge = _steps_across
     warnings = tuple(
         f"{which}: {warning}"
         for which, report in (("First", base), ("Second", other))
@@ -174,6 +177,52 @@ def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _R
     return _outages_result(gaps, [base, other], _both_bases(base, other), rules.tolerated_percent)
 
 
+def _is_of_steps(report: Report) -> bool:
+    """Whether all of its levels end when their work is done."""
+    return not report.results.source.head.mixes
+
+
+def _steps_across(base: Report, other: Report, names: Sequence[str], rules: _Rules) -> Compared:
+    error = None if rules.between is None else rules.between.error
+    of_other = {step.mix: step for step in other.results.steps}
+    both = [(step, of_other[step.mix]) for step in base.results.steps if step.mix in of_other]
+    pairs = [
+        replace(
+            step,
+            times={f"{name} (first)": step.times[name], f"{name} (second)": second.times[name]},
+        )
+        for step, second in both
+        for name in names
+    ]
+    found = judged_steps(pairs, paired=False, margins=other.source.margins_of_steps, between=error)
+    if error is None:
+        found = [
+            replace(
+                step,
+                gaps=tuple(
+                    replace(gap, improvement=across.without_verdict(gap.improvement)) for gap in step.gaps
+                ),
+            )
+            for step in found
+        ]
+    bases = f"First: {step_tables.basis(base.source)} Second: {step_tables.basis(other.source)}"
+    return _steps_result(found, bases, rules.tolerated_percent)
+
+
+def _steps_result(found: Sequence[Step], basis: str, tolerated_percent: float) -> Compared:
+    table = replace(step_tables.pairs(basis, found), number=1)
+    others = {gap.other for step in found for gap in step.gaps}
+    judged = [gap.improvement for step in found for gap in step.gaps if gap.base not in others]
+    return Compared(
+        comparisons=(),
+        table=table,
+        findings=steps.compared_findings(found, table.label),
+        verdict=most_alarming({each.verdict for each in judged}),
+        slowdown=slowdown(judged, tolerated_percent),
+        steps=tuple(found),
+    )
+
+
 def _both_bases(base: Report, other: Report) -> str:
     return f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
 
@@ -201,8 +250,11 @@ def _load(source: Source) -> dict[str, object]:
     """Return everything that shapes the load, by name."""
     head = source.head
     mixes = [f"{mix.clients} x {mix.threads} for {mix.length_s:g} s" for mix in head.mixes]
-    suite = {"suite": head.suite.name, "scale": f"{head.scale:g}", "mixes": ", ".join(mixes)}
-    return suite | head.suite.parameters()
+    names = wording.listing([suite.name for suite in head.suites])
+    load = {"suite": names, "scale": f"{head.scale:g}", "mixes": ", ".join(mixes)}
+    if all(suite.ends_when_done for suite in head.suites):
+        load["drop_caches"] = f"{head.plan.drop_caches}"
+    return load | {name: value for suite in head.suites for name, value in suite.parameters().items()}
 
 
 def _unlike(base: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:

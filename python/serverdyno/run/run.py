@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from serverdyno.counted import Counted
 from serverdyno.fleet import local
+from serverdyno.fleet.group import BEGIN, END
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.preflight import Preflight, preflight
 from serverdyno.plan.expand import trial
@@ -24,13 +25,14 @@ from serverdyno.run.outage import Outage, cut_of
 from serverdyno.run.progress import Progress
 from serverdyno.run.record import HostFigures, mix_record
 from serverdyno.run.site import HERE, Site
+from serverdyno.run.steps import NOT_KNOWN, ServerUse
 from serverdyno.run.time_left import TimeLeft
 from serverdyno.run.under_test import opened, served
 from serverdyno.run.workspaces import tell_recycled, workspaces_taken_away
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import MixRecord, SyncRow
+from serverdyno.store.records import MixRecord
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
@@ -139,33 +141,27 @@ class Run:
 
     def _run_group(self, levels: Sequence[Mix], setup: LoadSetup, server: RunningServer) -> None:
         """Run the levels of a suite that end when their work is done, and keep them all once the last has ended."""
-        head, records = self.experiment.head, list[MixRecord]()
+        head = self.experiment.head
         self.requests.are_known = False
 
-        def done(mix: Mix, result: Counted) -> None:
-            self.agreed.add(result)
-            records.append(mix_record(self.key, mix, result, HostFigures(UNKNOWN, None)))
-            self.progress.mix_finished(records[-1])
+        def at_gate(kind: str, mix: Mix) -> ServerUse:
+            if kind == BEGIN:
+                self.progress.stage(f"{self.key.configuration}: {mix.name}")
+            elif kind != END:
+                return NOT_KNOWN
+            return ServerUse(server.cpu_s(), self.durability.syncs(), server.rss_bytes())
 
-        self.progress.stage(f"{self.key.configuration}: {setup.suite.title}")
-        cpu_before_s, syncs_before = server.cpu_s(), self.durability.syncs()
         # All configurations are asked for the same contents and places, each repetition for others.
         seed = local.stream_seed(head.seed, self.key.repetition, 0)
-        steps.carry_out(levels, setup, seed, done, drop_caches=head.plan.drop_caches)
+        found = steps.carry_out(levels, setup, seed, at_gate, drop_caches=head.plan.drop_caches)
         server.check()
-        used_s = used_since({"": cpu_before_s}, {"": server.cpu_s()})[""]
-        syncs = self.durability.syncs()
-        known = syncs is not None and syncs_before is not None
-        rows = [
-            SyncRow(name, count - (syncs_before or {}).get(name, 0)) for name, count in (syncs or {}).items()
-        ]
-        records[-1] = replace(
-            records[-1],
-            server_cpu_s=used_s,
-            server_rss_bytes=server.rss_bytes(),
-            syncs_known=known,
-            syncs=rows if known else [],
-        )
+        records = list[MixRecord]()
+        for mix, level in zip(levels, found, strict=True):
+            self.agreed.add(level.result)
+            use = replace(UNKNOWN, server_cpu_s=level.use.cpu_s)
+            seen = HostFigures(use, level.use.rss_bytes, level.use.syncs, level.nodes)
+            records.append(mix_record(self.key, mix, level.result, seen))
+            self.progress.mix_finished(records[-1])
         self.experiment.write_mix(*records)
         self.done += len(records)
 

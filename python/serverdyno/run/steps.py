@@ -1,109 +1,204 @@
 """Levels that end when their work is done: Bonnie's phases and a scenario's steps, a suite of them as one group.
 
-Not for: what the data plane does in a phase or step, nor how a scenario's steps follow one another (`scenario.py`).
+Not for: what the data plane does in a phase or step, nor how nodes wait for each other (`fleet/group.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from serverdyno import _native
 from serverdyno.counted import Counted
-from serverdyno.errors import ServerEndedError, ServerError
+from serverdyno.errors import DynoError, ServerEndedError, ServerError
+from serverdyno.fleet import group
 from serverdyno.fleet.document import NONCE_BITS
-from serverdyno.plan.model import Bounds, Mix
+from serverdyno.fleet.fleet import NodeFigures
+from serverdyno.fleet.group import Group, GroupLoad
+from serverdyno.plan.model import Mix
 from serverdyno.plan.protocols.files import FILES, block_bytes
 from serverdyno.run import scenario
+from serverdyno.units import NS_PER_S
 
 if TYPE_CHECKING:
     from serverdyno.fleet.load_setup import LoadSetup
+    from serverdyno.plan.protocols.bonnie import BonnieSettings
+    from serverdyno.plan.protocols.scenario import Scenario
 
 SEEDS = 1 << 32
+Found = tuple[list[float], "list[group.Level | None]"]
+"""When each phase began, by the clock of this machine, and what was counted of each level."""
 
 
-def file_name() -> str:
-    """Return the name that the file of this process has, as the original's."""
-    return f"Bonnie.{os.getpid()}"
+@dataclass(frozen=True, slots=True)
+class ServerUse:
+    """What the server has used so far: CPU seconds, calls that sync by name; and its memory now. None: not known."""
+
+    cpu_s: float | None
+    syncs: Mapping[str, int] | None
+    rss_bytes: int | None
+
+    def since(self, before: ServerUse) -> ServerUse:
+        """Return what was used between two moments."""
+        known = self.cpu_s is not None and before.cpu_s is not None
+        counted = self.syncs is not None and before.syncs is not None
+        return ServerUse(
+            (self.cpu_s or 0.0) - (before.cpu_s or 0.0) if known else None,
+            {name: count - (before.syncs or {}).get(name, 0) for name, count in (self.syncs or {}).items()}
+            if counted
+            else None,
+            self.rss_bytes,
+        )
+
+
+NOT_KNOWN = ServerUse(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDone:
+    """What was counted of a level, by all and by each node, and what the server used in it: of levels that end together
+    the last one has what it used in all of them.
+    """
+
+    result: Counted
+    nodes: Sequence[NodeFigures]
+    use: ServerUse
+
+
+AtGate = Callable[[str, Mix], ServerUse]
+"""Called at each gate with its kind (`group.BEGIN`), and the level that is there or comes next; of several that begin
+together the first. Returns what the server has used so far.
+"""
+
+
+@dataclass(slots=True)
+class _GroupRun:
+    """A group under way. `gates`: how many were passed; `firsts`: the first level of each phase; `uses`: what the
+    server used in each phase that has ended.
+    """
+
+    setup: LoadSetup
+    seed: int
+    at_gate: AtGate
+    firsts: Sequence[Mix]
+    gates: int = 0
+    before: ServerUse = NOT_KNOWN
+    uses: list[ServerUse] = field(default_factory=list)
+
+    def watch(self, kind: str) -> None:
+        """Sample what the server has used, at the gate where a phase begins or ends."""
+        self.gates += 1
+        now = self.at_gate(kind, self.firsts[min(len(self.uses), len(self.firsts) - 1)])
+        if kind == group.BEGIN:
+            self.before = now
+        elif kind == group.END:
+            self.uses.append(now.since(self.before))
+
+    def carry_out_steps(self, asked: Scenario, *, drop_caches: bool) -> Found:
+        """Each step in sessions of its own, in a directory of its own, which is removed at the end."""
+        base = scenario.DIRECTORY + secrets.token_hex(6)
+        local = {name: file.bytes for name, file in asked.local.items()}
+        steps = self._steps(scenario.actions(asked), base, drop_caches=drop_caches)
+        load = self._load(replace(steps, clients=scenario.clients(asked), local=local))
+        try:
+            found = load.carry_out(self.watch)
+        except ServerEndedError:
+            raise  # what was made went with the server
+        except DynoError as error:
+            try:
+                self._remove_scenario(asked, base)
+            except ServerError as left:
+                raise type(error)(f"{error}\n{left}", hint=error.hint) from error
+            raise
+        except BaseException:
+            self._remove_scenario(asked, base)
+            raise
+        self._remove_scenario(asked, base)
+        return load.begun_unix_s, found
+
+    def carry_out_bonnie(self, asked: BonnieSettings) -> Found:
+        """All phases. Each node removes the files of its clients."""
+        clients, url = self.setup.suite.clients[0], self.setup.target.url
+        file = f"Bonnie.{os.getpid()}"  # as the original's
+        spec = {
+            **asked.model_dump(include={"chunk_bytes", "seeks", "seekers", "check"}),
+            "clients": clients,
+            "file": file,
+            "bytes": asked.size_bytes,
+            "stdio_bytes": block_bytes(url),
+            "seed": self.seed,
+        }
+        name = f"Bonnie could not be carried out at {url}"
+        load = self._load(Group(self._job({"bonnie": spec}), clients, [name], {}))
+        try:
+            return load.begun_unix_s, load.carry_out(self.watch)
+        except ServerEndedError:
+            raise
+        except DynoError:
+            # A node that is lost made its files before the first gate.
+            if self.gates and self.setup.fleet is not None and self.setup.fleet.has_lost():
+                files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
+                self._remove(scenario.removal_of_files(files, file), "")
+            raise
+
+    def _remove_scenario(self, asked: Scenario, base: str) -> None:
+        # The first gate is before the directory is made.
+        if self.gates > 1:
+            self._remove(scenario.removal(asked, base), base)
+
+    def _remove(self, actions: scenario.Actions, base: str) -> None:
+        """Remove what a group has left, from this process. Raises ServerError."""
+        here = group.in_this_process(self.setup.target, ())
+        GroupLoad(here, self._steps(actions, base)).carry_out(lambda _: None)
+
+    def _load(self, asked: Group) -> GroupLoad:
+        fleet = self.setup.fleet or group.in_this_process(self.setup.target, self.setup.cpus)
+        return GroupLoad(fleet, asked)
+
+    def _steps(self, actions: scenario.Actions, base: str, *, drop_caches: bool = False) -> Group:
+        """Return a group of steps of one client, without local files."""
+        planned = list(actions)
+        common = {"base": base, "block_bytes": block_bytes(self.setup.target.url), "seed": self.seed}
+        steps = [{"action": action, "passes": passes, **common} for _, action, passes in planned]
+        task = {"steps": {"steps": steps, "local": "", "drop_caches": drop_caches}}
+        return Group(self._job(task), 1, [name for name, _, _ in planned], {})
+
+    def _job(self, task: dict[str, Any]) -> dict[str, Any]:
+        bounds, most_s = self.setup.bounds, self.setup.suite.length_s
+        return {
+            "task": task,
+            "most_ns": int(min(most_s, bounds.max_length_s if bounds else most_s) * NS_PER_S),
+            "max_rate_per_s": bounds.max_rate_per_s if bounds else None,
+            "nonce": secrets.randbits(NONCE_BITS),
+            "is_led": True,
+        }
 
 
 def carry_out(
-    levels: Sequence[Mix],
-    setup: LoadSetup,
-    seed: int,
-    done: Callable[[Mix, Counted], None],
-    *,
-    drop_caches: bool = False,
-) -> None:
-    """Carry all levels of a suite out, and tell what was counted of each to `done`, in order. What was made is removed.
+    levels: Sequence[Mix], setup: LoadSetup, seed: int, at_gate: AtGate, *, drop_caches: bool = False
+) -> list[LevelDone]:
+    """Carry all levels of a suite out, and return what was counted of each. What was made is removed.
 
-    `drop_caches`: as of `scenario.Options`. Raises UserError, ServerError.
+    `drop_caches`: before each step nodes write and drop what their page caches hold. Raises UserError, ServerError.
     """
-    places = iter(levels)
-
-    def tell(found: Sequence[Counted]) -> None:
-        for each in found:
-            done(next(places), each)
-
-    def task(wanted: dict[str, Any]) -> list[Counted]:
-        return counted(setup.target, wanted, levels[0].length_s, setup.bounds)
-
     settings = setup.suite.settings(FILES)
-    block = block_bytes(setup.target.url)
-    with _on(setup.cpus):
-        if settings.scenario is not None:
-            options = scenario.Options(block, drop_caches, seed % SEEDS)
-            scenario.carry_out(settings.scenario, task, options, tell)
-        elif (bonnie := settings.bonnie) is not None:
-            spec = {
-                **bonnie.model_dump(include={"chunk_bytes", "seeks", "seekers", "check"}),
-                "clients": setup.suite.clients[0],
-                "file": file_name(),
-                "bytes": bonnie.size_bytes,
-                "stdio_bytes": block,
-                "seed": seed % SEEDS,
-            }
-            try:
-                tell(task({"bonnie": spec}))
-            except ServerEndedError:
-                raise
-            except ServerError as error:
-                why = f"Bonnie could not be carried out at {setup.target.url}: {error}"
-                raise ServerError(why, hint=error.hint) from error
-
-
-def counted(
-    target: _native.Target, task: dict[str, Any], most_s: float, bounds: Bounds | None = None
-) -> list[Counted]:
-    """Return what was counted of the levels of one task of the data plane. Raises ServerError."""
-    job = {
-        "task": task,
-        "most_ns": int(min(most_s, bounds.max_length_s if bounds else most_s) * 1e9),
-        "max_rate_per_s": bounds.max_rate_per_s if bounds else None,
-    }
-    try:
-        told = _native.carry_out(target, json.dumps(job), secrets.randbits(NONCE_BITS))
-    except _native.AnswerError as error:
-        raise ServerError(
-            error.args[2],
-            hint=error.args[3] or "Check that the directory can be written, and has room for the files.",
-        ) from error
-    return [Counted.of(each) for each in told]
-
-
-@contextmanager
-def _on(cpus: Collection[int]) -> Iterator[None]:
-    """The client's threads on these CPUs: a thread inherits those of the one that starts it."""
-    if not cpus:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
+    asked = settings.scenario
+    at_once = [1] * len(levels) if asked is None else scenario.levels_at_once(asked)
+    firsts = [levels[sum(at_once[:phase])] for phase in range(len(at_once))]
+    run = _GroupRun(setup, seed % SEEDS, at_gate, firsts)
+    if asked is None:
+        assert settings.bonnie is not None, "checked with the suite"
+        begun_unix_s, found = run.carry_out_bonnie(settings.bonnie)
+    else:
+        begun_unix_s, found = run.carry_out_steps(asked, drop_caches=drop_caches)
+    done: list[LevelDone] = []
+    rest = iter(found)
+    for count, use, begun_s in zip(at_once, run.uses, begun_unix_s, strict=True):
+        for place in range(1, count + 1):
+            level = next(rest)
+            assert level is not None, "each level has a client"
+            result = replace(level.result, started_unix_s=begun_s)
+            done.append(LevelDone(result, level.nodes, use if place == count else NOT_KNOWN))
+    return done

@@ -32,7 +32,7 @@ def workspaces_taken_away(
     what is. A second interrupt ends the removal.
     """
     protocol = protocol_of(configuration, setup.suite)
-    if configuration.url is None or protocol.clients_directory is None:
+    if configuration.url is None or protocol.clients_directory is None or setup.suite.ends_when_done:
         yield
         return
     interrupted = False

@@ -94,8 +94,9 @@ class MixRecord(Counted):
     name: Annotated[str, "a name such as `24_client`"]
     step: Annotated[
         str | None,
-        "of a level that ends when its work is done: what was done. All of it counts. `server_cpu_s` and `syncs` of "
-        "such levels are those of the whole suite, in the record of its last level. Null: the level ended at its time",
+        "of a level that ends when its work is done: what was done. All of it counts. Where levels begin and end "
+        "together, `server_cpu_s` and `syncs` of all are in the record of the last one. Null: the level ended at its "
+        "time",
     ] = None
     state: Annotated[str | None, "of a step: `cold`, `warm`, the phase of several clients, or empty"] = None
     figure: Annotated[int | None, "of the published report that the step re-creates"] = None

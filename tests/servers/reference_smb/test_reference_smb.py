@@ -123,7 +123,7 @@ def test_contents_that_are_wrong_are_found_wrong() -> None:
 def test_every_fault_ends_in_counted_errors_and_the_mix_ends() -> None:
     # All but the first need a second client, or a connection that is lost.
     harmless = {"delay=5ms", "no-breaks", "no-directory-breaks", "forgotten-handles", "undone-writes"}
-    for name, _ in _native.reference_smb_faults():
+    for name, _ in _native.reference_faults("smb"):
         with reference(fault=name) as server:
             to = target(server, signing="required")
             timeout_s = PATIENCE_S if name in harmless else 0.5

@@ -2,7 +2,7 @@
 //! for: load (`client_task.rs`).
 
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
-use crate::job::JobEnd;
+use crate::job::JobControl;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::Executor;
 use std::cell::RefCell;
@@ -47,7 +47,7 @@ pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failur
     identity: u64,
     client: u32,
     most_ns: u64,
-    end: &JobEnd,
+    end: &JobControl,
     work: impl FnOnce(S::Client) -> F,
 ) -> Result<T, Failure> {
     let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));

@@ -11,6 +11,7 @@ use super::measured::Measured;
 use super::program::{same_length, Program};
 use super::sessions::Sessions;
 use crate::bonnie::BonnieSpec;
+use crate::job::JobLevels;
 use crate::tally::MixTally;
 use dyno_files::{Access, Disposition, FileClient, Files, Handle};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -26,22 +27,32 @@ const SEEKS_FOR_A_WRITE: u64 = 10;
 const SEQUENTIAL: usize = 5;
 
 /// Run the phases until one fails or the job is stopped. The file is removed, unless the server is gone.
-pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<MixTally>, Failure> {
+pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<JobLevels, Failure> {
+    let clients: Vec<_> = (0..spec.clients).filter(|number| job.has(*number)).collect();
+    let Some(&first) = clients.first() else {
+        return Ok(vec![None; SEQUENTIAL + 1]);
+    };
     let mut phases = all_sequential(job, spec)?;
     let seeks = all_seekers(job, spec);
-    let removed = job.by_one(|client| remove(client.files, spec.clone()));
-    phases.extend(seeks?);
-    removed.map(|()| phases)
+    let files: Vec<_> = clients
+        .iter()
+        .map(|&number| of_client(spec, number).file)
+        .collect();
+    // By one of them: a session more for each file would be in the way.
+    let by_first = Job { part: None, ..*job };
+    let removed = by_first.by_several(1, 1, first, |_, client| remove(client.files, files.clone()));
+    phases.push(seeks?);
+    removed.map(|_| phases)
 }
 
 /// The phases that go through the file, of each client on a thread of its own.
-fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Vec<MixTally>, Failure> {
-    let found = job.by_several(spec.clients, 0, |number, client| {
+fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<JobLevels, Failure> {
+    let found = job.by_several(spec.clients, 1, 0, |number, client| {
         sequential(Worker::new(client, of_client(spec, number), Arc::default()))
     })?;
     let mut clients: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
     let of_all = |_| Measured::together(clients.iter_mut().filter_map(Iterator::next)).map(phase);
-    Ok((0..SEQUENTIAL).filter_map(of_all).collect())
+    Ok((0..SEQUENTIAL).map(of_all).collect())
 }
 
 /// What one of several has to do: a file and places of its own.
@@ -62,7 +73,11 @@ fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Optio
     let shared: Vec<_> = (0..spec.clients)
         .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
         .collect();
-    let found = job.by_several(spec.clients * spec.seekers, spec.clients, |place, client| {
+    let after = Job {
+        first_gate: job.first_gate + 2 * SEQUENTIAL as u64,
+        ..*job
+    };
+    let found = after.by_several(spec.clients, spec.seekers, spec.clients, |place, client| {
         let (number, seeker) = (place / spec.seekers, place % spec.seekers);
         let (taken, versions) = shared[number as usize].clone();
         let worker = Worker::new(client, of_client(spec, number), versions);
@@ -135,19 +150,18 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    fn end(&mut self, measured: Measured) -> Measured {
-        let mut measured = self.client.end(measured);
-        measured.checked = std::mem::take(&mut self.check.checked);
-        measured
-    }
-
-    /// Opens the file once all that do the phase have come.
-    async fn open_together(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
-        self.client.wait_for_all().await?;
+    /// Open the file, and begin a phase with all others.
+    async fn open_together(&mut self, disposition: Disposition) -> Result<(Handle, Measured), Failure> {
         self.client.go_on()?;
         let opened = self.open(disposition).await;
         self.is_ours |= !opened.is_err_and(|failure| failure.fault == Fault::AlreadyThere);
-        opened
+        Ok((opened?, self.client.begin_together().await?))
+    }
+
+    async fn end_together(&mut self, measured: Measured) -> Result<Measured, Failure> {
+        let mut measured = self.client.end_together(measured).await?;
+        measured.checked = std::mem::take(&mut self.check.checked);
+        Ok(measured)
     }
 
     async fn open(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
@@ -184,8 +198,7 @@ impl<C: FileClient> Worker<C> {
 
     /// "Writing with putc()": one character after another, through a buffer.
     async fn put_characters(&mut self) -> Result<Measured, Failure> {
-        let handle = self.open_together(Disposition::Create).await?;
-        let mut measured = self.client.begin();
+        let (handle, mut measured) = self.open_together(Disposition::Create).await?;
         let mut pages = Pages::new(self.spec.stdio_bytes);
         let buffer: &mut [u8] = &mut pages;
         let (mut offset, mut filled) = (0, 0);
@@ -202,13 +215,12 @@ impl<C: FileClient> Worker<C> {
                 .await?;
         }
         self.client.close(handle).await?;
-        Ok(self.end(measured))
+        self.end_together(measured).await
     }
 
     /// "Rewriting": each chunk is read, changed in one word, and written where it was.
     async fn rewrite(&mut self) -> Result<Measured, Failure> {
-        let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.client.begin();
+        let (handle, mut measured) = self.open_together(Disposition::Open).await?;
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         let (mut offset, mut word) = (0, 0);
@@ -221,14 +233,13 @@ impl<C: FileClient> Worker<C> {
         }
         self.client.close(handle).await?;
         same_length(self.spec.bytes, offset)?;
-        Ok(self.end(measured))
+        self.end_together(measured).await
     }
 
     /// "Writing intelligently": whole chunks, into a new file.
     async fn write_chunks(&mut self) -> Result<Measured, Failure> {
         self.client.delete(&self.spec.file).await?;
-        let handle = self.open_together(Disposition::Create).await?;
-        let mut measured = self.client.begin();
+        let (handle, mut measured) = self.open_together(Disposition::Create).await?;
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         for number in 0..self.spec.bytes / u64::from(self.spec.chunk_bytes) {
@@ -237,13 +248,12 @@ impl<C: FileClient> Worker<C> {
             self.write(&mut measured, handle, offset, &chunk).await?;
         }
         self.client.close(handle).await?;
-        Ok(self.end(measured))
+        self.end_together(measured).await
     }
 
     /// "Reading with getc()": each character is counted.
     async fn get_characters(&mut self) -> Result<Measured, Failure> {
-        let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.client.begin();
+        let (handle, mut measured) = self.open_together(Disposition::Open).await?;
         let mut buffer = Pages::new(self.spec.stdio_bytes);
         let mut seen = [0u64; 256];
         let mut offset = 0;
@@ -261,13 +271,12 @@ impl<C: FileClient> Worker<C> {
         self.client.close(handle).await?;
         std::hint::black_box(seen);
         same_length(self.spec.bytes, offset)?;
-        Ok(self.end(measured))
+        self.end_together(measured).await
     }
 
     /// "Reading intelligently": whole chunks.
     async fn read_chunks(&mut self) -> Result<Measured, Failure> {
-        let handle = self.open_together(Disposition::Open).await?;
-        let mut measured = self.client.begin();
+        let (handle, mut measured) = self.open_together(Disposition::Open).await?;
         let mut chunk = Pages::new(self.spec.chunk_bytes);
         let mut offset = 0;
         loop {
@@ -281,7 +290,7 @@ impl<C: FileClient> Worker<C> {
         }
         self.client.close(handle).await?;
         same_length(self.spec.bytes, offset)?;
-        Ok(self.end(measured))
+        self.end_together(measured).await
     }
 
     /// What each phase took.
@@ -307,12 +316,11 @@ async fn sequential<C: FileClient>(mut worker: Worker<C>) -> Result<Vec<Measured
     finished.map(|()| phases)
 }
 
-/// Removes the files of all clients, as far as it can.
-async fn remove<C: FileClient>(mut client: CachedClient<C>, spec: BonnieSpec) -> Result<(), Failure> {
+/// Removes the files of the clients, as far as it can.
+async fn remove<C: FileClient>(mut client: CachedClient<C>, files: Vec<String>) -> Result<(), Failure> {
     client.connect().await?;
     let mut removed = Ok(());
-    for number in 0..spec.clients {
-        let path = of_client(&spec, number).file;
+    for path in files {
         removed = removed.and(client.delete(&path).await);
     }
     let finished = client.finish().await;
@@ -330,8 +338,7 @@ async fn seek<C: FileClient>(
     let chunk_bytes = worker.spec.chunk_bytes;
     let chunks = worker.spec.bytes / u64::from(chunk_bytes);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(worker.spec.seed ^ u64::from(number) << 32);
-    worker.client.wait_for_all().await?;
-    let mut measured = worker.client.begin();
+    let mut measured = worker.client.begin_together().await?;
     let mut chunk = Pages::new(chunk_bytes);
     let mut done = 0;
     while taken.fetch_add(1, Ordering::Relaxed) < worker.spec.seeks {
@@ -351,7 +358,7 @@ async fn seek<C: FileClient>(
         done += 1;
     }
     worker.client.close(handle).await?;
-    let measured = worker.end(measured);
+    let measured = worker.end_together(measured).await?;
     worker.client.finish().await?;
     Ok(measured)
 }

@@ -1,5 +1,6 @@
 //! Jobs on files: programs of one or several clients, each with a session and a thread of its own, which begin each phase
-//! together. A program is for what a workload can't say, because its next call depends on answers or on local files.
+//! together, here and on other nodes. A program is for what a workload can't say, because its next call depends on answers
+//! or on local files.
 //!
 //! Not for: mixes (`client_task.rs`), nor for what programs do (`bonnie.rs`, `scenario.rs`).
 
@@ -9,7 +10,8 @@ use super::client::CachedClient;
 use super::measured::Measured;
 use super::sessions::Sessions;
 use crate::counting::SessionFacts;
-use crate::job::JobEnd;
+use crate::job::{GateKind, JobControl};
+use crate::spec::PartSpec;
 use crate::tally::SessionTally;
 use dyno_files::{Call, CallId, FileClient, Files, Handle, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault, Histogram, NS_PER_S};
@@ -33,31 +35,37 @@ pub(super) struct Job<'a, S> {
     pub(super) most_ns: u64,
     /// Calls per second of all clients together, at most.
     pub(super) max_rate_per_s: Option<f64>,
-    pub(super) end: &'a Arc<JobEnd>,
+    pub(super) end: &'a Arc<JobControl>,
+    /// The clients that this process carries; None: all.
+    pub(super) part: Option<PartSpec>,
+    /// The number of the first gate of the clients that come next.
+    pub(super) first_gate: u64,
 }
 
 impl<S: Sessions> Job<'_, S> {
-    /// Return the result of a program of one client.
-    pub(super) fn by_one<T: Send + 'static, F: Future<Output = Result<T, Failure>> + 'static>(
-        &self,
-        program: impl Fn(JobClient<S::Client>) -> F + Sync,
-    ) -> Result<T, Failure> {
-        let found = self.by_several(1, 0, |_, client| program(client))?;
-        found.into_iter().next().ok_or(Fault::OtherIo.into())
+    /// Whether this process carries the client of that number.
+    pub(super) fn has(&self, client: u32) -> bool {
+        self.part.is_none_or(|part| {
+            let place = client as usize % part.client_step;
+            (part.client_offset..part.client_offset + part.client_run).contains(&place)
+        })
     }
 
-    /// Return the results of so many clients, whose sessions are numbered from `first`. If some fail, return the first
-    /// failure.
+    /// Return the results of those of so many clients that are here, each of which has so many threads with sessions
+    /// numbered from `first`. If some fail, return the first failure.
     pub(super) fn by_several<T: Send + 'static, F: Future<Output = Result<T, Failure>> + 'static>(
         &self,
         clients: u32,
+        threads: u32,
         first: u32,
         program: impl Fn(u32, JobClient<S::Client>) -> F + Sync,
     ) -> Result<Vec<T>, Failure> {
-        let gate = &Arc::new(Gate::new(clients));
-        let interval_ns = self.max_rate_per_s.map_or(0, |rate| {
-            (f64::from(clients) / rate * NS_PER_S as f64).ceil() as u64
-        });
+        let all = clients * threads;
+        let here: Vec<_> = (0..all).filter(|number| self.has(number / threads)).collect();
+        let gate = &Arc::new(Gate::new(here.len(), self.end.clone()));
+        let interval_ns = self
+            .max_rate_per_s
+            .map_or(0, |rate| (f64::from(all) / rate * NS_PER_S as f64).ceil() as u64);
         let one = |number: u32| {
             let (sessions, client) = (self.sessions, first + number);
             let found = alone(
@@ -76,8 +84,9 @@ impl<S: Sessions> Job<'_, S> {
                         interval_ns,
                         // All of them one after another, as the clients of a mix.
                         due_ns: monotonic_ns()
-                            .saturating_add(interval_ns / u64::from(clients) * u64::from(number)),
+                            .saturating_add(interval_ns / u64::from(all) * u64::from(number)),
                         gate: gate.clone(),
+                        next_gate: self.first_gate,
                         end: self.end.clone(),
                     };
                     program(number, client)
@@ -90,8 +99,9 @@ impl<S: Sessions> Job<'_, S> {
         };
         let found: Vec<_> = std::thread::scope(|scope| {
             let one = &one;
-            let threads: Vec<_> = (0..clients)
-                .map(|number| scope.spawn(move || one(number)))
+            let threads: Vec<_> = here
+                .iter()
+                .map(|&number| scope.spawn(move || one(number)))
                 .collect();
             threads.into_iter().map(ScopedJoinHandle::join).collect()
         });
@@ -117,7 +127,8 @@ pub(super) struct JobClient<C> {
     interval_ns: u64,
     due_ns: u64,
     gate: Arc<Gate>,
-    end: Arc<JobEnd>,
+    next_gate: u64,
+    end: Arc<JobControl>,
 }
 
 impl<C: FileClient> JobClient<C> {
@@ -163,7 +174,14 @@ impl<C: FileClient> JobClient<C> {
 
     /// Wait for all clients of the job, obeying the server meanwhile.
     pub(super) async fn wait_for_all(&mut self) -> Result<(), Failure> {
-        self.gate.pass(&mut self.files).await
+        self.pass(GateKind::Between).await
+    }
+
+    async fn pass(&mut self, kind: GateKind) -> Result<(), Failure> {
+        let gate = self.next_gate;
+        self.next_gate += 1;
+        self.gate.pass(gate, kind, &mut self.files).await?;
+        self.go_on()
     }
 
     /// Begin one of several calls that are under way at once. Fails if there is a cache.
@@ -190,15 +208,25 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Begin a phase.
+    /// Begin a phase with all clients of the job.
+    pub(super) async fn begin_together(&mut self) -> Result<Measured, Failure> {
+        self.pass(GateKind::Begin).await?;
+        let begins_ns = self.end.begins_ns();
+        self.files.idle_until(begins_ns).await?;
+        let mut measured = self.begin();
+        measured.started_ns = begins_ns;
+        Ok(measured)
+    }
+
+    /// Begin what counts nowhere.
     pub(super) fn begin(&mut self) -> Measured {
         (self.bytes_read, self.bytes_written) = (0, 0);
         self.times = self.times.take().map(|_| Histogram::new());
         Measured::begin(self.files.requests())
     }
 
-    /// End a phase, with the bytes that were read and written in it.
-    pub(super) fn end(&self, measured: Measured) -> Measured {
+    /// End a phase, with the bytes that were read and written in it, and wait for the others.
+    pub(super) async fn end_together(&mut self, measured: Measured) -> Result<Measured, Failure> {
         let mut measured = measured.end(self.files.requests());
         (measured.bytes_read, measured.bytes_written) = (self.bytes_read, self.bytes_written);
         if let Some(times) = &self.times {
@@ -207,7 +235,8 @@ impl<C: FileClient> JobClient<C> {
         let agreed = (self.agreed)(self.files.counted().inner());
         let session = agreed.map(|agreed| SessionTally { agreed, clients: 1 });
         measured.sessions = session.into_iter().collect();
-        measured
+        self.pass(GateKind::End).await?;
+        Ok(measured)
     }
 }
 
@@ -243,10 +272,11 @@ impl<C: FileClient> Files for JobClient<C> {
     }
 }
 
-/// Where clients on threads of their own wait for each other, again and again.
+/// Where clients on threads of their own wait for each other, again and again, and then until the gate is opened.
 #[derive(Debug)]
 struct Gate {
     clients: u64,
+    control: Arc<JobControl>,
     arrived: AtomicU64,
     has_failed: AtomicBool,
     /// Of the first that failed: nobody waits for it.
@@ -254,20 +284,25 @@ struct Gate {
 }
 
 impl Gate {
-    fn new(clients: u32) -> Self {
+    fn new(clients: usize, control: Arc<JobControl>) -> Self {
         Self {
-            clients: clients.into(),
+            clients: clients as u64,
+            control,
             arrived: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         }
     }
 
-    /// Returns once all have come, obeying the server meanwhile.
-    async fn pass(&self, files: &mut impl Files) -> Result<(), Failure> {
-        let before = self.arrived.fetch_add(1, Ordering::AcqRel);
-        let all = (before / self.clients + 1) * self.clients;
-        while self.arrived.load(Ordering::Acquire) < all {
+    /// Return once the gate is open, obeying the server meanwhile.
+    async fn pass(&self, gate: u64, kind: GateKind, files: &mut impl Files) -> Result<(), Failure> {
+        if (self.arrived.fetch_add(1, Ordering::AcqRel) + 1) % self.clients == 0 {
+            self.control.reach(gate, kind);
+        }
+        while !self.control.is_open(gate) {
+            if self.control.is_stopped() {
+                return Err(Fault::OtherIo.into());
+            }
             self.go_on()?;
             files.idle_until(monotonic_ns() + LOOK_NS).await?;
         }

@@ -6,7 +6,7 @@
 use super::alone::{alone, apart, each_client};
 use super::program::Program;
 use super::sessions::Sessions;
-use crate::job::JobEnd;
+use crate::job::JobControl;
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile, Page, PIECE_BYTES};
 use dyno_files::{Access, Call, Disposition, FileClient, Files, Reply, Stability, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -63,7 +63,7 @@ fn read_all<S: Sessions + Clone>(
     spec: &JournalSpec,
     entries: &[Entry],
 ) -> Result<Vec<LeftOfFile>, Failure> {
-    let end = JobEnd::default();
+    let end = JobControl::default();
     alone(sessions, identity, 0, spec.most_ns, &end, |session| {
         let (spec, entries) = (spec.clone(), entries.to_vec());
         async move {

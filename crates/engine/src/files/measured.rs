@@ -9,7 +9,7 @@ use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PE
 /// Work under way; what it took once it has ended.
 #[derive(Debug)]
 pub(super) struct Measured {
-    started_ns: u64,
+    pub(super) started_ns: u64,
     ended_ns: u64,
     /// Until the end that of the thread before; then what was used. So are `requests` those of the client.
     cpu: ThreadCpu,

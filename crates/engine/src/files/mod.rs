@@ -143,12 +143,12 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
     }
 
     /// Each client has a session of its own.
-    fn seat_clients(&self, thread: &Rc<EngineThread>) {
+    fn spawn_clients(&self, thread: &Rc<EngineThread>) {
         let dialer = dialer(&thread.executor, &self.0.sessions, thread.dialer_number());
         thread
             .dialer
             .set(dialer.clone())
-            .expect("clients are seated once");
+            .expect("clients are spawned once");
         let place = Place {
             executor: &thread.executor,
             dialer: &dialer,

@@ -1,4 +1,4 @@
-//! One step of a scenario over any file protocol: what a user's command asks of files, call by call, through the cache
+//! The steps of a scenario over any file protocol: what a user's command asks of files, call by call, through the cache
 //! that a client of the protocol has.
 //!
 //! Names are known beforehand: all were made by the scenario. So what is listed is held against them, and no time goes by
@@ -12,6 +12,7 @@ use super::job::{Job, JobClient};
 use super::measured::Measured;
 use super::program::{same_length, Program};
 use super::sessions::{Requests, Sessions};
+use crate::job::{JobFailure, JobLevels, StepsSpec};
 use crate::scenario::{StepAction, StepSpec, TreeSpec};
 use crate::tally::MixTally;
 use dyno_files::{matches_pattern, Access, Call, Disposition, Files, Handle, Reply};
@@ -29,13 +30,58 @@ const OBJECT: &str = ".o";
 const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
-/// Carries a step out in a session of its own.
-pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Result<Vec<MixTally>, Failure> {
-    match &spec.action {
-        StepAction::Metadata(shape) => metadata::carry_out(job, spec, shape),
-        StepAction::Streams(shape) => streams::carry_out(job, spec, shape),
-        _ => job.by_one(|client| Step::<S>::new(client, spec.clone()).all_passes()),
+/// Carry the steps out, each once all nodes have ended the one before it.
+pub(super) fn carry_out_all<S: Sessions>(job: &Job<'_, S>, all: &StepsSpec) -> Result<JobLevels, JobFailure> {
+    let mut levels = Vec::new();
+    let mut gate = 0;
+    for (step, spec) in all.steps.iter().enumerate() {
+        let failed = |failure| JobFailure { step, failure };
+        if !job.end.pass(gate) {
+            return Err(failed(Fault::OtherIo.into()));
+        }
+        if all.drop_caches {
+            drop_caches().map_err(|error| failed(local_failure(&error)))?;
+        }
+        let of_step = Job {
+            first_gate: gate + 1,
+            ..*job
+        };
+        levels.extend(carry_out(&of_step, &spec.within(&all.local)).map_err(failed)?);
+        gate += 1 + spec.gates();
     }
+    Ok(levels)
+}
+
+/// Carry a step out in sessions of its own.
+pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Result<JobLevels, Failure> {
+    let mut levels = match &spec.action {
+        StepAction::Metadata(shape) => metadata::carry_out(job, spec, shape),
+        // Without a cache, so that there is none to be disclosed.
+        StepAction::Streams(shape) => return streams::carry_out(job, spec, shape),
+        _ => {
+            let by_first = job.by_several(1, 1, 0, |_, client| {
+                Step::<S>::new(client, spec.clone()).all_passes()
+            });
+            by_first.map(|found| {
+                let passes = found.into_iter().flatten().map(Some).collect::<JobLevels>();
+                if passes.is_empty() {
+                    vec![None; spec.levels()]
+                } else {
+                    passes
+                }
+            })
+        }
+    }?;
+    for level in levels.iter_mut().flatten() {
+        level.client_cache = job.options.disclosed();
+    }
+    Ok(levels)
+}
+
+/// Write what this machine's page cache holds, and drop it.
+fn drop_caches() -> std::io::Result<()> {
+    rustix::fs::sync();
+    std::fs::write("/proc/sys/vm/drop_caches", "3")
 }
 
 fn level(measured: Measured, entries: u64) -> MixTally {
@@ -124,11 +170,22 @@ impl<S: Sessions> Step<S> {
         self.client.connect().await?;
         let mut passes = Vec::new();
         let mut found = Ok(());
+        if self.spec.passes == 0 {
+            found = self.act(&action, &names).await;
+        }
         for _ in 0..self.spec.passes {
             found = self.one_pass(&action, &names, &mut passes).await;
             if found.is_err() {
                 break;
             }
+        }
+        if let StepAction::CopyFrom {
+            local,
+            copied: Some(_),
+            ..
+        } = &action
+        {
+            let _ = std::fs::remove_file(local);
         }
         let finished = self.client.finish().await;
         found.and(finished).map(|()| passes)
@@ -141,9 +198,9 @@ impl<S: Sessions> Step<S> {
         passes: &mut Vec<MixTally>,
     ) -> Result<(), Failure> {
         self.entries = 0;
-        let measured = self.client.begin();
+        let measured = self.client.begin_together().await?;
         self.act(action, names).await?;
-        let measured = self.client.end(measured);
+        let measured = self.client.end_together(measured).await?;
         let entries = self.entries;
         self.check(action, names).await?;
         passes.push(level(measured, entries));
@@ -167,7 +224,7 @@ impl<S: Sessions> Step<S> {
             StepAction::RemoveTree { tree, lenient } => self.remove_tree(tree, names, *lenient).await,
             StepAction::MakeFile { file, bytes } => self.make_file(file, *bytes).await,
             StepAction::CopyTo { local, file } => self.copy_to(local, file).await,
-            StepAction::CopyFrom { file, local } => self.copy_from(file, local).await,
+            StepAction::CopyFrom { file, local, .. } => self.copy_from(file, local).await,
             StepAction::Metadata(_) | StepAction::Streams(_) => Err(Fault::OtherIo.into()), // of several clients
             StepAction::RemoveFile { file, lenient } => {
                 self.entries += 1;
@@ -198,6 +255,15 @@ impl<S: Sessions> Step<S> {
                 let path = self.below_base(file);
                 self.client.expect(&path, Some(bytes)).await
             }
+            StepAction::CopyFrom {
+                local,
+                copied: Some(copied),
+                ..
+            } => match is_same(local, copied) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Fault::WrongContent.into()),
+                Err(error) => Err(local_failure(&error)),
+            },
             StepAction::RemoveFile { file, .. } => {
                 let path = self.below_base(file);
                 self.client.expect(&path, None).await
@@ -207,7 +273,10 @@ impl<S: Sessions> Step<S> {
     }
 
     fn below_base(&self, name: &str) -> String {
-        format!("{}/{name}", self.spec.base)
+        match &*self.spec.base {
+            "" => name.to_owned(),
+            base => format!("{base}/{name}"),
+        }
     }
 
     /// What programs move at once.
@@ -340,6 +409,18 @@ impl<S: Sessions> Step<S> {
     }
 
     async fn remove_tree(&mut self, tree: &TreeSpec, names: &Names, lenient: bool) -> Result<(), Failure> {
+        if lenient
+            && matches!(
+                self.client
+                    .ask(&Call::QueryPath {
+                        path: &names.directories[0]
+                    })
+                    .await?,
+                Reply::NotThere
+            )
+        {
+            return Ok(());
+        }
         for (number, directory) in names.directories.iter().enumerate() {
             if !lenient {
                 let entries = names.entries_of(number, tree);
@@ -432,6 +513,25 @@ fn absent_or(lenient: bool, removed: Result<(), Failure>) -> Result<(), Failure>
     match removed {
         Err(failure) if lenient && failure.fault == Fault::NotFound => Ok(()),
         removed => removed,
+    }
+}
+
+/// Whether two local files have the same content.
+fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut ours, mut theirs) = (vec![0; COPY_BYTES as usize], vec![0; COPY_BYTES as usize]);
+    loop {
+        let bytes = one.read(&mut ours)?;
+        if bytes == 0 {
+            return Ok(true);
+        }
+        other.read_exact(&mut theirs[..bytes])?;
+        if ours[..bytes] != theirs[..bytes] {
+            return Ok(false);
+        }
     }
 }
 

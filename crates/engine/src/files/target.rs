@@ -4,13 +4,11 @@ use super::job::Job;
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
-use crate::job::{FileJob, FileTask, JobEnd};
+use crate::job::{FileJob, FileTask, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Look, Material, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
-use crate::scenario::StepAction;
-use crate::tally::MixTally;
 use dyno_measure::Failure;
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -52,30 +50,23 @@ impl<S: Sessions + Clone> Target for S {
         S::CLIENTS_BLOCK
     }
 
-    fn carry_out(
-        &self,
-        job: &FileJob,
-        nonce: u64,
-        end: &Arc<JobEnd>,
-    ) -> Option<Result<Vec<MixTally>, Failure>> {
+    fn carry_out(&self, job: &FileJob, end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         let of_target = Job {
             sessions: self,
             options: FilesOptions::usual().kept_by(self.kept_by()),
-            identity: nonce,
+            identity: job.nonce,
             most_ns: job.most_ns,
             max_rate_per_s: job.max_rate_per_s,
             end,
+            part: job.part,
+            first_gate: 0,
         };
-        let has_cache =
-            !matches!(&job.task, FileTask::Step(step) if matches!(step.action, StepAction::Streams(_)));
-        let mut levels = match &job.task {
-            FileTask::Bonnie(spec) => bonnie::carry_out(&of_target, spec),
-            FileTask::Step(spec) => scenario::carry_out(&of_target, spec),
-        };
-        for level in levels.iter_mut().flatten().filter(|_| has_cache) {
-            level.client_cache = of_target.options.disclosed();
-        }
-        Some(levels)
+        Some(match &job.task {
+            FileTask::Bonnie(spec) => {
+                bonnie::carry_out(&of_target, spec).map_err(|failure| JobFailure { step: 0, failure })
+            }
+            FileTask::Steps(all) => scenario::carry_out_all(&of_target, all),
+        })
     }
 
     fn advice_on(&self, failure: &Failure) -> Option<&'static str> {

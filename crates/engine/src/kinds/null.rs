@@ -117,7 +117,7 @@ impl Work for NullWork {
         &self.classes
     }
 
-    fn seat_clients(&self, thread: &Rc<EngineThread>) {
+    fn spawn_clients(&self, thread: &Rc<EngineThread>) {
         let (delay_ns, stall_at_ns, stall_ns) = (self.delay_ns, self.stall_at_ns, self.stall_ns);
         for (place, client) in thread.clients().enumerate() {
             let state = ClientState::new(place);

@@ -20,8 +20,8 @@ use decoding::Sample;
 use dyno_http::coding::asks_coding;
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
-    Connecting, Connection, Conversation, EvenShare, Lane, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
-    StreamClient, Target, TlsOverTcp, Transport, Version, WrittenHttp1,
+    Connecting, Connection, Conversation, EvenShare, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
+    SharedConnection, StreamClient, Target, TlsOverTcp, Transport, Version, WrittenHttp1,
 };
 use dyno_measure::Failure;
 use dyno_net::tls::TlsClient;
@@ -293,61 +293,77 @@ impl WebWork {
     }
 
     /// Puts client threads on a loop, all of whose connections `transport` makes.
-    fn seat_over<T: Transport + 'static>(
+    fn spawn_over<T: Transport + 'static>(
         &self,
         engine: &Rc<EngineThread>,
-        transport: impl Fn(&Seat) -> T + 'static,
+        transport: impl Fn(&ClientContext) -> T + 'static,
     ) {
         let executor = &engine.executor;
         match self.requests.clone() {
             Requests::Http1(catalogue) => {
-                let web = move |seat: &Seat, of| seat.web(&catalogue, transport(seat), of, 0);
-                executor.spawn(self.seating(engine.clone(), web));
+                let web =
+                    move |context: &ClientContext, of| context.web(&catalogue, transport(context), of, 0);
+                executor.spawn(self.spawning(engine.clone(), web));
             }
             Requests::Pipelined(catalogue, requests) => {
-                let lane: SharedLane<T, Pipeline<AnswerBody>> = RefCell::default();
-                let web = move |seat: &Seat, of| {
-                    seat.web_streams(&catalogue, requests, &lane, || transport(seat), of, 0)
+                let shared_connection: JoinableConnection<T, Pipeline<AnswerBody>> = RefCell::default();
+                let web = move |context: &ClientContext, of| {
+                    context.web_streams(
+                        &catalogue,
+                        requests,
+                        &shared_connection,
+                        || transport(context),
+                        of,
+                        0,
+                    )
                 };
-                executor.spawn(self.seating(engine.clone(), web));
+                executor.spawn(self.spawning(engine.clone(), web));
             }
             Requests::Http2(catalogue, streams) => {
-                let lane: SharedLane<T, h2::Session<AnswerBody>> = RefCell::default();
-                let web = move |seat: &Seat, of| {
-                    seat.web_streams(&catalogue, streams, &lane, || transport(seat), of, 0)
+                let shared_connection: JoinableConnection<T, h2::Session<AnswerBody>> = RefCell::default();
+                let web = move |context: &ClientContext, of| {
+                    context.web_streams(
+                        &catalogue,
+                        streams,
+                        &shared_connection,
+                        || transport(context),
+                        of,
+                        0,
+                    )
                 };
-                executor.spawn(self.seating(engine.clone(), web));
+                executor.spawn(self.spawning(engine.clone(), web));
             }
             Requests::Session(script) => {
                 let WebClientOptions {
                     version, keep_alive, ..
                 } = self.options;
-                let web = move |seat: &Seat, of| {
+                let web = move |context: &ClientContext, of| {
                     let form = WrittenHttp1::new(version, keep_alive);
-                    let connection = seat.connection(transport(seat));
-                    Session::new(script.clone(), connection, form, of, seat.sample(true))
+                    let connection = context.connection(transport(context));
+                    Session::new(script.clone(), connection, form, of, context.sample(true))
                 };
-                executor.spawn(self.seating(engine.clone(), web));
+                executor.spawn(self.spawning(engine.clone(), web));
             }
             Requests::SessionHttp2(script, streams) => {
-                let (lane, secure): (SharedLane<T, h2::Session<Taking>>, _) =
+                let (shared_connection, secure): (JoinableConnection<T, h2::Session<Taking>>, _) =
                     (RefCell::default(), self.target.is_secure());
-                let web = move |seat: &Seat, of: (usize, usize)| {
-                    let client = seat.stream_client(streams, &lane, || transport(seat), of.1);
+                let web = move |context: &ClientContext, of: (usize, usize)| {
+                    let client =
+                        context.stream_client(streams, &shared_connection, || transport(context), of.1);
                     let form = h2::Written::new(secure);
-                    Session::new(script.clone(), client, form, of, seat.sample(true))
+                    Session::new(script.clone(), client, form, of, context.sample(true))
                 };
-                executor.spawn(self.seating(engine.clone(), web));
+                executor.spawn(self.spawning(engine.clone(), web));
             }
         }
     }
 
     /// Makes the client threads of one engine thread once the mix has started, over what `protocol` makes for each of
     /// them by its number.
-    fn seating<P: Protocol<Op = Get> + 'static>(
+    fn spawning<P: Protocol<Op = Get> + 'static>(
         &self,
         engine: Rc<EngineThread>,
-        protocol: impl Fn(&Seat, (usize, usize)) -> P + 'static,
+        protocol: impl Fn(&ClientContext, (usize, usize)) -> P + 'static,
     ) -> impl std::future::Future<Output = ()> + 'static {
         let (workload, options, repeat) = (self.workload.clone(), self.options, self.repeat);
         let asks_coding = self.asks_coding;
@@ -355,7 +371,7 @@ impl WebWork {
             let start_ns = engine.start.wait(&engine.executor).await;
             let mix = &engine.mix;
             let buffer = vec![0; options.receive_buffer_bytes].into_boxed_slice();
-            let seat = Seat {
+            let context = ClientContext {
                 engine: engine.clone(),
                 connecting: Connecting {
                     keep_alive: options.keep_alive,
@@ -372,7 +388,7 @@ impl WebWork {
                 let state = ClientState::new(place);
                 for thread in 0..mix.threads {
                     let client_thread = ClientThread::new(&engine, start_ns, (client, thread), state.clone());
-                    let mut web = protocol(&seat, (client, thread));
+                    let mut web = protocol(&context, (client, thread));
                     let mut workload = workload.of_thread(mix.seed, client, thread);
                     engine
                         .executor
@@ -393,11 +409,11 @@ impl WebWork {
     }
 }
 
-/// The lane that the next thread of a client may join.
-type SharedLane<T, C> = RefCell<Option<Rc<Lane<T, C>>>>;
+/// The shared connection that the next thread of a client may join.
+type JoinableConnection<T, C> = RefCell<Option<Rc<SharedConnection<T, C>>>>;
 
 /// What the client threads of one engine thread share.
-struct Seat {
+struct ClientContext {
     engine: Rc<EngineThread>,
     connecting: Connecting,
     buffer: Rc<RefCell<Box<[u8]>>>,
@@ -406,7 +422,7 @@ struct Seat {
     limits: Limits,
 }
 
-impl Seat {
+impl ClientContext {
     /// Return the sample of responses, and whether bodies may be decoded.
     fn sample(&self, may_ask: bool) -> (Rc<Sample>, bool) {
         let is_checked = self.engine.mix.verify_share > 0.0;
@@ -454,7 +470,7 @@ impl Seat {
         &self,
         catalogue: &Arc<WebCatalogue<R>>,
         threads: usize,
-        lane: &SharedLane<T, C>,
+        shared_connection: &JoinableConnection<T, C>,
         transport: impl FnOnce() -> T,
         (client, thread): (usize, usize),
         apart: u64,
@@ -462,7 +478,7 @@ impl Seat {
         let (sample, decodes) = self.sample(self.asks_coding);
         WebStreams {
             catalogue: catalogue.clone(),
-            client: self.stream_client(threads, lane, transport, thread),
+            client: self.stream_client(threads, shared_connection, transport, thread),
             body: AnswerBody::default(),
             page: self.page((client, thread), apart),
             page_request: R::default(),
@@ -472,24 +488,24 @@ impl Seat {
         }
     }
 
-    /// One client thread's part of a connection of several. The first of each so many of a client begins another lane, for
-    /// those after it.
+    /// Return one client thread's part of a connection of several. The first of each so many threads of a client begins
+    /// another connection, for them all.
     fn stream_client<T: Transport + 'static, C: Conversation + 'static>(
         &self,
         threads: usize,
-        lane: &SharedLane<T, C>,
+        shared_connection: &JoinableConnection<T, C>,
         transport: impl FnOnce() -> T,
         thread: usize,
     ) -> StreamClient<T, C> {
-        let mut lane = lane.borrow_mut();
+        let mut shared_connection = shared_connection.borrow_mut();
         if thread % threads == 0 {
-            *lane = None;
+            *shared_connection = None;
         }
         let make = || {
             let (executor, buffer) = (self.engine.executor.clone(), self.buffer.clone());
-            Lane::new(transport(), executor, self.connecting, buffer, self.limits)
+            SharedConnection::new(transport(), executor, self.connecting, buffer, self.limits)
         };
-        lane.get_or_insert_with(make).client()
+        shared_connection.get_or_insert_with(make).client()
     }
 
     fn secure(&self, dialer: &Rc<Dialer>, tls: &Tls) -> TlsOverTcp {
@@ -515,39 +531,47 @@ impl Work for WebWork {
         dyno_http::advice(failure, &is)
     }
 
-    fn seat_clients(&self, thread: &Rc<EngineThread>) {
+    fn spawn_clients(&self, thread: &Rc<EngineThread>) {
         let dialer = self.dialer(&self.target, thread);
         thread
             .dialer
             .set(dialer.clone())
-            .expect("clients are seated once");
+            .expect("clients are spawned once");
         match (self.tls.clone(), self.secure.clone(), self.requests.clone()) {
             (None, Some((target, tls)), Requests::Http1(catalogue)) => {
                 let (secure_dialer, over_tls) = (self.dialer(&target, thread), self.over_tls.clone());
-                let split = move |seat: &Seat, of| Split {
+                let split = move |context: &ClientContext, of| Split {
                     over_tls: over_tls.clone(),
-                    clear: seat.web(&catalogue, PlainTcp::new(dialer.clone()), of, 0),
-                    secure: seat.web(&catalogue, seat.secure(&secure_dialer, &tls), of, OVER_TLS),
+                    clear: context.web(&catalogue, PlainTcp::new(dialer.clone()), of, 0),
+                    secure: context.web(&catalogue, context.secure(&secure_dialer, &tls), of, OVER_TLS),
                 };
-                thread.executor.spawn(self.seating(thread.clone(), split));
+                thread.executor.spawn(self.spawning(thread.clone(), split));
             }
             (None, Some((target, tls)), Requests::Http2(catalogue, streams)) => {
                 let (secure_dialer, over_tls) = (self.dialer(&target, thread), self.over_tls.clone());
-                let clear_lane: SharedLane<PlainTcp, h2::Session<AnswerBody>> = RefCell::default();
-                let secure_lane: SharedLane<TlsOverTcp, h2::Session<AnswerBody>> = RefCell::default();
-                let split = move |seat: &Seat, of| {
+                let clear_shared: JoinableConnection<PlainTcp, h2::Session<AnswerBody>> = RefCell::default();
+                let secure_shared: JoinableConnection<TlsOverTcp, h2::Session<AnswerBody>> =
+                    RefCell::default();
+                let split = move |context: &ClientContext, of| {
                     let clear = || PlainTcp::new(dialer.clone());
-                    let secure = || seat.secure(&secure_dialer, &tls);
+                    let secure = || context.secure(&secure_dialer, &tls);
                     Split {
                         over_tls: over_tls.clone(),
-                        clear: seat.web_streams(&catalogue, streams, &clear_lane, clear, of, 0),
-                        secure: seat.web_streams(&catalogue, streams, &secure_lane, secure, of, OVER_TLS),
+                        clear: context.web_streams(&catalogue, streams, &clear_shared, clear, of, 0),
+                        secure: context.web_streams(
+                            &catalogue,
+                            streams,
+                            &secure_shared,
+                            secure,
+                            of,
+                            OVER_TLS,
+                        ),
                     }
                 };
-                thread.executor.spawn(self.seating(thread.clone(), split));
+                thread.executor.spawn(self.spawning(thread.clone(), split));
             }
-            (None, ..) => self.seat_over(thread, move |_| PlainTcp::new(dialer.clone())),
-            (Some(tls), ..) => self.seat_over(thread, move |seat| seat.secure(&dialer, &tls)),
+            (None, ..) => self.spawn_over(thread, move |_| PlainTcp::new(dialer.clone())),
+            (Some(tls), ..) => self.spawn_over(thread, move |context| context.secure(&dialer, &tls)),
         }
         thread.start.arrive(thread.clients().len());
     }

@@ -3,7 +3,7 @@
 //! `session` is the state of one connection without sockets and clock, fuzzed: bytes in, ended streams and bytes out. Below
 //! it are `frame` (layout), `reader` (frames out of bytes as they come), `hpack` and `huffman` (header compression,
 //! RFC 7541), `head` (the rules of a response's fields); `violation` lists all that a server can break, and whose kind of
-//! fault it is. `lane.rs` carries sessions over streams for the threads of a client. Everything that a server sends is
+//! fault it is. `shared_connection.rs` carries sessions over streams for the threads of a client. Everything that a server sends is
 //! hostile input.
 //!
 //! Not for: server push, which is switched off; priorities; upgrade from HTTP/1.1, which RFC 9113 has dropped.

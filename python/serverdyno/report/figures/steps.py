@@ -12,6 +12,8 @@ from typing import Any
 
 from serverdyno.analysis import bonnie_rows, steps
 from serverdyno.analysis.bonnie_rows import Rate
+from serverdyno.analysis.contrast import Contrast
+from serverdyno.analysis.improvement import Margins
 from serverdyno.analysis.steps import Gap, Lead
 from serverdyno.plan.model import Suite
 from serverdyno.plan.protocols.bonnie import BONNIE, PHASES, BonnieSettings
@@ -19,9 +21,6 @@ from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, step_figures
 
-STABLE = "COMMIT"
-"""The request by which an NFS client asks that data be on the disk; SMB's is FLUSH."""
-FLUSHES = (STABLE, "FLUSH")
 REPEATED = "(sent again without an answer in time)"
 """What an NFS client sent once more over UDP. Names in brackets stand among the requests and are none of their own."""
 
@@ -53,22 +52,6 @@ class Step:
         return f"{self.name}, {self.state}" if self.state else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Flushes:
-    """Of one configuration in all its steps: what clients asked to be on the disk, and the syncs that the server made;
-    None: not known. `because`: why not.
-    """
-
-    asked: int
-    syncs: int | None
-    because: str | None
-
-    @property
-    def none_made(self) -> bool:
-        """Whether clients asked and the server made none."""
-        return self.asked > 0 and self.syncs == 0
-
-
 def suites_of(source: Source) -> list[Suite]:
     """Return the suites whose levels end when their work is done."""
     return [suite for suite in source.head.suites if suite.ends_when_done]
@@ -81,15 +64,21 @@ def settings_of(suite: Suite) -> BonnieSettings | None:
 
 def compared(source: Source) -> tuple[Step, ...]:
     """Return every step in order, with who is faster in it; none of an experiment whose levels end at a time."""
-    found = _steps(source)
+    return tuple(judged(_steps(source), paired=source.paired, margins=source.margins_of_steps))
+
+
+def judged(
+    found: Sequence[Step], *, paired: bool, margins: Margins, between: Contrast | None = None
+) -> list[Step]:
+    """Return steps with who is faster in each, as `analysis.steps.gaps` says."""
     elapsed = [
         {name: {run: each.window_s for run, each in step.times[name].items()} for name in step.times}
         for step in found
     ]
-    of_steps = steps.gaps(elapsed, paired=source.paired, margins=source.margins_of_steps)
-    return tuple(
+    of_steps = steps.gaps(elapsed, paired=paired, margins=margins, between=between)
+    return [
         replace(each, gaps=gaps, lead=steps.lead(gaps)) for each, gaps in zip(found, of_steps, strict=True)
-    )
+    ]
 
 
 def _steps(source: Source) -> list[Step]:
@@ -116,6 +105,20 @@ def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int,
     return found
 
 
+def totals(steps: Sequence[Step], source: Source) -> list[dict[str, dict[int, float]]]:
+    """Return the time of all steps of each suite, by configuration and repetition. Groups are written as a whole."""
+    return [
+        {
+            name: {
+                run: sum(one.window_s for one in records)
+                for run, records in groups(steps, suite, name).items()
+            }
+            for name in source.configuration_names
+        }
+        for suite in suites_of(source)
+    ]
+
+
 def runs_of_bonnie(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:
     """Return the groups that have all of Bonnie's phases, by repetition: a row needs them all."""
     found = groups(steps, suite, configuration)
@@ -130,22 +133,6 @@ def figures_of(record: MixRecord, suite: Suite) -> dict[str, Any]:
 def requests_of(record: MixRecord) -> dict[str, int]:
     """Return the requests of a step by the protocol's own names."""
     return {row.request: row.count for row in record.requests}
-
-
-def flushes(source: Source, steps: Sequence[Step], configuration: str) -> Flushes:
-    """Return what became of flushes, of all steps and repetitions together. Syncs are counted per suite."""
-    asked, syncs, unknown = 0, 0, False
-    for suite in suites_of(source):
-        for records in groups(steps, suite, configuration).values():
-            asked += sum(requests_of(one).get(name, 0) for one in records for name in FLUSHES)
-            unknown = unknown or not records[-1].syncs_known
-            syncs += sum(row.count for row in records[-1].syncs)
-    if not unknown:
-        return Flushes(asked, syncs, None)
-    runs = [key.number for key in source.head.order if key.configuration == configuration]
-    notes = [source.run_notes[run] for run in runs if run in source.run_notes]
-    because = next((note.syncs_unknown_because for note in notes if note.syncs_unknown_because), None)
-    return Flushes(asked, None, because)
 
 
 def repeated_requests(steps: Sequence[Step], configuration: str) -> tuple[int, int]:

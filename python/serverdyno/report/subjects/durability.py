@@ -42,6 +42,8 @@ from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
 from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
 FLUSH = "flush"
+FLUSHES = ("COMMIT", "FLUSH")
+"""Requests by which clients of NFS and SMB ask that data be on the disk."""
 HOW = "A flush promises that what was written is on the disk. This is how we know whether it was."
 
 
@@ -51,7 +53,8 @@ def applies(results: Results) -> bool:
 
 def build(results: Results) -> Part:
     cut = [power_cuts.table(results)] if results.source.power_cuts else []
-    shown, title = (table(results), *cut), "Durability: what a flush did"
+    shown = (table(results.promises, basis(results, Over.EACH)), *cut)
+    title = "Durability: what a flush did"
     section = Section("durability", title, text=(HOW,), figures=tuple(figures(results)), tables=shown)
     return Part(
         (section,),
@@ -101,23 +104,39 @@ def promises(source: Source, used: Iterable[MixRecord]) -> list[Promise]:
     """Return one promise for each run with a finished mix; none for web servers."""
     if not source.head.suite.work.has_durability:
         return []
+    return _promises(source, used, lambda records: [_in_mix([record]) for record in records])
+
+
+def promises_of_steps(source: Source) -> list[Promise]:
+    """Return one promise for each run with levels that ended when done."""
+    steps = [record for record in source.records if record.step is not None and record.void is None]
+    return _promises(source, steps, _in_groups)
+
+
+def _promises(
+    source: Source, used: Iterable[MixRecord], counted: Callable[[Sequence[MixRecord]], list[InMix]]
+) -> list[Promise]:
     by_run: dict[int, list[MixRecord]] = defaultdict(list)
     for record in used:
         by_run[record.run].append(record)
     added_ms = {each.name: each.settings.get("fsync_delay_ms") or 0.0 for each in source.head.configurations}
     return [
-        _promise(records, source.run_notes.get(run), added_ms.get(records[0].configuration, 0.0))
+        _promise(
+            records,
+            tuple(counted(records)),
+            source.run_notes.get(run),
+            added_ms.get(records[0].configuration, 0.0),
+        )
         for run, records in by_run.items()
     ]
 
 
-def _promise(records: Sequence[MixRecord], note: RunNote | None, added_ms: float) -> Promise:
+def _promise(
+    records: Sequence[MixRecord], mixes: tuple[InMix, ...], note: RunNote | None, added_ms: float
+) -> Promise:
     rows = [_flushes(record) for record in records]
-    known = all(record.syncs_known for record in records)
-    mixes = tuple(
-        _in_mix(record, sum(row.count for row in flushes))
-        for record, flushes in zip(records, rows, strict=True)
-    )
+    # Of levels that end together, the last one has the syncs of all.
+    known = all(record.syncs_known for record in records if record.step is None) and records[-1].syncs_known
     media = media_of(note)
     because = (note and note.syncs_unknown_because) or "the run was not finished"
     return Promise(
@@ -169,9 +188,26 @@ def _flushes(record: MixRecord) -> list[OperationRow]:
     return [row for row in record.by_operation if row.operation == FLUSH]
 
 
-def _in_mix(record: MixRecord, flushes: int) -> InMix:
-    syncs = sum(row.count for row in record.syncs if row.system_call in DATA_CALLS)
-    return InMix(flushes, syncs, border(flushes, record.clients, record.window_s))
+def _in_groups(records: Sequence[MixRecord]) -> list[InMix]:
+    """Return the counts of steps, those together of which the last one has the syncs."""
+    found, group = list[InMix](), list[MixRecord]()
+    for record in records:
+        group.append(record)
+        if record.syncs_known or record is records[-1]:
+            found.append(_in_mix(group))
+            group = []
+    return found
+
+
+def _in_mix(records: Sequence[MixRecord]) -> InMix:
+    rows = chain(*(_flushes(record) for record in records))
+    asked = chain(*(record.requests for record in records if record.step is not None))
+    flushes = sum(row.count for row in rows) + sum(row.count for row in asked if row.request in FLUSHES)
+    syncs = sum(row.count for record in records for row in record.syncs if row.system_call in DATA_CALLS)
+    clients, window_s = (
+        max(each) for each in zip(*((one.clients, one.window_s) for one in records), strict=True)
+    )
+    return InMix(flushes, syncs, border(flushes, clients, window_s))
 
 
 def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
@@ -182,8 +218,8 @@ def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
     return {name: together(seen) for name, seen in by_name.items()}
 
 
-def table(results: Results) -> Table:
-    """Return the table of flushes, one row per run."""
+def table(found: Sequence[Promise], under: str, key: str = "durability") -> Table:
+    """Return the table of flushes, one row per run. `under`: what it is based on."""
     columns = (
         NAME,
         Column("Run"),
@@ -196,9 +232,8 @@ def table(results: Results) -> Table:
         Column("Files on", numeric=False),
         Column("What a flush did", numeric=False),
     )
-    found = results.promises
-    rows, under = tuple(map(_row, found)), basis(results, Over.EACH)
-    return Table("durability", 0, "What a flush did", under, columns, rows, tuple(_notes(found)))
+    rows = tuple(map(_row, found))
+    return Table(key, 0, "What a flush did", under, columns, rows, tuple(_notes(found)))
 
 
 def _notes(found: Sequence[Promise]) -> Iterator[str]:
@@ -428,7 +463,12 @@ def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
     return {name: of_name.outcome for name, of_name in flush_summaries(found).items()}
 
 
-def findings(found: Sequence[Promise], tables: Labels) -> list[Finding]:
+def is_flushed(found: Sequence[Promise]) -> bool:
+    """Return whether any client sent a flush."""
+    return any(promise.flushes for promise in found)
+
+
+def findings(found: Sequence[Promise], tables: Labels, key: str = "durability") -> list[Finding]:
     """Return what happened to the flushes of each configuration; empty if no client sent any."""
     did = outcomes(found)
     if all(outcome.extent is SyncExtent.NO_FLUSH for outcome in did.values()):
@@ -438,7 +478,7 @@ def findings(found: Sequence[Promise], tables: Labels) -> list[Finding]:
         for name, of_name in _by_name(found).items()
     ]
     evidence = "Flushes answered, and syncs of the server's processes, in the windows; "
-    return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables['durability']}.")]
+    return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables[key]}.")]
 
 
 def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:

@@ -18,7 +18,6 @@ from serverdyno.report.figures.steps import (
     Step,
     bonnie_rates,
     figures_of,
-    flushes,
     groups,
     mean_requests,
     runs_of_bonnie,
@@ -27,10 +26,12 @@ from serverdyno.report.figures.steps import (
 )
 from serverdyno.report.model import Cell, Column, DisclosedText, Disclosure, Section, Table
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import step_charts
+from serverdyno.report.subjects import durability, step_charts
 from serverdyno.report.subjects.beside import NOT_COMPARABLE, hardware
 from serverdyno.store.records import MixRecord
 
+DURABILITY = "durability-of-steps"
+"""The key of a table."""
 MOST_REQUESTS = 4
 """Kinds of requests that a row names, the most frequent first; the CSV file has all."""
 PHASES = (
@@ -73,9 +74,9 @@ def sections(source: Source, steps: Sequence[Step], published: PublishedReport |
     return (
         *(_bonnie(source, suite, steps) for suite in suites if settings_of(suite) is not None),
         *of_suites,
-        Section("server", "Servers", tables=(_servers(source, steps),)),
+        Section("server", "Servers", tables=tuple(_servers(source, steps))),
         *([] if published is None else [_beside(published, steps)]),
-        Section("pairs", "All comparisons", tables=(_pairs(source, steps),), appendix=True),
+        Section("pairs", "All comparisons", tables=(pairs(basis(source), steps),), appendix=True),
     )
 
 
@@ -92,7 +93,8 @@ def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Discl
     return Disclosure("Bonnie's rows", (), (DisclosedText("As the program of 1996 prints them", text),))
 
 
-def _basis(source: Source) -> str:
+def basis(source: Source) -> str:
+    """Return what tables of steps are based on."""
     plan = source.head.plan
     scale = f"Scale {source.head.scale:g}. " if source.shortened else ""
     return f"{scale}Mean of {wording.plural(plan.repetitions, 'repetition')}, with their range."
@@ -129,7 +131,7 @@ def _leads(source: Source, steps: Sequence[Step]) -> Table:
         "speeds.",
     )
     return Table(
-        "leads", 0, "Elapsed time of each step, and who leads", _basis(source), columns, rows, notes, 3
+        "leads", 0, "Elapsed time of each step, and who leads", basis(source), columns, rows, notes, 3
     )
 
 
@@ -157,7 +159,7 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
         f"of the repetitions; the {MOST_REQUESTS} most frequent kinds. MB are of 10^6 bytes.",
     )
     title = f"{suite.name}: elapsed, user and system time, and requests"
-    return Table(f"steps-{suite.name}", 0, title, _basis(source), columns, rows, notes, 3)
+    return Table(f"steps-{suite.name}", 0, title, basis(source), columns, rows, notes, 3)
 
 
 def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...]:
@@ -178,15 +180,14 @@ def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...
     )
 
 
-def _servers(source: Source, steps: Sequence[Step]) -> Table:
+def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
+    """Yield the CPU time of servers, and what flushes did if any was sent."""
     columns = (
         Column("Configuration", numeric=False),
         Column("Suite", numeric=False),
         Column("All steps", "s elapsed"),
         Column("Client's CPU", "s"),
         Column("Server's CPU", "s"),
-        Column("Flushes", "asked, all suites"),
-        Column("Syncs", "made, all suites"),
     )
     rows = tuple(
         (
@@ -194,28 +195,21 @@ def _servers(source: Source, steps: Sequence[Step]) -> Table:
             Cell(suite.name),
             _seconds([sum(step.window_s for step in one) for one in runs]),
             _seconds([sum(step.generator_cpu_s for step in one) for one in runs]),
-            _seconds([one[-1].server_cpu_s for one in runs if one[-1].server_cpu_s is not None]),
-            Cell(f"{flushes(source, steps, name).asked:,}"),
-            Cell(wording.rate(flushes(source, steps, name).syncs)),
+            _seconds([sum(known) for one in runs if (known := _server_cpu_s(one))]),
         )
         for name in source.configuration_names
         for suite in suites_of(source)
         if (runs := list(groups(steps, suite, name).values()))
     )
-    notes = (
-        "Server's CPU: of all its processes while the suite went on, what the steps need around them included. "
-        "Flushes: COMMIT of NFS, FLUSH of SMB. Syncs: system calls of the server that make data durable (tracefs).",
-    )
-    return Table(
-        "servers",
-        0,
-        "CPU time of servers, flushes asked for and syncs made",
-        _basis(source),
-        columns,
-        rows,
-        notes,
-        2,
-    )
+    notes = ("Server's CPU: of all its processes, in the steps.",)
+    yield Table("servers", 0, "CPU time of servers", basis(source), columns, rows, notes, 2)
+    if durability.is_flushed(promises := durability.promises_of_steps(source)):
+        under = "Each run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
+        yield durability.table(promises, under, DURABILITY)
+
+
+def _server_cpu_s(records: Sequence[MixRecord]) -> list[float]:
+    return [record.server_cpu_s for record in records if record.server_cpu_s is not None]
 
 
 def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
@@ -234,7 +228,7 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
             ]
             rows.append((Cell(name), Cell(f"{bonnie.size_mib:,}"), *cells))
     table = Table(
-        "bonnie", 0, "Bonnie in the layout of the original", _basis(source), _columns(), tuple(rows), (), 2
+        "bonnie", 0, "Bonnie in the layout of the original", basis(source), _columns(), tuple(rows), (), 2
     )
     text = "Rates from the mean times of the repetitions. The rows as the program prints them are in the disclosure."
     return Section("bonnie", "Bonnie's row", text=(text,), tables=(table,))
@@ -247,7 +241,8 @@ def _columns() -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _pairs(source: Source, steps: Sequence[Step]) -> Table:
+def pairs(under: str, steps: Sequence[Step]) -> Table:
+    """Return the table of each pair of configurations in each step."""
     columns = (
         Column("Step", numeric=False),
         Column("Faster or not", numeric=False),
@@ -275,7 +270,7 @@ def _pairs(source: Source, steps: Sequence[Step]) -> Table:
                     Cell(str(told.verdict)),
                 )
             )
-    return Table("all-pairs", 0, "Each pair in each step", _basis(source), columns, tuple(rows), (), 3)
+    return Table("all-pairs", 0, "Each pair in each step", under, columns, tuple(rows), (), 3)
 
 
 def _beside(published: PublishedReport, steps: Sequence[Step]) -> Section:

@@ -21,7 +21,6 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.steps import (
     Step,
     figures_of,
-    flushes,
     groups,
     repeated_requests,
     settings_of,
@@ -29,8 +28,8 @@ from serverdyno.report.figures.steps import (
 )
 from serverdyno.report.model import Answer, Caveat, Disclosure, Fact, Finding, Labels, Part
 from serverdyno.report.source import Source
-from serverdyno.report.subjects import step_tables
-from serverdyno.report.subjects.step_tables import lead_words
+from serverdyno.report.subjects import durability, step_tables
+from serverdyno.report.subjects.step_tables import lead_words, ratio
 from serverdyno.store.records import MixRecord
 
 OWN_CPU_SHARE = 0.9
@@ -126,9 +125,9 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
     )
 
 
-def _findings(source: Source, steps: Sequence[Step], _: Labels) -> tuple[Finding, ...]:
-    """Return one for each suite: the whole of its time, by configuration."""
-    found = []
+def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Finding, ...]:
+    """Return one for each suite: the whole of its time, by configuration; and what flushes did."""
+    promises, found = durability.promises_of_steps(source), list[Finding]()
     for suite in suites_of(source):
         totals = {
             name: [sum(one.window_s for one in run) for run in groups(steps, suite, name).values()]
@@ -143,7 +142,36 @@ def _findings(source: Source, steps: Sequence[Step], _: Labels) -> tuple[Finding
             )
             claim = f"All steps of {suite.name} together took {wording.listing(parts)} on average."
             found.append(Finding(suite.name.capitalize(), claim, f"By repetition: {evidence}."))
+    if durability.is_flushed(promises):
+        found += durability.findings(promises, tables, step_tables.DURABILITY)
     return tuple(found)
+
+
+def compared_findings(steps: Sequence[Step], table: str) -> tuple[Finding, ...]:
+    """Return one finding for each pair of configurations: the steps in which one is proven faster or slower."""
+    by_pair: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for step in steps:
+        for gap in step.gaps:
+            told = gap.improvement
+            known = told.verdict.proven and told.percent is not None
+            words = (
+                f"{step.label} ({ratio(1 + (told.percent or 0) / 100)} times as fast)"
+                if known
+                else step.label
+            )
+            of_pair = by_pair.setdefault((gap.base, gap.other), {})
+            of_pair.setdefault(f"{told.verdict}", []).append(words)
+    return tuple(
+        Finding(
+            "Steps",
+            " ".join(
+                f"{other} against {base}, {verdict} in {wording.plural(len(labels), 'step')}: {_named(labels)}"
+                for verdict, labels in found.items()
+            ),
+            f"{table}.",
+        )
+        for (base, other), found in by_pair.items()
+    )
 
 
 def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
@@ -157,7 +185,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     )
     if missing:
         found.append(Caveat(f"{missing:,} of {len(head.order) * len(planned):,} steps are missing."))
-    found += _of_flushes(source, steps)
+    found += [Caveat(text) for text in durability.warnings(durability.promises_of_steps(source))]
     found += _of_repeats(source, steps)
     found += _of_generator(source, steps)
     if source.shortened:
@@ -168,7 +196,7 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
             )
         )
     found += _of_caches(source)
-    if all(each.url is None for each in head.configurations):
+    if head.plan.generator.fleet is None and all(each.url is None for each in head.configurations):
         found.append(
             Caveat(
                 "Client and server run on one machine: no network lies between them.",
@@ -176,29 +204,6 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
             )
         )
     return tuple(found)
-
-
-def _of_flushes(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Of servers that promise what they don't do, and of those whose syncs nobody counted."""
-    told = {name: flushes(source, steps, name) for name in source.configuration_names}
-    found = [
-        Caveat(
-            f"{name} made no sync for the {each.asked:,} flushes that it answered.",
-            "What its clients take for safe was in memory alone: a power cut loses it. Its times have no part of that "
-            "price in them, and are not those of a server that keeps the promise.",
-        )
-        for name, each in told.items()
-        if each.none_made
-    ]
-    if unknown := [name for name, each in told.items() if each.syncs is None]:
-        reason = next((told[name].because for name in unknown if told[name].because), None)
-        found.append(
-            Caveat(
-                f"Syncs of {wording.listing(unknown)} were not counted: whether a flush reached the disk is unknown.",
-                reason or "",
-            )
-        )
-    return found
 
 
 def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
@@ -291,7 +296,7 @@ def methodology(source: Source) -> tuple[Fact, ...]:
         Fact("Suites of a run", wording.listing([suite.name for suite in head.suites])),
         Fact(
             "Client of steps",
-            f"On {wording.cpu_set(head.plan.generator.cpus)}, with the cache of a workstation.",
+            f"On {_place(source)}, with the cache of a workstation.",
         ),
         Fact(
             "Times of steps",
@@ -314,6 +319,16 @@ def methodology(source: Source) -> tuple[Fact, ...]:
             for suite in suites
         ),
     )
+
+
+def _place(source: Source) -> str:
+    """Return where clients of steps run."""
+    plan = source.head.plan
+    if plan.generator.fleet is not None or plan.testbed is not None:
+        return "several nodes, which begin and end each level together"
+    if plan.generator.processes > 1:
+        return f"{plan.generator.processes} processes, which begin and end each level together"
+    return wording.cpu_set(plan.generator.cpus)
 
 
 def _described(suite: Suite) -> str:

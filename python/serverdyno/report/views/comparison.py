@@ -34,9 +34,28 @@ class OutageComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class StepComparison:
+    """The speed of `other` against `base` in one step: 1 / elapsed time. `percent`: other / base - 1, in %, with its
+    interval.
+    """
+
+    base: str
+    other: str
+    suite: str
+    step: str
+    state: str
+    base_s: float
+    other_s: float
+    percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedDocument:
     """A comparison for programs. `verdict`: the most alarming of all comparisons with the base. Of servers that were
-    taken away from their clients there are `outages`, else `comparisons`.
+    taken away from their clients there are `outages`, of levels that end when done alone `steps`, else `comparisons`.
     """
 
     verdict: Verdict
@@ -45,6 +64,7 @@ class ComparedDocument:
     warnings: tuple[str, ...]
     comparisons: tuple[ComparisonFigures, ...]
     outages: tuple[OutageComparison, ...]
+    steps: tuple[StepComparison, ...]
 
 
 def as_json(compared: Compared) -> str:
@@ -71,6 +91,23 @@ def as_json(compared: Compared) -> str:
             )
             for pair in compared.outages
             for level in pair.found
+        ),
+        steps=tuple(
+            StepComparison(
+                base=gap.base,
+                other=gap.other,
+                suite=step.suite.name,
+                step=step.name,
+                state=step.state,
+                base_s=1 / gap.improvement.base,
+                other_s=1 / gap.improvement.other,
+                percent=gap.improvement.percent,
+                low_percent=gap.improvement.low_percent,
+                high_percent=gap.improvement.high_percent,
+                verdict=gap.improvement.verdict,
+            )
+            for step in compared.steps
+            for gap in step.gaps
         ),
     )
     return TypeAdapter(ComparedDocument).dump_json(document, indent=1).decode()

@@ -7,8 +7,8 @@ use crate::files::job::Job;
 use crate::files::measured::Measured;
 use crate::files::program::Program;
 use crate::files::sessions::Sessions;
-use crate::scenario::{MetadataSpec, StepSpec};
-use crate::tally::MixTally;
+use crate::job::JobLevels;
+use crate::scenario::{MetadataSpec, StepSpec, METADATA_PHASES};
 use dyno_files::{Access, Disposition, Files};
 use dyno_measure::Failure;
 
@@ -20,25 +20,25 @@ enum Phase {
     Remove,
 }
 
-const PHASES: [Phase; 4] = [Phase::Create, Phase::Stat, Phase::Read, Phase::Remove];
+const PHASES: [Phase; METADATA_PHASES] = [Phase::Create, Phase::Stat, Phase::Read, Phase::Remove];
 
 pub(super) fn carry_out<S: Sessions>(
     job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &MetadataSpec,
-) -> Result<Vec<MixTally>, Failure> {
-    let found = job.by_several(shape.clients, 0, |number, client| {
+) -> Result<JobLevels, Failure> {
+    let found = job.by_several(shape.clients, 1, 0, |number, client| {
         all_phases(Step::<S>::new(client, spec.clone()), shape.clone(), number)
     })?;
+    let files = found.len() as u64 * u64::from(shape.files);
     let mut by_phase: Vec<Vec<Measured>> = PHASES.map(|_| Vec::new()).into();
     for of_client in found {
         for (all, one) in by_phase.iter_mut().zip(of_client) {
             all.push(one);
         }
     }
-    let files = u64::from(shape.clients) * u64::from(shape.files);
-    let phases = by_phase.into_iter().filter_map(Measured::together);
-    Ok(phases.map(|all| level(all, files)).collect())
+    let phases = by_phase.into_iter().map(Measured::together);
+    Ok(phases.map(|all| Some(level(all?, files))).collect())
 }
 
 /// The directory that a client's files are in.
@@ -68,14 +68,13 @@ async fn all_phases<S: Sessions>(
     let (mine, others) = (of(number, own), of(next, &directory(&step.spec, &shape, next)));
     let mut measured = Vec::with_capacity(PHASES.len());
     for phase in PHASES {
-        step.client.wait_for_all().await?;
         let (owner, files) = match phase {
             Phase::Create | Phase::Remove => (number, &mine),
             Phase::Stat | Phase::Read => (next, &others),
         };
-        let one = step.client.begin();
+        let one = step.client.begin_together().await?;
         step.do_all(phase, owner, files, &shape).await?;
-        measured.push(step.client.end(one));
+        measured.push(step.client.end_together(one).await?);
         // Handles that are kept of files that another client removes would keep their directory, too.
         step.client.finish().await?;
         step.client.connect().await?;

@@ -7,8 +7,8 @@ use crate::files::job::{Job, JobClient};
 use crate::files::measured::Measured;
 use crate::files::program::{same_length, Program};
 use crate::files::sessions::Sessions;
+use crate::job::JobLevels;
 use crate::scenario::{StepSpec, StreamsSpec};
-use crate::tally::MixTally;
 use dyno_files::{Access, Call, CallId, Disposition, FileClient, Files, Handle, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
@@ -21,35 +21,38 @@ pub(super) fn carry_out<S: Sessions>(
     job: &Job<'_, S>,
     spec: &StepSpec,
     shape: &StreamsSpec,
-) -> Result<Vec<MixTally>, Failure> {
+) -> Result<JobLevels, Failure> {
     // Several calls are under way at once, and it flushes what it writes.
     let options = job.options.without_cache();
-    let found = Job { options, ..*job }.by_several(shape.writers + shape.readers, 0, |number, client| {
-        let stream = Stream {
-            client,
-            path: format!("{}/{}.{number}", spec.base, shape.name),
-            order: block_offsets(
-                shape.bytes,
-                shape.block_bytes,
-                shape.random.then_some((spec.seed.into(), number)),
-            ),
-            writing: Writing {
-                client: number,
-                mix: spec.seed,
-                file: 0,
-                generation: super::SOURCE_GENERATION,
-            },
-            shape: shape.clone(),
-        };
-        stream.run(number < shape.writers)
-    })?;
-    let mut writers = found;
-    let readers = writers.split_off(shape.writers as usize);
-    let sides = [writers, readers].into_iter().filter_map(|all| {
+    let found =
+        Job { options, ..*job }.by_several(shape.writers + shape.readers, 1, 0, |number, client| {
+            let stream = Stream {
+                client,
+                path: format!("{}/{}.{number}", spec.base, shape.name),
+                order: block_offsets(
+                    shape.bytes,
+                    shape.block_bytes,
+                    shape.random.then_some((spec.seed.into(), number)),
+                ),
+                writing: Writing {
+                    client: number,
+                    mix: spec.seed,
+                    file: 0,
+                    generation: super::SOURCE_GENERATION,
+                },
+                shape: shape.clone(),
+            };
+            let writes = number < shape.writers;
+            async move { stream.run(writes).await.map(|measured| (writes, measured)) }
+        })?;
+    let (writers, readers): (Vec<_>, Vec<_>) = found.into_iter().partition(|(writes, _)| *writes);
+    let sides = [(shape.writers, writers), (shape.readers, readers)];
+    let there = sides.into_iter().filter(|(planned, _)| *planned > 0);
+    let levels = there.map(|(_, all)| {
         let files = all.len() as u64;
-        Some(level(Measured::together(all)?, files))
+        Measured::together(all.into_iter().map(|(_, measured)| measured)).map(|all| level(all, files))
     });
-    Ok(sides.collect())
+    Ok(levels.collect())
 }
 
 /// One client and its file.
@@ -74,14 +77,12 @@ impl<C: FileClient> Stream<C> {
             self.client.close(handle).await?;
             handle = self.open(Disposition::Open).await?;
         }
-        self.client.wait_for_all().await?;
-        let mut measured = self.client.begin();
+        let mut measured = self.client.begin_together().await?;
         let order = std::mem::take(&mut self.order);
         let depth = self.shape.depth;
         self.pump(handle, &order, writes, depth, &mut measured).await?;
         self.client.close(handle).await?;
-        let measured = self.client.end(measured);
-        self.client.wait_for_all().await?;
+        let measured = self.client.end_together(measured).await?;
         if writes {
             self.compare_all().await?;
         }

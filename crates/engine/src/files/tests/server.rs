@@ -2,7 +2,7 @@
 
 use crate::counting::SessionFacts;
 use crate::files::sessions::{KeptBy, Place, Requests, Sessions, FIRST_ASKING_CLIENT};
-use crate::job::JobEnd;
+use crate::job::JobControl;
 use dyno_files::{
     matches_pattern, Break, Caching, Call, CallId, Disposition, Event, FileClient, Handle, Info, Open,
     Piggyback, Reply, Traffic,
@@ -48,7 +48,7 @@ pub(super) struct Server {
     calls: Mutex<BTreeMap<u32, String>>,
     count: AtomicU64,
     wrong: Option<(u64, Wrong)>,
-    pub(super) end: Arc<JobEnd>,
+    pub(super) end: Arc<JobControl>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -96,7 +96,7 @@ impl InMemory {
             calls: Mutex::default(),
             count: AtomicU64::new(0),
             wrong,
-            end: Arc::new(JobEnd::default()),
+            end: Arc::new(JobControl::default()),
         }))
     }
 }

@@ -1,8 +1,8 @@
 //! The threads of a client on connections that they share.
 //!
-//! A `Lane` is one connection at a time, for so many threads as it may have streams. A task of its own, the driver, makes
-//! the connection, receives, and sends what the threads have put there; a thread opens a stream and waits for its end. So
-//! what comes in one segment is answered in one.
+//! A `SharedConnection` is one connection at a time, for so many threads as it may have streams. A task of its own, the
+//! driver, makes the connection, receives, and sends what the threads have put there; a thread opens a stream and waits
+//! for its end. So what comes in one segment is answered in one.
 
 use crate::connection::{Connecting, Exchange};
 use crate::conversation::{Conversation, Ended};
@@ -24,7 +24,7 @@ const MOST_REPEATS: u32 = 10;
 const NO_DEADLINE: u64 = u64::MAX;
 
 /// One connection at a time, for the threads that share it.
-pub struct Lane<T: Transport, C> {
+pub struct SharedConnection<T: Transport, C> {
     executor: Executor,
     connecting: Connecting,
     limits: Limits,
@@ -44,9 +44,9 @@ pub struct Lane<T: Transport, C> {
     threads: Cell<usize>,
 }
 
-impl<T: Transport, C> std::fmt::Debug for Lane<T, C> {
+impl<T: Transport, C> std::fmt::Debug for SharedConnection<T, C> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Lane({} threads)", self.users.get())
+        write!(formatter, "SharedConnection({} threads)", self.users.get())
     }
 }
 
@@ -68,8 +68,8 @@ struct Shared<C> {
     receives: Cell<u64>,
 }
 
-impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
-    /// A lane without a connection.
+impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
+    /// Return one that is not connected yet.
     #[must_use]
     pub fn new(
         transport: T,
@@ -100,7 +100,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
         self.threads.set(self.threads.get() + 1);
         StreamClient {
             repeat: self.connecting.repeat,
-            lane: self.clone(),
+            shared_connection: self.clone(),
             thread: self.threads.get(),
         }
     }
@@ -124,11 +124,11 @@ impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
         });
         self.current.replace(Some(shared.clone()));
         let deadline_ns = start_ns.saturating_add(self.connecting.timeout_ns);
-        let (lane, driven) = (self.clone(), shared.clone());
+        let (shared_connection, driven) = (self.clone(), shared.clone());
         self.executor.spawn(async move {
-            lane.executor.set_deadline(deadline_ns);
-            let failure = lane.drive(&driven).await;
-            lane.end(&driven, failure);
+            shared_connection.executor.set_deadline(deadline_ns);
+            let failure = shared_connection.drive(&driven).await;
+            shared_connection.end(&driven, failure);
         });
         (shared, true)
     }
@@ -345,12 +345,12 @@ impl<C: Conversation> Shared<C> {
     }
 }
 
-/// A client thread on a lane: one request at a time.
+/// A client thread on a shared connection: one request at a time.
 #[derive(Debug)]
 pub struct StreamClient<T: Transport + 'static, C: Conversation + 'static> {
-    lane: Rc<Lane<T, C>>,
+    shared_connection: Rc<SharedConnection<T, C>>,
     repeat: bool,
-    /// The thread's number in the lane.
+    /// The thread's number in the shared connection.
     thread: usize,
 }
 
@@ -374,10 +374,10 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
     where
         C::Body: Default,
     {
-        self.lane
+        self.shared_connection
             .executor
-            .set_deadline(start_ns.saturating_add(self.lane.connecting.timeout_ns));
-        if let Some(failure) = self.lane.owed.take() {
+            .set_deadline(start_ns.saturating_add(self.shared_connection.connecting.timeout_ns));
+        if let Some(failure) = self.shared_connection.owed.take() {
             return Err(failure);
         }
         let mut repeats = 0;
@@ -428,7 +428,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
             cost.connections += 1;
             cost.connect_ns = Some(stood_ns.saturating_sub(start_ns));
             cost.handshake = handshake;
-            cost.reconnected |= self.lane.ended_idle.take();
+            cost.reconnected |= self.shared_connection.ended_idle.take();
         }
         let closed_idly =
             reused && self.repeat && ended.received_bytes == 0 && ended.result.as_ref().is_err_and(ends_idly);
@@ -455,12 +455,12 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         C::Body: Default,
     {
         loop {
-            if self.lane.executor.deadline_passed() {
-                let current = self.lane.current.borrow().clone();
+            if self.shared_connection.executor.deadline_passed() {
+                let current = self.shared_connection.current.borrow().clone();
                 current.inspect(|shared| shared.leave_queue(self.thread));
                 return Poll::Ready(Err(Fault::ResponseTimeout.into()));
             }
-            let (shared, made) = self.lane.connection(start_ns);
+            let (shared, made) = self.shared_connection.connection(start_ns);
             let mut session = shared.session.borrow_mut();
             if session.has_room() && shared.queue.is_first(self.thread) {
                 let reused = session.opened() > 0 && shared.receives.get() > 0;
@@ -480,7 +480,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
                 return Poll::Pending;
             }
             drop(session);
-            self.lane.retire(&shared);
+            self.shared_connection.retire(&shared);
         }
     }
 
@@ -492,7 +492,9 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
     ) -> Poll<Ended<C::Body>> {
         let mut session = shared.session.borrow_mut();
         // As long as the connection does not stand, its driver says what comes of it, in the time of who wanted it first.
-        if self.lane.executor.deadline_passed() && shared.opened.get().is_some() && !session.has_ended(place)
+        if self.shared_connection.executor.deadline_passed()
+            && shared.opened.get().is_some()
+            && !session.has_ended(place)
         {
             session.cancel(place, Fault::ResponseTimeout.into());
             let mut cancelled = Vec::new();
@@ -501,7 +503,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
             if shared.receives.get() == 0 {
                 drop(session);
                 // A connection that never said anything is no use to the others either.
-                self.lane.retire(shared);
+                self.shared_connection.retire(shared);
                 session = shared.session.borrow_mut();
             }
         }
@@ -517,11 +519,11 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
 
 impl<T: Transport + 'static, C: Conversation + 'static> Drop for StreamClient<T, C> {
     fn drop(&mut self) {
-        let left = self.lane.users.get() - 1;
-        self.lane.users.set(left);
-        let current = self.lane.current.borrow().clone();
+        let left = self.shared_connection.users.get() - 1;
+        self.shared_connection.users.set(left);
+        let current = self.shared_connection.current.borrow().clone();
         if let (0, Some(shared)) = (left, current) {
-            self.lane.retire(&shared);
+            self.shared_connection.retire(&shared);
         }
     }
 }

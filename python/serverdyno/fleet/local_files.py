@@ -1,0 +1,43 @@
+"""Files of this machine that the steps of a scenario copy. Not for: the copies (the data plane)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from serverdyno.errors import UserError
+from serverdyno.probes.abandoned import private_directory
+
+_POOL_BYTES = 1_048_573  # a prime, so that no two blocks of a file are alike
+
+
+@contextmanager
+def local_files(sizes: Mapping[str, int], seed: int) -> Iterator[Path]:
+    """Yield a directory with files of these sizes, which goes with them. Raises UserError."""
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(private_directory("scenario"))
+        except OSError as error:
+            raise UserError(
+                f"no temporary directory: {error.strerror}", hint="Name another directory in TMPDIR."
+            ) from error
+        needed = 2 * sum(sizes.values())
+        if needed > shutil.disk_usage(directory).free:
+            raise UserError(
+                f"{directory.parent} has no room for {needed:,} bytes of files to copy",
+                hint="Name another directory in TMPDIR, or give a smaller --scale.",
+            )
+        for number, (name, size_bytes) in enumerate(sizes.items()):
+            _make(directory / name, size_bytes, seed + number)
+        yield directory
+
+
+def _make(path: Path, size_bytes: int, seed: int) -> None:
+    """Writes what can't be compressed."""
+    pool = random.Random(seed).randbytes(_POOL_BYTES)
+    with path.open("wb") as file:
+        for begin in range(0, size_bytes, _POOL_BYTES):
+            file.write(pool[: size_bytes - begin])
