@@ -81,6 +81,10 @@ def test_each_phase_makes_the_calls_of_the_original_and_nothing_is_left(home: Ho
     # Each of three seekers writes at its first seek and at every tenth after it; one may have had no turn at all.
     assert seeks // 10 <= counts["seeks"]["write"] <= seeks // 10 + 3
     assert all(phase["elapsed_s"] > 0 and phase["p50_us"] <= phase["max_us"] for phase in found.values())
+    for name, phase in found.items():
+        rate = seeks / phase["elapsed_s"] if name == "seeks" else 2048 / phase["elapsed_s"]
+        assert phase["seeks_s" if name == "seeks" else "kib_s"] == pytest.approx(rate)
+        assert phase["cpu_percent"] == 100 * (phase["user_s"] + phase["system_s"]) / phase["elapsed_s"]
     assert list(tmp_path.iterdir()) == []
 
 
