@@ -325,6 +325,10 @@ def test_another_protocol_than_the_servers_has_the_option_to_use(
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 2000 + b"\r\n", "--max-head-fields"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 300_000 + b"\r\n\r\n", "--max-head-bytes"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", "breaks the framing of HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\na", "breaks this rule of HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "breaks this rule of HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "Check the port"),
+        (b"HTTP/1.1 102 Processing\r\n\r\n" * 20_000, "--max-head-bytes"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 8796093022208\r\n\r\n", "bound of 2^40 bytes is dyno's own"),
     ],
 )
@@ -333,6 +337,20 @@ def test_bounds_are_told_as_our_own_with_the_option_that_raises_them(
 ) -> None:
     with saying(answer) as port:
         assert hint in told(home, f"http://127.0.0.1:{port}/")
+
+
+def test_equal_lengths_and_many_interim_answers_are_legal(home: Home) -> None:
+    interim = b"HTTP/1.1 102 Processing\r\n\r\n" * 20
+    with saying(interim + b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nab") as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", "--no-keep-alive", *SHORT)
+    assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+
+
+def test_credentials_that_were_sent_in_vain_are_told(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, STATUSES) as port:
+        url = f"http://127.0.0.1:{port}/status/401"
+        done = home.here("load", url, "--auth", "basic", *SHORT, DYNO_AUTHORIZATION="me:wrong")
+    assert done.returncode == 1 and "does not accept the credentials" in done.stderr, done.stderr
 
 
 def test_bounds_of_a_head_can_be_raised(home: Home) -> None:

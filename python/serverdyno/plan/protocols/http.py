@@ -144,6 +144,7 @@ class Http(Protocol[HttpSettings]):
             "trust": access.trust,
             "connect_to": None if access.secure_url else access.connect_to,
             "proxy_protocol": settings.proxy_protocol,
+            "version": settings.version,
         }
 
     def with_secrets(self, access: Access, settings: HttpSettings) -> Access:
