@@ -115,14 +115,7 @@ class HttpOptions(Model):
 
     def each_address(self, url: str) -> list[str]:
         """Return each address of the URL's host; none if one is enough. Raises UserError."""
-        host = urlsplit(url).hostname
-        if self.addresses == "one" or host is None:
-            return []
-        try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise UserError(f"{host} has no address: {error.strerror}") from error
-        return list(dict.fromkeys(f"{address[0]}" for *_, address in found))
+        return [] if self.addresses == "one" else addresses_of(url)
 
     def _trust(self) -> dict[str, Any]:
         if self.insecure:
@@ -171,3 +164,16 @@ def _steps(file: Path) -> list[Any]:
             f"{file} is no session: it has nothing but tables [[steps]]", hint="See docs/sessions.md."
         )
     return steps
+
+
+def addresses_of(url: str) -> list[str]:
+    """Return each address of the URL's host. Raises UserError."""
+    host = urlsplit(url).hostname or ""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise UserError(
+            f"{host} has no address: {error.strerror}",
+            hint="Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.",
+        ) from error
+    return list(dict.fromkeys(f"{address[0]}" for *_, address in found))
