@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import threading
@@ -137,12 +138,70 @@ def test_a_client_certificate_is_shown_over_http1_and_http2(home: Home, certifie
 
 
 def test_a_certificate_that_can_not_be_used_is_told_before_any_request(home: Home, certified: Path) -> None:
+    pair = ("-in", "client.pem", "-inkey", "client.key")
+    for command in (
+        ("pkcs12", "-export", *pair, "-out", "client.p12", "-passout", "pass:x"),
+        ("pkey", "-in", "client.key", "-out", "secret.key", "-aes128", "-passout", "pass:x"),
+    ):
+        subprocess.run(["openssl", *command], cwd=certified, check=True, capture_output=True)
     for options, words in (
         (("--cert", certified / "client.pem", "--key", certified / "other.key"), "don't belong together"),
         (("--cert", certified / "none.pem"), "can't be read"),
+        (("--cert", certified / "client.pem"), "There is no private key (PEM): give its file as key (--key)"),
+        (("--cert", certified / "client.key"), "holds no certificate"),
+        (("--cert", certified / "client.p12"), "openssl pkcs12 -in"),
+        (("--cert", certified / "client.pem", "--key", certified / "secret.key"), "has a pass phrase"),
+        (("--ca-file", certified / "client.key"), "this file holds a private key"),
         (("--key", certified / "client.key"), "needs a certificate"),
     ):
         assert words in told(home, "https://127.0.0.1:9/", "-k", *options)
+
+
+PLAN = """
+name = "p"
+title = "P"
+suite = "tiny.toml"
+repetitions = 1
+[[servers]]
+server = "external"
+name = "one"
+url = "https://127.0.0.1:{ports[0]}/"
+settings = {{ trust = "anybody", certificate = "{at}/client.pem", key = "{at}/client.key" }}
+[[servers]]
+server = "external"
+name = "two"
+url = "https://127.0.0.1:{ports[1]}/"
+settings = {{ trust = "anybody", certificate = "{at}/other.pem", key = "{at}/other.key" }}
+"""
+SUITE = """
+name = "tiny"
+title = "Tiny"
+description = "d"
+source = "a test"
+workload = "url"
+clients = [1]
+length_s = 0.5
+"""
+
+
+def test_each_server_of_a_plan_is_shown_its_own_client_certificate(home: Home, certified: Path) -> None:
+    (home.temporary / "tiny.toml").write_text(SUITE)
+    one, two = ("ssl_client_certificate %s.pem; ssl_verify_client on;" % name for name in ("client", "other"))
+    (certified / "two").mkdir()
+    for name in ("server.pem", "server.key", "other.pem"):
+        shutil.copy(certified / name, certified / "two")
+    with nginx(certified, TLS % one) as first, nginx(certified / "two", TLS % two) as second:
+        for ports, status in (((first, second), 0), ((second, first), 1)):
+            (home.temporary / "plan.toml").write_text(PLAN.format(ports=ports, at=certified))
+            done = home.here("run", "plan.toml")
+            assert done.returncode == status, done.stderr
+    assert "does not accept the client certificate" in done.stderr, done.stderr
+    refused = (
+        PLAN.format(ports=(1, 2), at=certified).replace("https:", "http:").replace('trust = "anybody", ', "")
+    )
+    (home.temporary / "plan.toml").write_text(refused)
+    done = home.here("plan", "check", "plan.toml")
+    assert "certificate is only for URLs that begin with https://" in done.stdout + done.stderr
 
 
 @contextmanager
