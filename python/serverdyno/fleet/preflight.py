@@ -157,7 +157,8 @@ def _worst(results: Sequence[Counted]) -> ErrorRow | None:
 
 def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> ServerError:
     url, work, workload = setup.target.url, setup.suite.work, setup.suite.workload
-    hint = work.workloads[workload] if error.side == "check" or error.fault == "error_status" else ""
+    of_workload = error.side == "check" or error.fault == "error_status"
+    hint = work.workloads[workload] if of_workload and (work.uses_documents or error.advice is None) else ""
     if work.uses_documents and _is_final(error):
         title = _title(setup)
         answer = _native.AnswerError(error.fault, error.side, error.example, error.advice)
