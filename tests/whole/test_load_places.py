@@ -105,8 +105,9 @@ def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home
     assert {tuple(line[2:]) for line in load} == {("shop.example", "GET", "/x", "200")}
     # A mix that lacked CPU time is made again, so that there may be more.
     assert len(load) >= record.operations_total
-    absent = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", "/tmp/absent/socket")
-    assert absent.returncode != 0 and "No such file" in absent.stderr
+    for place, said in (("/tmp/absent/socket", "is not there"), (__file__, "is no socket")):
+        refused = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", place)
+        assert refused.returncode == 2 and f"{place} {said}" in refused.stderr, refused.stderr
 
 
 def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_consent(home: Home) -> None:

@@ -75,6 +75,9 @@ class HttpOptions(Model):
     def _place_problems(self, url: str) -> Iterator[str]:
         if self.unix_socket is not None and len(os.fsencode(self.unix_socket.absolute())) > MOST_SOCKET_BYTES:
             yield f"--unix-socket: the path of a socket has {MOST_SOCKET_BYTES} bytes at most"
+        if self.unix_socket is not None and not self.unix_socket.is_socket():
+            found_there = "is no socket" if self.unix_socket.exists() else "is not there"
+            yield f"--unix-socket: {self.unix_socket} {found_there}"
         if self.addresses == "all" and (self.unix_socket or self.resolve):
             yield "--addresses: has no effect with --resolve or --unix-socket"
         if self.resolve is None:
