@@ -14,9 +14,21 @@ def mbit_per_s(byte_count: float, seconds: float) -> float:
     return byte_count * BITS_PER_BYTE / BITS_PER_MBIT / seconds
 
 
+class Written(str):
+    """A figure as people read it. `value`: the same figure unrounded, for programs."""
+
+    __slots__ = ("value",)
+    value: float
+
+    def __new__(cls, text: str, value: float) -> Written:
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
+
+
 def format_count(value: float) -> str:
     """A count or rate with thousands separators: `12,345`, or two decimals below ten."""
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:,.2f}"
+    return Written(f"{value:,.0f}" if abs(value) >= 10 else f"{value:,.2f}", value)
 
 
 def format_duration_s(seconds: float) -> str:

@@ -76,7 +76,9 @@ def span(low: float, high: float) -> str:
 
 def cpus(value: float | None) -> str:
     """CPUs busy to a hundredth, the precision of the kernel's ticks: `0.64`."""
-    return NOTHING if value is None else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")  # noqa: RUF001  a minus sign
+    if value is None:
+        return NOTHING
+    return units.Written(f"{round(value, 2) + 0.0:.2f}".replace("-", "−"), value)  # noqa: RUF001  a minus sign
 
 
 def cpu_set(numbers: Sequence[int]) -> str:
@@ -90,7 +92,7 @@ def share(value: float | None) -> str:
         return NOTHING
     percent = value * 100
     text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0")
-    return f"{text}{NO_BREAK}%"
+    return units.Written(f"{text}{NO_BREAK}%", percent)
 
 
 def share_span(low: float | None, high: float | None) -> str:
@@ -100,7 +102,7 @@ def share_span(low: float | None, high: float | None) -> str:
 
 def index(value: float) -> str:
     """Return an index between 0 and 1 to three places: `0.125`, `0.999`; 1 is written where nothing is lost to it."""
-    return f"{value:.3f}"
+    return units.Written(f"{value:.3f}", value)
 
 
 def change(percent: float | None) -> str:
@@ -108,9 +110,8 @@ def change(percent: float | None) -> str:
     if percent is None:
         return NOTHING
     text = f"{abs(percent):,.0f}" if abs(percent) >= 9.95 else f"{abs(percent):.1f}"
-    if float(text.replace(",", "")) == 0:
-        return f"{text}{NO_BREAK}%"
-    return f"{'+' if percent > 0 else '−'}{text}{NO_BREAK}%"  # noqa: RUF001  a minus sign, as typeset
+    sign = "" if float(text.replace(",", "")) == 0 else "+" if percent > 0 else "−"  # noqa: RUF001  as typeset
+    return units.Written(f"{sign}{text}{NO_BREAK}%", percent)
 
 
 def change_span(low: float | None, high: float | None) -> str:
@@ -120,7 +121,7 @@ def change_span(low: float | None, high: float | None) -> str:
 
 def ratio(value: float) -> str:
     """A ratio to two digits, from ten on to whole numbers: `2.3`, `14`."""
-    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
+    return units.Written(f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}", value)
 
 
 def seconds_span(values: Iterable[float]) -> str:
@@ -140,12 +141,21 @@ def significant(value: float | None) -> str:
     """Return three significant digits without an exponent, for times: `0.0123`, `1.23`, `45.6`, `1,230`."""
     if value is None:
         return NOTHING
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    digits = next(places for places in range(1, 9) if abs(value) >= 10.0 ** (2 - places) or places == 8)
-    return f"{value:.{digits}f}"
+    if value == 0 or abs(value) >= 100:
+        return places(value, 0)
+    return places(
+        value, next(digits for digits in range(1, 9) if abs(value) >= 10.0 ** (2 - digits) or digits == 8)
+    )
+
+
+def whole(count: int | None) -> str:
+    """Return a whole number with separators: `1,234`."""
+    return NOTHING if count is None else places(count, 0)
+
+
+def places(value: float | None, digits: int) -> str:
+    """Return a figure with that many decimals: `1,234.50`."""
+    return NOTHING if value is None else units.Written(f"{value:,.{digits}f}", value)
 
 
 def seconds(value: float) -> str:

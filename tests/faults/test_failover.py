@@ -238,7 +238,6 @@ def test_an_experiment_runs_from_plan_to_report_and_says_what_the_outage_cost(tm
 
 
 def test_connections_are_cut_in_mixes_and_not_at_the_look_before_them(tmp_path: Path) -> None:
-    """At that look an error means that the server does not serve the workload."""
     (tmp_path / "short.toml").write_text(
         SUITE.replace("away_s = 0.2", 'cut = "connections"').replace("[2, 4]", "[2]")
     )

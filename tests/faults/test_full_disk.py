@@ -56,6 +56,15 @@ def test_a_full_disk_ends_a_run_in_a_sentence_and_a_resume_goes_on(home: Home, s
 
 
 @needs_root
+def test_an_experiment_without_room_for_its_head_leaves_nothing(home: Home, small_disk: Path) -> None:
+    fill(small_disk, 4096)
+    done = home.here("bonnie", "-s", "1", "-d", home.temporary, "--into", small_disk / "experiments" / "e")
+    assert done.returncode == 1 and "No space left on device" in done.stderr, done.stderr
+    assert "hint: Nothing was begun. Make room" in done.stderr
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
+@needs_root
 def test_a_file_that_has_no_room_leaves_the_former_as_it_was(small_disk: Path) -> None:
     files = Folder.open(small_disk)
     files.write("a/file", b"former")

@@ -51,6 +51,11 @@ def test_lists_that_people_have_are_taken(tmp_path: Path, content: bytes | str, 
         ('{"method": "GET", "url": "http://127.0.0.1:8080/"}\n', "line 1: a request with a method or a body"),
         ("/a b c\n", "line 1: '/a b c' is not a path; write /path, or /path weight; %20 stands for a blank"),
         ("Content-Type: text/plain\n", "line 1: "),
+        (
+            '1.2.3.4 - - [28/Nov/2026:21:00:00 +0000] "-" 400 0 "-" "-"\n',
+            "no request in this line of an access log",
+        ),
+        ("/a 0.5\n", "line 1: the weight 0.5 is not a whole number"),
         (b"/a\n/caf\xe9\n", "line 2: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8"),
         ("# nothing\n", "no path is in it; write one per line"),
         (

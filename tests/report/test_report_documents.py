@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from serverdyno import published
+from serverdyno import published, wording
 from serverdyno.errors import UserError
 from serverdyno.plan import suites
 from serverdyno.plan.model import Suite
@@ -95,6 +95,26 @@ def test_figures_for_programs_are_unrounded_and_those_of_the_records(report: Rep
     )
     assert peak["limited"] == ["nginx: generator-limited"]
     assert average["percent"] == report.comparisons[0].improvements[0].percent
+
+
+def test_each_figure_of_a_table_has_its_number_beside_its_text(report: Report) -> None:
+    found, of_files = loaded(report), loaded(reports()[-1])
+    sections = [found["summary"], of_files["summary"], *of_files["sections"], *found["sections"]]
+    tables = [table for section in sections for table in section["tables"]]
+    for table in tables:
+        for row in table["rows"]:
+            for column, cell in zip(table["columns"], row, strict=True):
+                if column["numeric"] and ONE_NUMBER.fullmatch(cell["text"]):
+                    assert cell["value"] is not None, (table["key"], column, cell)
+                    digits = float(cell["text"].rstrip("\u00a0%").replace(",", "").replace("\u2212", "-"))
+                    assert cell["value"] == pytest.approx(digits, rel=0.05, abs=0.05), (column, cell)
+                elif cell["text"] == wording.NOTHING:
+                    assert cell["value"] is None
+    throughput = next(each for each in reversed(tables) if each["key"] == "throughput")
+    assert throughput["rows"][0][2]["value"] == found["configurations"][0]["points"][0]["throughput"]["mean"]
+
+
+ONE_NUMBER = re.compile("[-+\u2212]?[0-9][0-9,]*([.][0-9]+)?(\u00a0%)?")
 
 
 def test_what_is_not_known_is_null_and_not_zero() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,11 @@ from benches.mixes import http_target, nfs_target, smb_target, web_mix
 from serverdyno import _native
 from serverdyno.servers.consent import CONSENT_PATH
 from serverdyno.servers.proof import free_port
-from support.consenting import TOKEN, said
+from support.consenting import ADDRESS, PATIENCE_S, TOKEN, said
+from support.dyno_process import DYNO, Home, wait_until
 from support.reference_servers import start_http, start_nfs, start_smb
+
+SHORT = ("--clients", "1", "--length", "1.3s")
 
 
 def spec(target: _native.Target, **changed: Any) -> _native.PreparedMix:
@@ -102,6 +107,50 @@ def open_smb(port: int) -> _native.Target:
 def open_nfs(port: int) -> _native.Target:
     url = f"nfs://127.0.0.1:{port}/volume1?mountport={port}"
     return nfs_target(url, consent_token=TOKEN)
+
+
+H2C = """worker_processes 1; pid nginx.pid; error_log error.log; events {{}} daemon off; user root;
+http {{ access_log access; default_type text/plain; client_body_temp_path cb; proxy_temp_path cp; fastcgi_temp_path cf;
+  uwsgi_temp_path cu; scgi_temp_path cs; server {{ listen {address}:8080 http2; root documents; }} }}
+"""
+
+
+def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is_loaded(
+    namespace: str, home: Home, tmp_path: Path
+) -> None:
+    document = tmp_path / "documents" / CONSENT_PATH.strip("/") / TOKEN
+    document.parent.mkdir(parents=True)
+    (tmp_path / "documents" / "index.html").write_text("hello")
+    (tmp_path / "nginx.conf").write_text(H2C.format(address=ADDRESS))
+    token = home.temporary / "config" / "serverdyno" / "token"
+    token.parent.mkdir(parents=True)
+    token.write_text(f"{TOKEN}\n")
+    inside = ["ip", "netns", "exec", namespace]
+    load = [*inside, *DYNO, *("load", f"http://{ADDRESS}:8080/", "--http2", "--max-rate", "20", *SHORT)]
+    with subprocess.Popen([*inside, "nginx", "-p", str(tmp_path), "-c", "nginx.conf"]) as server:
+        try:
+            wait_until((tmp_path / "nginx.pid").exists, "nginx has started")
+            refused, document_of = run(load, home), _native.consent_document(f"{ADDRESS}:8080", TOKEN)
+            document.write_text(document_of)
+            done = run(load, home)
+        finally:
+            server.terminate()
+    assert refused.returncode == 2 and "has not agreed to be loaded" in refused.stderr, refused.stderr
+    assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+    protocols = {line.split('"')[1].split()[-1] for line in (tmp_path / "access").read_text().splitlines()}
+    assert protocols == {"HTTP/2.0"}
+
+
+def run(command: Sequence[str | Path], home: Home) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env=home.environment,
+        cwd=home.temporary,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from support.file_server import PATIENCE_S, needs_root, samba
 from support.jobs import carried_out_alone
 from support.nfs_server import ganesha, libnfs
 from support.nfs_server import target as nfs_target
-from support.reference_servers import start_smb
+from support.reference_servers import start_nfs, start_smb
 
 MIB = 1 << 20
 PHASES = ["putc", "rewrite", "write", "getc", "read", "seeks"]
@@ -82,6 +82,10 @@ def test_each_phase_makes_the_calls_of_the_original_and_nothing_is_left(home: Ho
     # Each of three seekers writes at its first seek and at every tenth after it; one may have had no turn at all.
     assert seeks // 10 <= counts["seeks"]["write"] <= seeks // 10 + 3
     assert all(phase["elapsed_s"] > 0 and phase["p50_us"] <= phase["max_us"] for phase in found.values())
+    for name, phase in found.items():
+        rate = seeks / phase["elapsed_s"] if name == "seeks" else 2048 / phase["elapsed_s"]
+        assert phase["seeks_s" if name == "seeks" else "kib_s"] == pytest.approx(rate)
+        assert phase["cpu_percent"] == 100 * (phase["user_s"] + phase["system_s"]) / phase["elapsed_s"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,6 +98,18 @@ def test_everything_that_is_read_is_compared_unless_that_is_left_out(home: Home,
     assert seeks["bytes_checked"] > 0
     assert seeks["bytes_checked"] + seeks["bytes_unknown"] == 200 * 16384
     assert {each["bytes_checked"] for each in phases_of(home, *options, "--no-check").values()} == {0}
+
+
+def test_seekers_that_write_by_close_to_open_rules_accuse_nobody(home: Home) -> None:
+    """What another seeker has written comes to the server as late as at its close, and in any order."""
+    server = start_nfs()
+    try:
+        url = f"nfs://127.0.0.1:{server.port}/volume1?vers=4.1&nfsport={server.port}"
+        seeks = phases_of(home, "-d", url, "-s", "20", "--seeks", "20000")["seeks"]
+    finally:
+        server.stop()
+    checked, unknown = seeks["bytes_checked"], seeks["bytes_unknown"]
+    assert checked + unknown == 20000 * 16384 and unknown < checked / 10
 
 
 def test_several_at_once_have_files_of_their_own_and_one_row(home: Home, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import threading
@@ -137,12 +138,71 @@ def test_a_client_certificate_is_shown_over_http1_and_http2(home: Home, certifie
 
 
 def test_a_certificate_that_can_not_be_used_is_told_before_any_request(home: Home, certified: Path) -> None:
+    pair = ("-in", "client.pem", "-inkey", "client.key")
+    for command in (
+        ("pkcs12", "-export", *pair, "-out", "client.p12", "-passout", "pass:x"),
+        ("pkey", "-in", "client.key", "-out", "secret.key", "-aes128", "-passout", "pass:x"),
+    ):
+        subprocess.run(["openssl", *command], cwd=certified, check=True, capture_output=True)
     for options, words in (
         (("--cert", certified / "client.pem", "--key", certified / "other.key"), "don't belong together"),
         (("--cert", certified / "none.pem"), "can't be read"),
+        (("--cert", certified / "client.pem"), "There is no private key (PEM): give its file as key (--key)"),
+        (("--cert", certified / "client.key"), "holds no certificate"),
+        (("--cert", certified / "client.p12"), "openssl pkcs12 -in"),
+        (("--cert", certified / "client.pem", "--key", certified / "secret.key"), "has a pass phrase"),
         (("--key", certified / "client.key"), "needs a certificate"),
     ):
         assert words in told(home, "https://127.0.0.1:9/", "-k", *options)
+    said = told(home, "https://127.0.0.1:9/", "--ca-file", certified / "client.key")
+    assert "this file holds a private key" in said
+
+
+PLAN = """
+name = "p"
+title = "P"
+suite = "tiny.toml"
+repetitions = 1
+[[servers]]
+server = "external"
+name = "one"
+url = "https://127.0.0.1:{ports[0]}/"
+settings = {{ trust = "anybody", certificate = "{at}/client.pem", key = "{at}/client.key" }}
+[[servers]]
+server = "external"
+name = "two"
+url = "https://127.0.0.1:{ports[1]}/"
+settings = {{ trust = "anybody", certificate = "{at}/other.pem", key = "{at}/other.key" }}
+"""
+SUITE = """
+name = "tiny"
+title = "Tiny"
+description = "d"
+source = "a test"
+workload = "url"
+clients = [1]
+length_s = 0.5
+"""
+
+
+def test_each_server_of_a_plan_is_shown_its_own_client_certificate(home: Home, certified: Path) -> None:
+    (home.temporary / "tiny.toml").write_text(SUITE)
+    one, two = (f"ssl_client_certificate {name}.pem; ssl_verify_client on;" for name in ("client", "other"))
+    (certified / "two").mkdir()
+    for name in ("server.pem", "server.key", "other.pem"):
+        shutil.copy(certified / name, certified / "two")
+    with nginx(certified, TLS % one) as first, nginx(certified / "two", TLS % two) as second:
+        for ports, status in (((first, second), 0), ((second, first), 1)):
+            (home.temporary / "plan.toml").write_text(PLAN.format(ports=ports, at=certified))
+            done = home.here("run", "plan.toml")
+            assert done.returncode == status, done.stderr
+    assert "does not accept the client certificate" in done.stderr, done.stderr
+    refused = (
+        PLAN.format(ports=(1, 2), at=certified).replace("https:", "http:").replace('trust = "anybody", ', "")
+    )
+    (home.temporary / "plan.toml").write_text(refused)
+    done = home.here("plan", "check", "plan.toml")
+    assert "certificate is only for URLs that begin with https://" in done.stdout + done.stderr
 
 
 @contextmanager
@@ -325,6 +385,10 @@ def test_another_protocol_than_the_servers_has_the_option_to_use(
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 2000 + b"\r\n", "--max-head-fields"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 300_000 + b"\r\n\r\n", "--max-head-bytes"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", "breaks the framing of HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\na", "breaks this rule of HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "breaks this rule of HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "Check the port"),
+        (b"HTTP/1.1 102 Processing\r\n\r\n" * 20_000, "--max-head-bytes"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 8796093022208\r\n\r\n", "bound of 2^40 bytes is dyno's own"),
     ],
 )
@@ -333,6 +397,22 @@ def test_bounds_are_told_as_our_own_with_the_option_that_raises_them(
 ) -> None:
     with saying(answer) as port:
         assert hint in told(home, f"http://127.0.0.1:{port}/")
+
+
+def test_equal_lengths_and_many_interim_answers_are_legal(home: Home) -> None:
+    interim = b"HTTP/1.1 102 Processing\r\n\r\n" * 20
+    with saying(interim + b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nab") as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", "--no-keep-alive", *SHORT)
+    assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+
+
+def test_credentials_that_were_sent_in_vain_are_told(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, STATUSES) as port:
+        url = f"http://127.0.0.1:{port}/status/401"
+        done = home.here("load", url, "--auth", "basic", *SHORT, DYNO_AUTHORIZATION="me:wrong")
+        encoded = home.here("load", url, "--auth", "basic", *SHORT, DYNO_AUTHORIZATION="bWU6d3Jvbmc=")
+    assert done.returncode == 1 and "does not accept the credentials" in done.stderr, done.stderr
+    assert encoded.returncode == 2 and "has no colon: it is user:password" in encoded.stderr, encoded.stderr
 
 
 def test_bounds_of_a_head_can_be_raised(home: Home) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from benches.mixes import http_target
 
+from serverdyno.plan.protocols import normal_url
 from serverdyno.plan.quick_http import HttpOptions
 from serverdyno.store.experiment import Experiment
 from support.dyno_process import PATIENCE_S, Home
@@ -104,8 +105,9 @@ def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home
     assert {tuple(line[2:]) for line in load} == {("shop.example", "GET", "/x", "200")}
     # A mix that lacked CPU time is made again, so that there may be more.
     assert len(load) >= record.operations_total
-    absent = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", "/tmp/absent/socket")
-    assert absent.returncode != 0 and "No such file" in absent.stderr
+    for place, said in (("/tmp/absent/socket", "is not there"), (__file__, "is no socket")):
+        refused = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", place)
+        assert refused.returncode == 2 and f"{place} {said}" in refused.stderr, refused.stderr
 
 
 def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_consent(home: Home) -> None:
@@ -139,6 +141,32 @@ def test_an_address_elsewhere_is_asked_for_consent_though_the_url_names_this_mac
     for place in ("here", "relative/socket", ""):
         with pytest.raises(ValueError, match=r"target\.connect_to"):
             http_target("http://h/", connect_to=place)
+
+
+def test_a_name_of_this_machine_is_found_by_a_look_up(home: Home) -> None:
+    for host, said in (
+        ("127.1", None),
+        ("nowhere.invalid", "nowhere.invalid has no address"),
+        ("http//127.0.0.1", "URL: the colon is missing: http://127.0.0.1"),
+        ("b\u00fccher.invalid", "write the host as xn--bcher-kva.invalid"),
+        ("127.0.0.1/\u00fc", "write it as %XX"),
+    ):
+        done = home.here("load", f"http://{host}:9/", *SHORT)
+        assert "--max-rate" not in done.stderr, done.stderr
+        assert (said or "nothing accepted the connection") in done.stderr, done.stderr
+
+
+def test_a_url_is_taken_in_every_legal_form(home: Home) -> None:
+    with nginx() as server:
+        host = f"127.0.0.1:{server.port}"
+        for url in (f"HTTP://{host}", f"http://{host}?x=1"):
+            done = home.here("load", url, *SHORT, "-n", "2")
+            assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
+        assert {line[4] for line in server.log()} == {"/"}
+    assert normal_url("Https://h:/a") == "https://h/a"
+    assert normal_url("SMB://h/Share?x") == "smb://h/Share?x"
+    assert normal_url("file:///a?b") == "file:///a?b"
+    assert normal_url("no url") == "no url"
 
 
 def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connections_between_them(
@@ -186,6 +214,15 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("-q",), "Leave ab's -q out"),
         (("-v",), "dyno --version"),
         (("-u", "body"), "--method PUT --data-file"),
+        (("-u", "me:secret"), "DYNO_AUTHORIZATION"),
+        (("-x", "http://proxy:3128"), "there is no proxy"),
+        (("-I",), "--method HEAD"),
+        (("-L",), "redirects are not followed"),
+        (("--cacert", "ca.pem"), "--ca-file"),
+        (("--concurrency", "10"), "--clients"),
+        (("--http3",), "is not spoken"),
+        (("--compressed",), "Accept-Encoding"),
+        (("--tlsv1.2",), "--tls-min"),
         (("-w",), "--report"),
         (("-s", "script.lua"), "--session"),
         (("-A", "me:secret"), "DYNO_AUTHORIZATION"),

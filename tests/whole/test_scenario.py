@@ -323,6 +323,9 @@ def test_the_shipped_scenarios_run_at_a_small_scale(home: Home, tmp_path: Path) 
         assert document["scale"] == 0.002
         scenario = suite.settings(WORK).scenario
         assert scenario is not None and len(document["steps"]) == len(scenario.steps)
+        for step, told in zip(scenario.steps, document["steps"], strict=True):
+            rate = {model.Streams: "mb_s", model.Metadata: "files_s"}.get(type(step))
+            assert rate is None or all(one[rate] > 0 for one in told["passes"]), told
     assert list(tmp_path.iterdir()) == []
 
 

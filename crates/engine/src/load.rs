@@ -29,9 +29,9 @@ const SPARE_FILES: u64 = 64;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
     /// More connections than this process may have.
-    #[error("{needed} connections need {needed} file descriptors and some more, this process may have {limit}; raise the hard limit (ulimit -Hn)")]
+    #[error("connections and the tool itself need {needed} file descriptors, and this process may have {limit}: raise the hard limit (ulimit -Hn)")]
     Files {
-        /// Connections of the mix.
+        /// Connections of the mix, and what the process needs beside.
         needed: u64,
         limit: u64,
     },
@@ -218,7 +218,7 @@ fn raise_file_limit(connections: u64) -> Result<(), LoadError> {
     let hard = limit.maximum.unwrap_or(u64::MAX);
     if connections + SPARE_FILES > hard {
         return Err(LoadError::Files {
-            needed: connections,
+            needed: connections + SPARE_FILES,
             limit: hard,
         });
     }

@@ -22,6 +22,11 @@ pub struct Hint<R, C> {
     pub text: &'static str,
 }
 
+/// Against files that contain something else than was written.
+pub const WRONG_CONTENT: &str =
+    "What was read is not what was written: look at the server's log, at its disk, and at \
+                                 who else writes there. Bonnie leaves the comparison out with --no-check.";
+
 impl<R: Copy + PartialEq, C> Hint<R, C> {
     /// Returns a row for a refusal.
     pub const fn refused(refusal: R, statuses: &'static [u32], text: &'static str) -> Self {

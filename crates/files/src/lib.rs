@@ -25,7 +25,7 @@ pub use client::{
     Verifier,
 };
 pub use counted::{Breaks, CallKind, Calls, Counted, KindCount};
-pub use hint::{Cause, Hint};
+pub use hint::{Cause, Hint, WRONG_CONTENT};
 pub use page_run::PageRun;
 pub use pattern::matches_pattern;
 pub use uncached::Uncached;

@@ -16,6 +16,8 @@ pub struct Circumstances {
     pub is_address: bool,
     /// The PROXY protocol is spoken.
     pub proxy_protocol: bool,
+    /// Requests carry the header Authorization.
+    pub has_credentials: bool,
 }
 
 /// A failure, as the table tells them apart.
@@ -25,6 +27,8 @@ struct Case {
     status: u32,
     /// Of TLS (RFC 8446, section 6); 0, which closes in order: there is none.
     alert: u32,
+    /// It is named which rule of HTTP was broken, so HTTP is what was spoken.
+    names_rule: bool,
     is: Circumstances,
 }
 
@@ -39,6 +43,7 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         fault: failure.fault,
         status: code_of("HTTP"),
         alert: code_of("TLS alert"),
+        names_rule: matches!(failure.detail, Detail::Status(status) if status.table.name.ends_with("rules")),
         is: *is,
     };
     let mut rows = [TLS, PROTOCOL, STATUS, CONNECTION, CONTENT].into_iter().flatten();
@@ -134,6 +139,11 @@ const PROTOCOL: &[Row] = &[
          ... http2`; Apache: `Protocols h2c http/1.1`). Otherwise leave out --http2 (version = \"2\" in a suite).",
     ),
     (
+        |case| case.names_rule && case.fault == Fault::MalformedHead,
+        "The server, or a proxy in front of it, breaks this rule of HTTP: curl -v shows the head of the answer. Look \
+         at what sets this field there.",
+    ),
+    (
         |case| case.fault == Fault::MalformedHead,
         "Check the port: what answers there does not speak HTTP/1. If it speaks HTTP/2 alone, use --http2. If it \
          speaks TLS, use https:// in place of http://.",
@@ -170,9 +180,16 @@ const STATUS: &[Row] = &[
          what the server says against it, such as an unknown Host or a header that is too long.",
     ),
     (
+        |case| case.status == 401 && case.is.has_credentials,
+        "The server does not accept the credentials: check the user and the password, or the token, and that \
+         --auth names the scheme that curl -i shows in WWW-Authenticate. dyno speaks basic and bearer alone, no \
+         Digest, Negotiate or NTLM.",
+    ),
+    (
         |case| case.status == 401,
         "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic, or export \
-         a token and give --auth bearer.",
+         a token and give --auth bearer. curl -i shows the scheme in WWW-Authenticate; dyno speaks no Digest, \
+         Negotiate or NTLM.",
     ),
     (
         |case| case.status == 403 && case.is.tls && case.is.is_address,

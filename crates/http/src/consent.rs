@@ -9,7 +9,7 @@
 //! `Target` can be neither built nor changed elsewhere:
 //!
 //! ```compile_fail,E0451
-//! let target = dyno_http::Target { peer: dyno_net::Peer::Tcp(([10, 0, 0, 1], 80).into()), host: String::new(), path: String::new(), trust: None, proxy_protocol: None, identity: None };
+//! let target = dyno_http::Target { peer: dyno_net::Peer::Tcp(([10, 0, 0, 1], 80).into()), host: String::new(), path: String::new(), trust: None, proxy_protocol: None, identity: None, http2: false };
 //! ```
 //! ```compile_fail,E0616
 //! let mut target = dyno_http::Target::open("http://127.0.0.1/", None, &Default::default()).unwrap();
@@ -19,7 +19,8 @@
 //! let target: dyno_http::Target = Default::default();
 //! ```
 
-use crate::advice::Circumstances;
+use crate::advice::{advice, Circumstances};
+use crate::h2::BY_ALPN;
 use crate::proxy_protocol::ProxyProtocol;
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_net::tls::{can_be_certified, ClientOptions, Identity, TlsClient, Trust, Version, Versions};
@@ -67,6 +68,8 @@ pub struct Opening {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Shown to a server that asks for a certificate.
     pub identity: Option<Identity>,
+    /// Single questions are asked over HTTP/2, as the load is; over HTTP/1.1 otherwise.
+    pub http2: bool,
 }
 
 /// A destination that load may go to.
@@ -79,6 +82,7 @@ pub struct Target {
     trust: Option<Trust>,
     proxy_protocol: Option<ProxyProtocol>,
     identity: Option<Identity>,
+    http2: bool,
 }
 
 impl Target {
@@ -108,6 +112,7 @@ impl Target {
             trust,
             proxy_protocol: opening.proxy_protocol,
             identity: opening.identity.clone(),
+            http2: opening.http2,
         };
         if token.is_some() || !target.is_loopback() {
             target.ask_consent(token, deadline_ns)?;
@@ -119,6 +124,10 @@ impl Target {
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.trust.is_some()
+    }
+
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.http2
     }
 
     /// Whose certificates count; None without TLS.
@@ -147,6 +156,7 @@ impl Target {
                 .parse::<IpAddr>()
                 .is_ok(),
             proxy_protocol: self.proxy_protocol.is_some(),
+            has_credentials: false,
         }
     }
 
@@ -171,7 +181,7 @@ impl Target {
                 most: Version::Tls13,
             },
             ciphers: Vec::new(),
-            application_protocols: Vec::new(),
+            application_protocols: self.http2.then(|| BY_ALPN.to_vec()).into_iter().collect(),
             trust: self.trust.clone()?,
             server_name: self.server_name().to_owned(),
             identity: self.identity.clone(),
@@ -212,7 +222,9 @@ impl Target {
         let path = format!("/.well-known/serverdyno/{}", consent.token());
         let answer = self
             .get(&path, deadline_ns, MAX_DOCUMENT_BYTES)
-            .map_err(TargetError::Answer)?;
+            .map_err(|failure| {
+                TargetError::Answer(failure, advice(&failure, &self.circumstances(None, self.http2)))
+            })?;
         let found = (answer.status == 200 && answer.whole).then_some(&*answer.body);
         consent.judge(found, &format!("{path} below its document root"))
     }

@@ -4,7 +4,9 @@
 //! beginning. Not for load: nothing here is counted.
 
 use crate::consent::Target;
-use crate::request::{RequestStyle, Version};
+use crate::conversation::Conversation;
+use crate::h2::{self, RequestMaker};
+use crate::request::{RequestStyle, Shape, Version};
 use crate::response::{Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
@@ -28,22 +30,34 @@ pub struct Answer {
     pub whole: bool,
 }
 
+/// A request of either version.
+enum Asked {
+    Http1(Box<[u8]>),
+    Http2(h2::Request),
+}
+
 impl Target {
     /// Sends `GET path` on a connection of its own, and reads the answer until `deadline_ns` of the monotonic clock. Of
-    /// the body it keeps the first `most_bytes`, and reads no further.
+    /// the body it keeps the first `most_bytes`, and over HTTP/1 reads no further.
     ///
     /// # Errors
     /// Why there is no answer.
     pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Result<Answer, Failure> {
-        let style = RequestStyle {
-            version: Version::Http11,
-            keep_alive: false,
-            host: self.host().to_owned(),
+        let request = if self.speaks_http2() {
+            let maker = RequestMaker::new(self.host(), self.is_secure(), &Shape::default());
+            Asked::Http2(maker.request(path))
+        } else {
+            let style = RequestStyle {
+                version: Version::Http11,
+                keep_alive: false,
+                host: self.host().to_owned(),
+            };
+            Asked::Http1(style.get(path))
         };
         let executor = Executor::new().map_err(system_failure)?;
         let answered = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
         let (slot, handle) = (answered.clone(), executor.clone());
-        let (dialer, request) = (Rc::new(self.dialer(&executor, 0)), style.get(path));
+        let dialer = Rc::new(self.dialer(&executor, 0));
         let connector = self.tls().map(|client| client.connector());
         executor.spawn(async move {
             handle.set_deadline(deadline_ns);
@@ -82,17 +96,63 @@ impl Target {
 }
 
 async fn ask(
-    mut transport: impl Transport,
-    request: &[u8],
+    transport: impl Transport,
+    request: &Asked,
     deadline_ns: u64,
     most_bytes: usize,
 ) -> Result<Answer, Failure> {
-    let mut stream = transport.open(request).await?.stream;
-    let mut reader = ResponseReader::new(Limits::default());
-    let mut beginning = Beginning {
+    let beginning = Beginning {
         most_bytes,
         ..Beginning::default()
     };
+    match request {
+        Asked::Http1(request) => ask_http1(transport, request, deadline_ns, beginning).await,
+        Asked::Http2(request) => ask_http2(transport, request, deadline_ns, beginning).await,
+    }
+}
+
+async fn ask_http2(
+    mut transport: impl Transport,
+    request: &h2::Request,
+    deadline_ns: u64,
+    beginning: Beginning,
+) -> Result<Answer, Failure> {
+    let mut session = h2::Session::new(Limits::default());
+    let place = session.open(request, beginning);
+    let first = std::mem::take(session.outgoing());
+    let mut stream = transport.open(&first).await?.stream;
+    session.all_sent();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match stream.receive(&mut buffer, &mut |data| {
+            session.feed(data).map(|()| Progress::More)
+        })? {
+            Received::Nothing => stream.readable().await?,
+            Received::End => return Err(Fault::ClosedEarly.into()),
+            Received::Some(_) => {}
+        }
+        if let Some(ended) = session.take(place) {
+            return Ok(ended.body.answer(ended.result?));
+        }
+        let outgoing = std::mem::take(session.outgoing());
+        if !outgoing.is_empty() {
+            stream.send_all(&outgoing).await?;
+            session.all_sent();
+        }
+        if monotonic_ns() >= deadline_ns {
+            return Err(Fault::ResponseTimeout.into());
+        }
+    }
+}
+
+async fn ask_http1(
+    mut transport: impl Transport,
+    request: &[u8],
+    deadline_ns: u64,
+    mut beginning: Beginning,
+) -> Result<Answer, Failure> {
+    let mut stream = transport.open(request).await?.stream;
+    let mut reader = ResponseReader::new(Limits::default());
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         let arrival = stream.receive(&mut buffer, &mut |data| reader.feed(data, &mut beginning))?;
@@ -111,12 +171,7 @@ async fn ask(
             .head()
             .filter(|_| progress == Progress::Done || beginning.is_cut)
         {
-            return Ok(Answer {
-                status: head.status,
-                server: beginning.server,
-                body: beginning.body,
-                whole: !beginning.is_cut,
-            });
+            return Ok(beginning.answer(head.status));
         }
         // A server that sends as fast as it is read never lets the loop see that the time is up.
         if monotonic_ns() >= deadline_ns {
@@ -132,6 +187,17 @@ struct Beginning {
     server: Option<String>,
     body: Vec<u8>,
     is_cut: bool,
+}
+
+impl Beginning {
+    fn answer(self, status: u16) -> Answer {
+        Answer {
+            status,
+            server: self.server,
+            body: self.body,
+            whole: !self.is_cut,
+        }
+    }
 }
 
 impl Body for Beginning {

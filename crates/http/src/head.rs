@@ -1,6 +1,6 @@
 //! One head of HTTP/1, whole at the beginning of some bytes, and what the client needs of it. Pure.
 
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use httparse::Status;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -30,6 +30,56 @@ static STATUS_CODES: StatusTable = StatusTable {
     name: "HTTP",
     write: |code, formatter| write!(formatter, "status {code}"),
 };
+
+named_enum! {
+    /// A rule of framing that a head of HTTP breaks.
+    enum Broken {
+        Length "Content-Length is no number, or has values that differ (RFC 9110, 8.6)"
+        Coding "Transfer-Encoding has another value than chunked, which alone was allowed (RFC 9112, 6.1)"
+        LengthAndCoding "Content-Length and Transfer-Encoding are both there (RFC 9112, 6.3)"
+        CodingBefore11 "Transfer-Encoding is there, but not in HTTP/1.0 (RFC 9112, 6.1)"
+        Switch "the protocol is switched, which was not asked for (RFC 9110, 15.2.2)"
+    }
+}
+
+/// As failures carry broken rules.
+static RULES: StatusTable = StatusTable {
+    name: "HTTP/1 rules",
+    write: |code, formatter| {
+        let broken = Broken::ALL.get(code as usize);
+        formatter.write_str(broken.map_or("an unknown rule", |broken| broken.name()))
+    },
+};
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self {
+            fault: Fault::MalformedHead,
+            detail: Detail::Status(ProtocolStatus {
+                code: broken as u32,
+                table: &RULES,
+            }),
+        }
+    }
+}
+
+/// Return a number of digits alone, as long as it fits.
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// Return the length that a Content-Length field gives: digits, also several times if they say the same, as of joined
+/// fields (RFC 9110, section 8.6). `before`: that of a field before it.
+pub(crate) fn content_length(value: &[u8], before: Option<u64>) -> Option<u64> {
+    let mut values = value
+        .split(|byte| *byte == b',')
+        .map(|text| number(text.trim_ascii()));
+    let first = values
+        .next()?
+        .filter(|first| before.is_none_or(|before| before == *first))?;
+    values.all(|other| other == Some(first)).then_some(first)
+}
 
 impl Head {
     /// Of a response whose end is told by other means.
@@ -136,12 +186,13 @@ impl Fields {
             match header.name.len() {
                 10 if header.name.eq_ignore_ascii_case("connection") => fields.read_connection(header.value),
                 14 if header.name.eq_ignore_ascii_case("content-length") => {
-                    fields.read_length(header.value)?
+                    let length = content_length(header.value, fields.length);
+                    fields.length = Some(length.ok_or(Broken::Length)?);
                 }
                 17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
                     // Nothing was offered in `TE`, so any other coding than one `chunked` is the server's mistake.
                     if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                        return Err(Fault::MalformedHead.into());
+                        return Err(Broken::Coding.into());
                     }
                     fields.chunked = true;
                 }
@@ -159,22 +210,6 @@ impl Fields {
         }
     }
 
-    /// Digits only; said twice, it must say the same (RFC 9110, section 8.6).
-    fn read_length(&mut self, value: &[u8]) -> Result<(), Failure> {
-        let value = value.trim_ascii();
-        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let length = std::str::from_utf8(value)
-            .ok()
-            .filter(|_| digits)
-            .and_then(|text| text.parse().ok());
-        match (length, self.length) {
-            (Some(length), None) => self.length = Some(length),
-            (Some(length), Some(before)) if length == before => {}
-            _ => return Err(Fault::MalformedHead.into()),
-        }
-        Ok(())
-    }
-
     fn keeps(&self, version: u8) -> bool {
         !self.close && (version == 1 || self.keep_alive)
     }
@@ -182,10 +217,11 @@ impl Fields {
     /// RFC 9112, section 6.3. Length and chunked together is how responses are smuggled: refused.
     fn framing(&self, status: u16, version: u8) -> Result<Framing, Failure> {
         match (status, self.chunked, self.length) {
-            (101, ..) => Err(Fault::MalformedHead.into()),
+            (101, ..) => Err(Broken::Switch.into()),
             (100..200 | 204 | 304, ..) => Ok(Framing::Length(0)),
             (_, true, None) if version == 1 => Ok(Framing::Chunked),
-            (_, true, _) => Err(Fault::MalformedHead.into()),
+            (_, true, None) => Err(Broken::CodingBefore11.into()),
+            (_, true, Some(_)) => Err(Broken::LengthAndCoding.into()),
             (_, false, Some(length)) => Ok(Framing::Length(length)),
             (_, false, None) => Ok(Framing::UntilClose),
         }
@@ -197,5 +233,29 @@ impl Head {
     #[must_use]
     pub fn leaves_connection_open(&self) -> bool {
         self.keep_alive && self.framing != Framing::UntilClose
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::content_length;
+
+    #[test]
+    fn a_length_may_be_said_several_times_if_it_is_the_same() {
+        for (value, before, expected) in [
+            ("5", None, Some(5)),
+            ("5", Some(5), Some(5)),
+            ("5, 05", Some(5), Some(5)),
+            ("5", Some(6), None),
+            ("5, 6", None, None),
+            ("5,", None, None),
+            ("-5", None, None),
+        ] {
+            assert_eq!(
+                content_length(value.as_bytes(), before),
+                expected,
+                "{value:?} {before:?}"
+            );
+        }
     }
 }

@@ -7,7 +7,6 @@ use dyno_measure::{Failure, Fault};
 
 /// A chunk's size line with its extensions, or a trailer section, may have this many bytes.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
-const MAX_INTERIM_RESPONSES: u32 = 8;
 
 /// Bounds of one response. They are ours: HTTP has none.
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +130,8 @@ pub struct ResponseReader {
     parsed_bytes: usize,
     received_bytes: u64,
     body_bytes: u64,
-    interim_responses: u32,
+    /// What the heads before the final one take together.
+    interim_bytes: usize,
     /// Bytes behind the response that came with its last ones.
     surplus: usize,
 }
@@ -148,7 +148,7 @@ impl ResponseReader {
             parsed_bytes: 0,
             received_bytes: 0,
             body_bytes: 0,
-            interim_responses: 0,
+            interim_bytes: 0,
             surplus: 0,
         }
     }
@@ -161,7 +161,7 @@ impl ResponseReader {
         self.partial.clear();
         self.received_bytes = 0;
         self.body_bytes = 0;
-        self.interim_responses = 0;
+        self.interim_bytes = 0;
         self.surplus = 0;
     }
 
@@ -300,8 +300,8 @@ impl ResponseReader {
                 self.begin_body(head)?;
                 return Ok(Taken::Whole(start));
             }
-            self.interim_responses += 1;
-            if self.interim_responses > MAX_INTERIM_RESPONSES {
+            self.interim_bytes += head.bytes;
+            if self.interim_bytes > self.limits.head_bytes {
                 return Err(Fault::HeadTooLarge.into());
             }
         }

@@ -225,11 +225,18 @@ impl fmt::Display for Failure {
         let words = self.fault.words();
         match self.detail {
             Detail::None => write!(formatter, "{words}"),
-            Detail::Errno(number) => write!(
-                formatter,
-                "{words}: {}",
-                std::io::Error::from_raw_os_error(number)
-            ),
+            Detail::Errno(number) => {
+                // Of a directory of this machine: there is no server.
+                let words = match self.fault {
+                    Fault::ErrorStatus => "the file system refused a call",
+                    _ => words,
+                };
+                write!(
+                    formatter,
+                    "{words}: {}",
+                    std::io::Error::from_raw_os_error(number)
+                )
+            }
             Detail::Status(status) => write!(formatter, "{words}: {status}"),
             Detail::Refused { step, status: None } => write!(formatter, "{step}"),
             Detail::Refused {

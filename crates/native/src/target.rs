@@ -21,10 +21,7 @@ create_exception!(
 /// Why there is no target, as Python says such things.
 pub(crate) fn target_error(error: TargetError) -> PyErr {
     match error {
-        TargetError::Answer(failure) => answer_error(
-            &failure,
-            dyno_http::advice(&failure, &dyno_http::Circumstances::default()),
-        ),
+        TargetError::Answer(failure, advice) => answer_error(&failure, advice),
         TargetError::Url(why) => PyValueError::new_err(why),
         TargetError::Io(error) => os_error(error),
         TargetError::Session { why, advice } => SessionError::new_err((why, advice)),

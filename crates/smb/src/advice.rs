@@ -7,7 +7,7 @@ use crate::auth::{EXPIRED, MODIFIED, NOT_US, NOT_YET_VALID, NO_KEY, OLD_KEY, REP
 use crate::ntstatus::*;
 use crate::session::{Encryption, Options};
 use crate::Refusal;
-use dyno_files::Hint;
+use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 
 /// What to try about a failure; None where there is nothing to be said beyond its words. `options`: how the session was
@@ -60,7 +60,9 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::NotFound, &[], "A file of ours is gone right after it was made, or the directory is not there: make the directory that the URL names, and look for what hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
     Row::failed(Fault::NotFound, &[], "A file of ours is gone right after it was made: the server hides or removes it (Samba: veto files; a virus scanner), or somebody removed the directory."),
     Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, which is not followed: give the URL of the server and the share that it leads to."),
+    Row::failed(Fault::ErrorStatus, &[NOT_A_DIRECTORY], "The URL names a file: name its directory.").when(below_the_share),
     Row::failed(Fault::SharingViolation, &[], "Somebody else has a file of ours open: a virus scanner, an indexer or a backup on the server. Leave out the directory serverdyno-clients-* there."),
+    Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, &[QUOTA_EXCEEDED], "The user's quota is used up: raise it, or use a suite with fewer clients."),
     Row::failed(Fault::NoSpace, &[], "The share is full: make room on the server, or use a suite with fewer clients."),
 
@@ -112,7 +114,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share lets no guest in: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: guest ok = yes).").when(as_guest),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer.").when(unencrypted),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny)."),
-    Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], "The share takes no more users: its limit is reached (Samba: max connections)."),
+    Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share takes no more users: its limit is reached (Samba: max connections). Each client needs one connection, and the checks need two more."),
     Row::refused(Refusal::Share, &[], "Look at the server's log for why it refused the share."),
 ];
 

@@ -126,6 +126,14 @@ impl SmbTarget {
         &self.options
     }
 
+    /// The same shares at their roots, whatever directory the URL names.
+    #[must_use]
+    pub fn at_roots(&self) -> Self {
+        let mut target = self.clone();
+        target.options.base_path.clear();
+        target
+    }
+
     /// All shares.
     #[must_use]
     pub fn shares(&self) -> &[String] {

@@ -66,17 +66,20 @@ def bonnie(
     wanted, clients = suite.settings(FILES).bonnie, suite.clients[0]
     assert wanted is not None  # the suite is one of Bonnie
     phases = [step_figures(record, of_bonnie=True) for record in records]
-    if as_json:
-        told = [{"phase": phase.pop("step"), **phase} for phase in phases]
-        sizes = {"size_bytes": wanted.size_bytes, "seeks": wanted.seeks}
-        typer.echo(json.dumps({"url": url, "clients": clients, **sizes, "phases": told}, indent=1))
-        return
-    label = machine or socket.gethostname().partition(".")[0]
     rates = bonnie_rows.rates(
         [bonnie_rows.Phase(phase=phase["step"], **{key: phase[key] for key in TIMES}) for phase in phases],  # type: ignore[typeddict-item]
         clients * wanted.size_bytes,
         clients * wanted.seeks,
     )
+    if as_json:
+        told = [{"phase": phase.pop("step"), **phase} for phase in phases]
+        for phase in told:
+            per_s, phase["cpu_percent"] = rates[phase["phase"]]
+            phase["seeks_s" if phase["phase"] == "seeks" else "kib_s"] = per_s
+        sizes = {"size_bytes": wanted.size_bytes, "seeks": wanted.seeks}
+        typer.echo(json.dumps({"url": url, "clients": clients, **sizes, "phases": told}, indent=1))
+        return
+    label = machine or socket.gethostname().partition(".")[0]
     row = bonnie_rows.html_row if html else bonnie_rows.text_row
     typer.echo(("" if html else bonnie_rows.HEAD) + row(label, wanted.size_bytes // MIB, rates), nl=False)
     _tell(phases, clients * wanted.size_bytes)

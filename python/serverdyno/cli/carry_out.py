@@ -51,7 +51,10 @@ def carry_out_and_report(
         say_load(console, suite, head.configurations)
     if rest:
         left = time_left(head.suites, list(rest.values()), head.plan.testbed)
-        takes = f", about {format_duration_s(left.total_s())} in all" if left.load_s else ""
+        # A number of operations ends a level before its length, which is a bound then.
+        is_bound = any(mix.operations is not None for mix in head.mixes)
+        about = "at most" if is_bound else "about"
+        takes = f", {about} {format_duration_s(left.total_s())} in all" if left.load_s else ""
         say(console, f"{plural(len(rest), 'run')}{takes}")
     try:
         with ExitStack() as closing:

@@ -92,7 +92,7 @@ def scenario(
         dropped = values.get("drop_caches", False)
         head = {"scenario": suite.name, "url": url, "scale": scale, "caches_dropped": dropped}
         told = [
-            {"name": passes[0]["step"], "do": step.do, "passes": list(map(_as_pass, passes))}
+            {"name": passes[0]["step"], "do": step.do, "passes": [_as_pass(step, one) for one in passes]}
             for step, passes in steps
         ]
         typer.echo(json.dumps(head | {"steps": told}, indent=1))
@@ -154,10 +154,12 @@ def _by_step(chosen: Scenario, rows: Sequence[dict[str, Any]]) -> Iterator[tuple
         yield step, [next(left) for _ in states(step)]
 
 
-def _as_pass(row: Mapping[str, Any]) -> dict[str, Any]:
+def _as_pass(step: Step, row: Mapping[str, Any]) -> dict[str, Any]:
     of_clients = row["state"] not in ("", "cold", "warm")
-    return {"phase": row["state"] if of_clients else None} | {
-        key: value for key, value in row.items() if key not in ("step", "state", "figure")
+    return {
+        "phase": row["state"] if of_clients else None,
+        **{key: value for key, value in row.items() if key not in ("step", "state", "figure")},
+        **_rates(step, row),
     }
 
 
@@ -206,12 +208,21 @@ def _cell(rows: list[dict[str, Cell]], server: Cell, time: str, width: int) -> s
 
 def _rate(step: Step, one: Mapping[str, Any]) -> str:
     """`1,234 files/s; ` of a phase; of streams what they move, with percentiles of reads and writes."""
+    match _rates(step, one):
+        case {"files_s": files_s}:
+            return f"{files_s:,.0f} files/s; "
+        case {"mb_s": mb_s}:
+            return f"{mb_s:,.1f} MB/s, p50 {one['p50_us']:,.0f} us, p99 {one['p99_us']:,.0f} us; "
+    return ""
+
+
+def _rates(step: Step, one: Mapping[str, Any]) -> dict[str, float]:
+    """Return what clients did per second in a phase; nothing for a step of one client."""
     from serverdyno.plan.protocols.scenario import OfClients, Streams  # noqa: PLC0415
 
     if not isinstance(step, OfClients):
-        return ""
+        return {}
     elapsed_s = max(one["elapsed_s"], 1e-9)
-    if not isinstance(step, Streams):
-        return f"{one['entries'] / elapsed_s:,.0f} files/s; "
-    moved = one["bytes"] / 1e6 / elapsed_s
-    return f"{moved:,.1f} MB/s, p50 {one['p50_us']:,.0f} us, p99 {one['p99_us']:,.0f} us; "
+    if isinstance(step, Streams):
+        return {"mb_s": one["bytes"] / 1e6 / elapsed_s}
+    return {"files_s": one["entries"] / elapsed_s}

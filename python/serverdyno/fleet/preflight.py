@@ -36,6 +36,9 @@ FINAL = {
     "untrusted_certificate",
     "wrong_certificate_name",
     "not_http2",
+    "session_refused",
+    "access_denied",
+    "no_space",
 }
 """Faults that another attempt would show again. A wrong answer, or a connection that broke, may be the exception."""
 
@@ -55,30 +58,34 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     """Ask until an attempt has no error, five times at most. Raises ServerError if the run can never work."""
     work = setup.suite.work
     operations = work.check_operations(setup.suite.workload, setup.suite.settings(work))
-    short, calm = _short(setup, mix, operations), _calm(setup, mix)
-    results: list[Counted] = []
-    for attempt in range(MOST_ATTEMPTS if operations else 1):
-        if attempt:
-            _pause(calm.bounds)
-        results.append(local.run_mix(short, calm, seed=attempt, on_tick=lambda *_: None))
-        if not results[-1].errors:
-            break
+    calm = _calm(setup, mix)
+    # A single operation may take as long as it may in the load.
+    length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
+    results = [_attempt(calm, mix, operations, length_s)]
+    while results[-1].errors and len(results) < MOST_ATTEMPTS:
         _refuse_at_once(setup, results)
+        _pause(calm.bounds)
+        if operations == 1:
+            # A server may refuse the first request of each connection alone: the others share one, as in the load.
+            results.append(_attempt(_paced(calm), mix, MOST_ATTEMPTS - 1, MOST_ATTEMPTS * length_s))
+            break
+        results.append(_attempt(calm, mix, operations, length_s, seed=len(results)))
     worst = _worst(results)
     if worst is not None and not any(result.operations_total for result in results):
         raise _refusal(setup, results, worst)
+    if results[-1].errors:
+        _refuse_at_once(setup, results)
     claims = [result.server for result in results if result.server is not None]
     return Preflight(results, claims[0] if claims else None, _warning(setup, results, worst))
 
 
-def _short(setup: LoadSetup, mix: Mix, operations: int | None) -> Mix:
-    """Return a moment of one client, or of one for each share."""
-    return replace(
+def _attempt(setup: LoadSetup, mix: Mix, operations: int | None, length_s: float, seed: int = 0) -> Counted:
+    """Load for a moment with one client, or with one for each share."""
+    short = replace(
         mix,
         clients=local.clients_of_check(setup),
         threads=1,
-        # A single operation may take as long as it may in the load.
-        length_s=setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S,
+        length_s=length_s,
         ramp_up_s=0.0,
         ramp_down_s=0.0,
         delay_s=0.0,
@@ -86,6 +93,14 @@ def _short(setup: LoadSetup, mix: Mix, operations: int | None) -> Mix:
         rate_per_s=None,
         operations=operations,
     )
+    return local.run_mix(short, setup, seed=seed, on_tick=lambda *_: None)
+
+
+def _paced(setup: LoadSetup) -> LoadSetup:
+    """Return the setup with a pause before each operation."""
+    rates = [1 / PAUSE_S, *([setup.bounds.max_rate_per_s] if setup.bounds else [])]
+    bounds = Bounds(max_clients=local.clients_of_check(setup), max_rate_per_s=min(rates), max_length_s=1)
+    return replace(setup, bounds=bounds)
 
 
 def _calm(setup: LoadSetup, mix: Mix) -> LoadSetup:
@@ -107,14 +122,13 @@ def _pause(bounds: Bounds | None) -> None:
 
 def _refuse_at_once(setup: LoadSetup, results: Sequence[Counted]) -> None:
     """Raise ServerError if another attempt would show nothing new."""
-    if setup.suite.work.uses_documents:
-        final = next((error for error in results[-1].errors if _is_final(error)), None)
-        if final is not None and not any(result.operations_total for result in results):
-            raise _refusal(setup, results, final)
-        if not _class_fails(results):
-            return
+    served = any(result.operations_total for result in results)
+    for error in results[-1].errors:
+        # Each share has a client: one that is not let in is not made up for by another.
+        if error.fault == "session_refused" or (_is_final(error) and not served):
+            raise _refusal(setup, results, error)
     worst = _worst(results)
-    if worst is not None:
+    if worst is not None and _class_fails(results):
         raise _refusal(setup, results, worst)
 
 
@@ -143,7 +157,8 @@ def _worst(results: Sequence[Counted]) -> ErrorRow | None:
 
 def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> ServerError:
     url, work, workload = setup.target.url, setup.suite.work, setup.suite.workload
-    hint = work.workloads[workload] if error.side == "check" or error.fault == "error_status" else ""
+    of_workload = error.side == "check" or error.fault == "error_status"
+    hint = work.workloads[workload] if of_workload and (work.uses_documents or error.advice is None) else ""
     if work.uses_documents and _is_final(error):
         title = _title(setup)
         answer = _native.AnswerError(error.fault, error.side, error.example, error.advice)

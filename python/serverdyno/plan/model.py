@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     Field,
     ModelWrapValidatorHandler,
@@ -377,7 +378,7 @@ class ServerPlan(Model):
         default=[],
         description="Nodes of the servers behind the front of a team, dealt out in turn. Left out: that of the front.",
     )
-    url: str | None = Field(
+    url: Annotated[str, AfterValidator(protocols.normal_url)] | None = Field(
         default=None,
         description="Only for a server that you run, where it is required: its address. The scheme is its protocol.",
     )

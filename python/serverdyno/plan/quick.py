@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from serverdyno.errors import PlanError
+from serverdyno.plan import protocols
 from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.expand import mixes
@@ -30,8 +31,8 @@ from serverdyno.plan.protocols.http import HTTP, STREAMS, HttpSettings, contradi
 from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.plan.protocols.options import Option, main_name, read_all, words_of
 from serverdyno.plan.protocols.tls import TlsSettings
-from serverdyno.plan.quick_http import SECRET, HttpOptions
-from serverdyno.plan.validate import cpu_problems, goes_to_loopback, size_problem, url_problem
+from serverdyno.plan.quick_http import SECRET, HttpOptions, addresses_of
+from serverdyno.plan.validate import cpu_problems, goes_to_loopback, is_loopback, size_problem, url_problem
 
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
@@ -114,7 +115,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
 
     Raises PlanError with every mistaken option.
     """
-    url = with_scheme(url)
+    url = protocols.normal_url(with_scheme(url))
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
@@ -261,11 +262,21 @@ def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> I
     if problem := url_problem(url, HTTP.schemes):
         yield f"URL: {problem}"
         return
-    places: list[str | None] = [*options.each_address(url)]
-    if "max_rate" not in texts and not all(
-        goes_to_loopback(url, place) for place in places or [options.connect_to()]
-    ):
+    if found := re.match("http://(https?)(/+)", url):
+        yield f"URL: the colon is missing: {found[1]}://{url[found.end() :]}"
+        return
+    place = options.connect_to()
+    if place is None and options.resolve is not None:
+        return  # said of the option
+    if "max_rate" not in texts and not _stays_here(url, place):
         yield "--max-rate: needed, because the target is not on this machine"
+
+
+def _stays_here(url: str, connect_to: str | None) -> bool:
+    """Whether load stays on this machine. Where a name leads, a look-up alone tells. Raises UserError."""
+    if connect_to is not None or is_loopback(url):
+        return goes_to_loopback(url, connect_to)
+    return all(goes_to_loopback(url, address) for address in addresses_of(url))
 
 
 def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:

@@ -75,6 +75,9 @@ class HttpOptions(Model):
     def _place_problems(self, url: str) -> Iterator[str]:
         if self.unix_socket is not None and len(os.fsencode(self.unix_socket.absolute())) > MOST_SOCKET_BYTES:
             yield f"--unix-socket: the path of a socket has {MOST_SOCKET_BYTES} bytes at most"
+        if self.unix_socket is not None and not self.unix_socket.is_socket():
+            found_there = "is no socket" if self.unix_socket.exists() else "is not there"
+            yield f"--unix-socket: {self.unix_socket} {found_there}"
         if self.addresses == "all" and (self.unix_socket or self.resolve):
             yield "--addresses: has no effect with --resolve or --unix-socket"
         if self.resolve is None:
@@ -115,14 +118,7 @@ class HttpOptions(Model):
 
     def each_address(self, url: str) -> list[str]:
         """Return each address of the URL's host; none if one is enough. Raises UserError."""
-        host = urlsplit(url).hostname
-        if self.addresses == "one" or host is None:
-            return []
-        try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise UserError(f"{host} has no address: {error.strerror}") from error
-        return list(dict.fromkeys(f"{address[0]}" for *_, address in found))
+        return [] if self.addresses == "one" else addresses_of(url)
 
     def _trust(self) -> dict[str, Any]:
         if self.insecure:
@@ -171,3 +167,16 @@ def _steps(file: Path) -> list[Any]:
             f"{file} is no session: it has nothing but tables [[steps]]", hint="See docs/sessions.md."
         )
     return steps
+
+
+def addresses_of(url: str) -> list[str]:
+    """Return each address of the URL's host. Raises UserError."""
+    host = urlsplit(url).hostname or ""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise UserError(
+            f"{host} has no address: {error.strerror}",
+            hint="Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.",
+        ) from error
+    return list(dict.fromkeys(f"{address[0]}" for *_, address in found))

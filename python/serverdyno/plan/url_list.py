@@ -22,6 +22,8 @@ MOST_WEIGHT = 999_999_999
 _IN_LOG = re.compile(r'"([A-Z]+) (\S+) HTTP/[0-9.]+"')
 _REQUEST = re.compile(r"([A-Z]+)\s+(\S+)(?:\s+HTTP/[0-9.]+)?")
 _COUNTED = re.compile(r"(\d+)\s+(\S+)")
+_LOGGED = re.compile(r'\[\d\d/[A-Z][a-z]{2}/\d{4}:.*\] "')
+_FRACTION = re.compile(r"\S+\s+(\d*\.\d+)")
 _WEIGHTED = re.compile(r"(\S+)(?:\s+(\d+))?")
 _SENDS = re.compile(r"\S+\s+(?:POST|PUT|PATCH|DELETE)\b.*")
 OTHERS = "requests with other methods, headers or bodies are steps of a session, see docs/sessions.md"
@@ -86,6 +88,12 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
         target, weight = found[1], found[2] or "1"
     elif _SENDS.fullmatch(line) or line.startswith("{"):
         raise ValueError(f"a request with a method or a body; keep the URLs alone: {OTHERS}")
+    elif _LOGGED.search(line):
+        raise ValueError(f"no request in this line of an access log; keep the lines with GET: {OTHERS}")
+    elif found := _FRACTION.fullmatch(line):
+        raise ValueError(
+            f"the weight {found[1]} is not a whole number, such as 5 and 10 in place of 0.5 and 1"
+        )
     else:
         raise ValueError(f"{line[:60]!r} is not a path; write /path, or /path weight; %20 stands for a blank")
     if len(weight) > len(str(MOST_WEIGHT)):

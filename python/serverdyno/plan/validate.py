@@ -6,6 +6,7 @@ and their settings are handed in: a plan knows no server.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import math
 import os
@@ -170,8 +171,17 @@ def _text_problem(url: str) -> str | None:
     # Names of shares and directories may be written as they are; a request line has no place for them.
     is_plain = protocol is not None and not protocol.work.uses_documents
     if not url.isprintable() or not (is_plain or (url.isascii() and " " not in url)):
-        return f"{url!r} has a character that a URL can't contain; write it as %XX"
+        return f"{url!r} has a character that a URL can't contain; {_written_otherwise(url)}"
     return None
+
+
+def _written_otherwise(url: str) -> str:
+    """Say how letters beyond ASCII are written: those of a host by IDNA (RFC 5891)."""
+    with contextlib.suppress(ValueError):
+        host = urlsplit(url).hostname or ""
+        if host.isprintable() and not host.isascii():
+            return f"write the host as {host.encode('idna').decode()}"
+    return "write it as %XX"
 
 
 def _place_problem(url: str, parts: SplitResult) -> str | None:

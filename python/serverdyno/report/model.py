@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pydantic import computed_field
+
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.results import Results
 from serverdyno.report.source import Source
+from serverdyno.units import Written
 
 Labels = Mapping[str, str]
 """How sentences refer to each table, by its key: `Table 3`."""
@@ -20,12 +23,19 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell as text. `detail`: its spread or the like, set smaller. `marks`: explained in notes."""
+    """One cell as text. `detail`: its spread or the like, set smaller. `marks`: explained in notes. `value`: the number
+    of the text, unrounded and in the unit of its column or as the text has it (43.2 for `43 %`); None: no number.
+    """
 
     text: str
     detail: str = ""
     strong: bool = False
     marks: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated properties
+    @property
+    def value(self) -> float | None:
+        return self.text.value if isinstance(self.text, Written) else None
 
 
 @dataclass(frozen=True, slots=True)

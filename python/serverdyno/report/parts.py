@@ -75,7 +75,7 @@ def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
     for mix in mixes:
         faults.update(mix.faults)
     kinds = "; ".join(f"{count:,} {fault}" for fault, count in faults.most_common())
-    return Cell(f"{faults.total():,}", kinds)
+    return Cell(wording.whole(faults.total()), kinds)
 
 
 def spread_cell(spread: Spread | None, written: Callable[[float], str] = wording.significant) -> Cell:

@@ -19,6 +19,7 @@ from serverdyno.plan import protocols
 from serverdyno.plan.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.plan.protocols.look import Look, again, first
 from serverdyno.plan.protocols.model import Spelled
+from serverdyno.plan.protocols.tls import ClientCertificate
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.log_on import Authentication, password_of, ticket_for
 from serverdyno.servers.users_process import UsersProcess
@@ -26,7 +27,7 @@ from serverdyno.servers.users_process import UsersProcess
 EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export or file:///mnt/disk"
 
 
-class ExternalSettings(Settings):
+class ExternalSettings(Settings, ClientCertificate):
     """How to be let in. The password is not here: settings are disclosed in every report."""
 
     is_external: ClassVar[bool] = True
@@ -131,8 +132,10 @@ class External:
             url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
         ):
             raise UserError(f"{url}: secure_url must begin with https://, and url with http://")
-        if settings.trust != SYSTEM and not (secure_url or url).startswith("https:"):
-            raise UserError(f"{url}: trust is only for URLs that begin with https://")
+        if not (secure_url or url).startswith("https:"):
+            given = {"trust": settings.trust != SYSTEM, "certificate": settings.certificate is not None}
+            for name in (name for name, is_given in given.items() if is_given):
+                raise UserError(f"{url}: {name} is only for URLs that begin with https://")
 
     @staticmethod
     def installed() -> Installed | None:
@@ -184,11 +187,15 @@ class External:
 
     def describe(self) -> Description:
         """What it said at the first look."""
-        let_in = self.settings.model_dump(exclude={"trust"}) if self._look.has_shares else {}
+        let_in = (
+            self.settings.model_dump(exclude={"trust", "certificate", "key"}) if self._look.has_shares else {}
+        )
         if self._url.startswith("https:"):
             let_in = {"trust": self.settings.trust}
         if self.settings.secure_url is not None:
             let_in = {"secure_url": self.settings.secure_url, "trust": self.settings.trust}
+        if self.settings.certificate is not None:
+            let_in |= {"certificate": self.settings.certificate}
         if self.settings.connect_to is not None:
             let_in |= {"connect_to": self.settings.connect_to}
         return Description(
@@ -212,6 +219,7 @@ class External:
             tuple(self.settings.shares),
             ticket=self._ticket,
             trust=self._trust(),
+            identity=self.settings.identity(),
             secure_url=self.settings.secure_url,
             connect_to=self.settings.connect_to,
         )
@@ -221,7 +229,14 @@ class External:
         if self.settings.trust in (SYSTEM, ANYBODY):
             return self.settings.trust
         try:
-            return authorities(Path(self.settings.trust).expanduser().read_text(encoding="ascii"))
+            text = Path(self.settings.trust).expanduser().read_text(encoding="ascii")
+            if "CERTIFICATE-----" not in text:
+                holds = "a private key" if "PRIVATE KEY-----" in text else "no certificate (PEM)"
+                raise UserError(
+                    f"the authorities in {self.settings.trust}: this file holds {holds}",
+                    hint="Name the file of the certificate that signed the server's, or of the server's own.",
+                )
+            return authorities(text)
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(
                 f"the authorities in {self.settings.trust} can't be read: {error}",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -75,12 +75,12 @@ class Experiment:
         self._format = upgrades
         self._found_version = found
         self._lock = lock
-        self._folder_is_ours = False  # made by `create`, not found there
+        self._made: list[Path] = []  # folders that `create` made, the deepest first
 
     @classmethod
     def create(cls, folder: Path, plan_text: str, head: ExperimentHead) -> Self:
         """Begins an experiment in a new or empty folder, open for writing. Raises UserError for any other."""
-        found_there = folder.is_dir()
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)
             files = Folder.open(folder)
@@ -95,11 +95,18 @@ class Experiment:
             files.write(PLAN, plan_text.encode(errors="replace"))
             # The head is last: a folder without it is not an experiment.
             files.write(HEAD, head.model_dump_json(indent=2).encode())
-        except BaseException:
+        except BaseException as error:
+            for name in (PLAN, HEAD, LOCK_NAME):
+                with contextlib.suppress(DynoError):
+                    files.remove(name)
             lock.release()
+            _remove_empty(made)
+            if isinstance(error, DynoError):
+                hint = "Nothing was begun. Make room, or name another folder, and start again."
+                raise DynoError(f"{error}", hint=hint) from error
             raise
         experiment = cls(files, head, CURRENT, CURRENT.version, lock)
-        experiment._folder_is_ours = not found_there
+        experiment._made = made
         return experiment
 
     @classmethod
@@ -144,9 +151,7 @@ class Experiment:
         self.close()
         with contextlib.suppress(OSError):
             (self.folder / "disclosure").rmdir()
-        if self._folder_is_ours:
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()
+        _remove_empty(self._made)
         return True
 
     def close(self) -> None:
@@ -439,6 +444,13 @@ def _file_name(name: str) -> str:
 
 def _run_folder(run: RunKey) -> str:
     return f"runs/{run.folder}"
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders as long as they are empty, the deepest first."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def _taken(folder: Path) -> UserError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from serverdyno.servers.proof import free_port
-from support.dyno_process import DYNO, PATIENCE_S, Home
+from support.dyno_process import DYNO, PATIENCE_S, Home, wait_until
 from support.file_server import needs_root
 
 NOBODY = 65534
@@ -65,6 +67,43 @@ def test_a_directory_that_is_not_there_or_none_is_told(home: Home, tmp_path: Pat
 def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:
     said = bonnie(home, tmp_path, "prlimit", "--fsize=1048576")
     assert "raise the limit (ulimit -f)" in said
+    assert "the file system refused a call: File too large" in said and "the server" not in said
+
+
+def test_a_directory_that_is_removed_during_the_load_is_told(home: Home, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with home.started("bonnie", "-s", "64", "--seeks", "10", "-d", place, "--into", tmp_path / "e") as tool:
+        wait_until(lambda: bool(list(place.iterdir())), "Bonnie has its file")
+        shutil.rmtree(place)
+        said = tool.communicate(timeout=PATIENCE_S)[1]
+    assert tool.returncode == 1 and "Traceback" not in said, said
+    assert "or the directory in which it was, is gone: somebody else removed it." in said
+
+
+@pytest.mark.parametrize("command", [("bonnie", "-s", "64"), ("scenario", "metadata")])
+def test_an_end_that_was_asked_for_is_told_as_nothing_else(
+    home: Home, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with home.started(*command, "-d", place, "--into", tmp_path / "e") as tool:
+        wait_until(lambda: any(path.is_file() for path in place.rglob("*")), "a file has been made")
+        tool.terminate()
+        said = tool.communicate(timeout=PATIENCE_S)[1]
+    assert tool.returncode == 128 + signal.SIGTERM, said
+    assert "in time" not in said and "error:" not in said and "Traceback" not in said, said
+    assert list(place.iterdir()) == []
+
+
+def test_a_refusal_leaves_no_folder_that_was_made_for_it(home: Home, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    bonnie = ("bonnie", "-s", "1", "-d", tmp_path / "absent", "--into")
+    for folder in (tmp_path / "new" / "experiments" / "e", kept / "e"):
+        done = home.here(*bonnie, folder)
+        assert done.returncode in (1, 2) and "make the directory first" in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == [kept] and list(kept.iterdir()) == []
 
 
 @needs_root
@@ -76,6 +115,9 @@ def test_a_directory_that_may_not_be_written_is_told(home: Home) -> None:
 @needs_root
 def test_a_full_and_a_read_only_file_system_are_told_apart(home: Home, small_disk: Path) -> None:
     assert "hint: Free some space there" in bonnie(home, small_disk)
+    options = "remount,size=10m,nr_inodes=1"
+    subprocess.run(["mount", "-o", options, small_disk], check=True, timeout=60)
+    assert "inodes are used up (df -i)" in bonnie(home, small_disk, size_mib=1)
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True, timeout=60)
     assert "hint: The file system is mounted read-only" in bonnie(home, small_disk, size_mib=1)
 

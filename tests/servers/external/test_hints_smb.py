@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from support.dyno_process import Home
+from support.dyno_process import PATIENCE_S, Home, wait_until
 from support.file_server import needs_root
 from support.users_smbd import PASSWORD, USER, UsersSmbd, started
 
@@ -25,8 +26,10 @@ SHARES = {
     "others-alone": "valid users = root",
     "other-machines": "hosts deny = ALL",
     "kept": "vfs objects = recycle\n  recycle:repository = .recycle",
+    "kept-below": "vfs objects = recycle\n  recycle:repository = .recycle",
     "full": "",
     "worm": "vfs objects = worm\n  worm:grace_period = 1",
+    "few": "max connections = 1",
 }
 SUITE = """
 name = "tiny"
@@ -99,14 +102,88 @@ def test_an_error_has_the_hint_of_its_cause(
     assert said[0] == "1" and hint in said, said
 
 
+@pytest.mark.parametrize(("share", "path"), [("kept", ""), ("kept-below", "kept-below/here")])
 def test_a_recycle_bin_that_fills_is_told_once_by_its_name(
-    home: Home, server: UsersSmbd, tmp_path: Path
+    home: Home, server: UsersSmbd, tmp_path: Path, share: str, path: str
 ) -> None:
-    said = run(home, tmp_path, server, Asked("kept"))
+    here = server.at / "kept-below" / "here"
+    here.mkdir(exist_ok=True)
+    here.chmod(0o777)
+    said = run(home, tmp_path, server, Asked(share, path))
     assert said[0] == "0" and said.count("recycle bin, .recycle, which has ") == 1, said
     assert (
         "Empty .recycle, and switch the bin off for this share (Samba: vfs objects without recycle)." in said
     )
+
+
+def test_a_recycle_bin_is_told_of_bonnie_too(home: Home, server: UsersSmbd) -> None:
+    done = bonnie(home, f"smb://127.0.0.1:{server.port}/kept")
+    assert done.returncode == 0 and "recycle bin, .recycle, which has 1 more" in done.stderr, done.stderr
+
+
+def test_a_share_that_takes_too_few_connections_is_told(home: Home, server: UsersSmbd) -> None:
+    done = bonnie(home, f"smb://127.0.0.1:{server.port}/few")
+    assert done.returncode == 1 and "(Samba: max connections)" in done.stderr, done.stderr
+
+
+def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:
+    (server.at / "veto" / "afile").touch()
+    done = bonnie(home, f"smb://127.0.0.1:{server.port}/veto/afile")
+    assert done.returncode in (1, 2) and "The URL names a file: name its directory." in done.stderr, (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "command", "hint"),
+    [
+        ("ntlm auth = disabled", (), "The server takes no NTLM, only Kerberos"),
+        ("", ("-d",), "The account is disabled: have it enabled"),
+        (
+            "map to guest = Bad Password\n  guest account = nobody",
+            ("-a", "else"),
+            "check the spelling of user",
+        ),
+    ],
+)
+def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
+    home: Home, tmp_path_factory: pytest.TempPathFactory, settings: str, command: tuple[str, ...], hint: str
+) -> None:
+    at = tmp_path_factory.mktemp("refusing")
+    running = UsersSmbd(at, settings)
+    if command == ("-d",):
+        configured = ["smbpasswd", "-c", str(at / "smb.conf"), "-d", USER]
+        subprocess.run(configured, check=True, capture_output=True, timeout=PATIENCE_S)
+    running.start()
+    try:
+        password = "wrong" if "Bad Password" in settings else PASSWORD
+        done = bonnie(home, f"smb://127.0.0.1:{running.port}/data", password)
+    finally:
+        running.kill()
+    assert done.returncode in (1, 2) and hint in done.stderr, done.stderr
+
+
+def test_a_server_that_is_killed_under_load_is_told_as_gone(
+    home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    running = started(tmp_path_factory.mktemp("killed"))
+    place = f"smb://127.0.0.1:{running.port}/data"
+    try:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("DYNO_SMB_PASSWORD", PASSWORD)
+            arguments = ("bonnie", "-s", "64", "--user", USER, "-d", place)
+            with home.started(*arguments) as tool:
+                wait_until(lambda: bool(list((running.at / "data").iterdir())), "Bonnie has its file")
+                running.kill()
+                said = tool.communicate(timeout=PATIENCE_S)[1]
+    finally:
+        running.kill()
+    assert tool.returncode == 1 and "look whether the server still runs" in said, said
+
+
+def bonnie(home: Home, place: str, password: str = PASSWORD) -> subprocess.CompletedProcess[str]:
+    arguments = ("bonnie", "-s", "1", "--seeks", "10", "--user", USER, "-d", place)
+    return home.here(*arguments, DYNO_SMB_PASSWORD=password)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +192,5 @@ def test_a_recycle_bin_that_fills_is_told_once_by_its_name(
 def test_a_share_may_have_any_name(home: Home, server: UsersSmbd, path: str) -> None:
     (server.at / "Žluťoučký" / "a b").mkdir(exist_ok=True)
     (server.at / "Žluťoučký" / "a b").chmod(0o777)
-    place = f"smb://127.0.0.1:{server.port}/{path}"
-    arguments = ("bonnie", "-s", "1", "--seeks", "10", "--user", USER, "-d", place)
-    done = home.here(*arguments, DYNO_SMB_PASSWORD=PASSWORD)
+    done = bonnie(home, f"smb://127.0.0.1:{server.port}/{path}")
     assert done.returncode == 0, done.stderr

@@ -80,7 +80,8 @@ fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Optio
     let found = after.by_several(spec.clients, spec.seekers, spec.clients, |place, client| {
         let (number, seeker) = (place / spec.seekers, place % spec.seekers);
         let (taken, versions) = shared[number as usize].clone();
-        let worker = Worker::new(client, of_client(spec, number), versions);
+        let writes_late = spec.seekers > 1 && job.options.is_close_to_open();
+        let worker = Worker::new(client, of_client(spec, number), versions).writing_late(writes_late);
         seek(worker, seeker, taken)
     })?;
     Ok(Measured::together(found).map(phase))
@@ -147,6 +148,14 @@ impl<C: FileClient> Worker<C> {
             check: ContentCheck::new(spec.check, spec.chunk_bytes, versions),
             spec,
             is_ours: false,
+        }
+    }
+
+    /// Of a seeker, one of several, which writes by close-to-open rules.
+    fn writing_late(self, writes_late: bool) -> Self {
+        Self {
+            check: self.check.writing_late(writes_late),
+            ..self
         }
     }
 

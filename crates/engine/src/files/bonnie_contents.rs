@@ -2,7 +2,7 @@
 //!
 //! Every phase writes contents that follow from the place alone. The seekers of one client change chunks meanwhile, so
 //! they share the list of the versions of each. A read that another seeker's write overlapped, and that is no version as a
-//! whole, is unknown: neither right nor wrong. An older version is right as long as the seeker has seen none that is newer,
+//! whole, is unknown: neither right nor wrong. By close-to-open rules a write goes on until the seeker's close. An older version is right as long as the seeker has seen none that is newer,
 //! because a client that caches between open and close may keep it (RFC 8881, section 10.3.1).
 
 use super::measured::Checked;
@@ -25,6 +25,9 @@ pub(super) struct ContentCheck {
     number: Option<u64>,
     /// Of a seeker: what the seekers of its client have written.
     versions: Arc<Versions>,
+    /// Of a seeker, one of several: what it writes may come to the server as late as at its close, so that the order of
+    /// versions there is unknown.
+    writes_late: bool,
     /// Of a seeker: the newest version of each chunk that it has read or written.
     newest: HashMap<u64, usize>,
 }
@@ -37,8 +40,13 @@ impl ContentCheck {
             chunk: vec![0; chunk_bytes as usize],
             number: None,
             versions,
+            writes_late: false,
             newest: HashMap::new(),
         }
+    }
+
+    pub(super) fn writing_late(self, writes_late: bool) -> Self {
+        Self { writes_late, ..self }
     }
 
     /// Check what was read of a file of characters.
@@ -136,7 +144,7 @@ impl ContentCheck {
     }
 
     pub(super) fn end_write(&self, number: u64) {
-        if self.is_on {
+        if self.is_on && !self.writes_late {
             self.versions.end_write(number);
         }
     }

@@ -86,6 +86,12 @@ impl FilesOptions {
         Self { cache, ..self }
     }
 
+    /// Whether what a client writes may come to the server, and to others, as late as at its close.
+    pub(super) fn is_close_to_open(self) -> bool {
+        self.cache
+            .is_some_and(|cache| matches!(cache.policy, Policy::CloseToOpen(_)))
+    }
+
     /// The same for a workload that flushes what it writes; None: it has a cache, which would do so too.
     pub(super) fn as_sent(self) -> Option<Self> {
         self.cache.is_none().then_some(self.without_cache())

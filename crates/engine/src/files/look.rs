@@ -27,7 +27,18 @@ struct Answer {
 
 /// Asks about every share, as clients of that identity.
 pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
-    let answers = apart(|| look_from_here(sessions, identity));
+    let answers = apart(|| {
+        let mut answers = look_from_here(sessions, identity)?;
+        // A bin is in the root of the share, above the directory of the clients.
+        if let Some(roots) = sessions.at_roots() {
+            for (answer, root) in answers.iter_mut().zip(look_from_here(&roots, identity)?) {
+                if let (Ok(answer), Ok(root)) = (answer, root) {
+                    answer.recycle_bin = answer.recycle_bin.or(root.recycle_bin);
+                }
+            }
+        }
+        Ok(answers)
+    });
     let shares = sessions.shares().iter();
     match answers {
         Ok(answers) => shares

@@ -54,6 +54,14 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// The directory of a share below which clients work; empty: the share's root.
     fn base_path(&self) -> &str;
 
+    /// The same at the roots of the shares; None: clients work there, or nothing above them is known.
+    fn at_roots(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// A session of the client of that number on a share, yet to be made. Those with the same `identity` are the same
     /// client machines to the server, those with another are machines that it has not met.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Self::Client;

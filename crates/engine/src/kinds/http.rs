@@ -28,6 +28,8 @@ struct TargetSection {
     connect_to: Option<String>,
     /// Which header goes before everything else on a connection.
     proxy_protocol: Option<ProxyProtocolName>,
+    /// Of the load: the question of consent is asked in it, too.
+    version: VersionName,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -267,6 +269,7 @@ impl Kind for Http {
             connect_to,
             proxy_protocol: section.proxy_protocol.map(ProxyProtocol::from),
             identity: secrets.identity.clone(),
+            http2: matches!(section.version, VersionName::Http2),
         };
         let open = |url: &str| dyno_http::Target::open(url, token, &opening).map_err(OpenError::Target);
         let target = open(&section.url)?;

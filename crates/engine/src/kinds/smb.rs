@@ -176,6 +176,10 @@ impl Sessions for SmbSessions {
         &self.0.options().base_path
     }
 
+    fn at_roots(&self) -> Option<Self> {
+        (!self.base_path().is_empty()).then(|| Self(self.0.at_roots()))
+    }
+
     /// Samba hands a connection under a known GUID to the process that had the last one (multichannel); where that is
     /// about to end, the connection hangs or is ended with it. So the GUIDs are those of the mix.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {

@@ -195,6 +195,12 @@ impl Workload for AnyWorkload {
     }
 }
 
+fn has_credentials(fields: &[(String, String)]) -> bool {
+    fields
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+}
+
 /// Every request of a mix, built as far as it can be before the clock runs. Shared by all client threads.
 #[derive(Debug, Clone)]
 enum Requests {
@@ -221,6 +227,8 @@ pub(crate) struct WebWork {
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
+    /// Whether requests carry the header Authorization.
+    has_credentials: bool,
     /// Whether requests ask for a content coding. Sessions decide it per step.
     asks_coding: bool,
     requests: Requests,
@@ -281,6 +289,7 @@ impl WebWork {
         Ok(Self {
             over_tls: catalogue.entries.iter().map(|entry| entry.secure).collect(),
             repeat: shape.is_idempotent(),
+            has_credentials: has_credentials(&shape.fields),
             asks_coding: asks_coding(&shape.fields),
             target,
             workload,
@@ -527,7 +536,8 @@ impl Work for WebWork {
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
         let client = self.tls.as_ref().or(self.secure.as_ref().map(|(_, tls)| tls));
         let http2 = self.options.streams.is_some();
-        let is = self.target.circumstances(client.map(|tls| &tls.client), http2);
+        let mut is = self.target.circumstances(client.map(|tls| &tls.client), http2);
+        is.has_credentials = self.has_credentials;
         dyno_http::advice(failure, &is)
     }
 

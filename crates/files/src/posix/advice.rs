@@ -2,7 +2,7 @@
 //! holds.
 
 use crate::posix::Options;
-use crate::Hint;
+use crate::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 use rustix::io::Errno;
 
@@ -16,6 +16,7 @@ type Row = Hint<(), Options>;
 
 const INVALID: &[u32] = &[Errno::INVAL.raw_os_error().unsigned_abs()];
 const READ_ONLY: &[u32] = &[Errno::ROFS.raw_os_error().unsigned_abs()];
+const FORBIDDEN: &[u32] = &[Errno::PERM.raw_os_error().unsigned_abs()];
 const QUOTA: &[u32] = &[Errno::DQUOT.raw_os_error().unsigned_abs()];
 const TOO_LARGE: &[u32] = &[Errno::FBIG.raw_os_error().unsigned_abs()];
 const DEVICE: &[u32] = &[Errno::IO.raw_os_error().unsigned_abs()];
@@ -29,9 +30,11 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ErrorStatus, DEVICE, "The disk, or what the file system is served by, failed: look at the kernel's log (dmesg)."),
     Row::failed(Fault::ErrorStatus, HANGING, "The program that serves the file system has ended: mount it again."),
     Row::failed(Fault::AccessDenied, READ_ONLY, "The file system is mounted read-only: mount it with rw, or take another directory."),
+    Row::failed(Fault::AccessDenied, FORBIDDEN, "The directory, or a file in it, may be immutable or append-only (lsattr -d shows i or a): chattr -i -a. What could not be removed is still there."),
     Row::failed(Fault::AccessDenied, &[], "Let the user that runs dyno write to the directory."),
     Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody else removed it."),
+    Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, QUOTA, "The quota is used up: raise it, or take a smaller size."),
-    Row::failed(Fault::NoSpace, &[], "Free some space there, or take a smaller size."),
+    Row::failed(Fault::NoSpace, &[], "Free some space there, or take a smaller size. If there is space (df), the inodes are used up (df -i): remove files, or take fewer (--scale)."),
     Row::failed(Fault::NoFiles, &[], "Raise the limit of open files (ulimit -n), or take fewer clients."),
 ];

@@ -1,6 +1,7 @@
 //! The rules of a response's fields (RFC 9113, section 8.2 and 8.3), checked one by one as they are decoded.
 
 use super::violation::Violation;
+use crate::head::{content_length, number};
 
 /// Fields that speak of a connection, which HTTP/2 has no use for (section 8.2.2).
 const OF_CONNECTION: [&[u8]; 5] = [
@@ -47,10 +48,8 @@ impl Fields {
             return Err(Violation::ConnectionField);
         }
         if name == b"content-length" {
-            let length = number(value).ok_or(Violation::ContentLength)?;
-            if self.length.replace(length).is_some_and(|other| other != length) {
-                return Err(Violation::ContentLength);
-            }
+            let length = content_length(value, self.length);
+            self.length = Some(length.ok_or(Violation::ContentLength)?);
         }
         Ok(())
     }
@@ -98,11 +97,4 @@ fn check_value(value: &[u8]) -> Result<(), Violation> {
         return Err(Violation::FieldValue);
     }
     Ok(())
-}
-
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
 }

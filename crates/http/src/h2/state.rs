@@ -148,7 +148,6 @@ impl<B: Body> State<B> {
             length: None,
             body_bytes: 0,
             told_end: false,
-            interim: 0,
             received_bytes: 0,
             sent_bytes: (self.outgoing.len() - before) as u64,
             window: Window::new(STREAM_WINDOW),
@@ -369,7 +368,7 @@ impl<B: Body> State<B> {
         let (Some(place), Some(stream)) = (place, stream) else {
             return Ok(());
         };
-        let accepted = read.and_then(|()| stream.accept(&fields, is_trailer, end_stream));
+        let accepted = read.and_then(|()| stream.accept(&fields, is_trailer, end_stream, most_bytes));
         match accepted {
             Err(violation) => self.reset(place, violation.code(), violation.into()),
             Ok(()) if end_stream => self.ended_by_server(place),

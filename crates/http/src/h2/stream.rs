@@ -7,8 +7,6 @@ use crate::response::Body;
 use dyno_measure::{Failure, Fault};
 use std::sync::Arc;
 
-const MAX_INTERIM_RESPONSES: u32 = 8;
-
 /// One request and its response.
 #[derive(Debug)]
 pub(super) struct Stream<B> {
@@ -22,7 +20,6 @@ pub(super) struct Stream<B> {
     pub(super) body_bytes: u64,
     /// The body's end was told.
     pub(super) told_end: bool,
-    pub(super) interim: u32,
     pub(super) received_bytes: u64,
     pub(super) sent_bytes: u64,
     /// Room for data that the server has been given, and we.
@@ -34,12 +31,13 @@ pub(super) struct Stream<B> {
 }
 
 impl<B: Body> Stream<B> {
-    /// Takes the fields of a head or a trailer.
+    /// Takes the fields of a head or a trailer. `most_bytes`: of all interim heads together.
     pub(super) fn accept(
         &mut self,
         fields: &Fields,
         is_trailer: bool,
         end_stream: bool,
+        most_bytes: usize,
     ) -> Result<(), Violation> {
         if is_trailer {
             return if end_stream {
@@ -52,13 +50,8 @@ impl<B: Body> Stream<B> {
         match status {
             101 => return Err(Violation::SwitchingProtocols),
             100..200 if end_stream => return Err(Violation::InterimEnd),
-            100..200 => {
-                self.interim += 1;
-                if self.interim > MAX_INTERIM_RESPONSES {
-                    return Err(Violation::InterimResponses);
-                }
-                return Ok(());
-            }
+            100..200 if self.received_bytes > most_bytes as u64 => return Err(Violation::InterimResponses),
+            100..200 => return Ok(()),
             _ => {}
         }
         self.status = Some(status);

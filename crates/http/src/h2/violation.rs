@@ -42,10 +42,10 @@ named_enum! {
         PseudoField "a pseudo-field is unknown, doubled or late (8.3)"
         StatusField "there is no status of three digits (8.3.2)"
         ConnectionField "a field speaks of the connection (8.2.2)"
-        ContentLength "content-length is no number, or there are two that differ (8.1.1)"
+        ContentLength "content-length is no number, or there are values that differ (8.1.1)"
         InterimEnd "an interim response ends the stream (8.1)"
         SwitchingProtocols "a response switches protocols (8.6)"
-        InterimResponses "there are too many interim responses"
+        InterimResponses "the interim responses take more together than a head may"
         HeaderList "the fields of a head are larger than the announced bound (6.5.2)"
         Continuations "a head has too many CONTINUATION frames"
         IdleFrames "too many frames in a row carry nothing of a response"
@@ -84,9 +84,8 @@ impl Violation {
             | Self::ConnectionField
             | Self::ContentLength
             | Self::InterimEnd
-            | Self::SwitchingProtocols
-            | Self::InterimResponses => Fault::MalformedHead,
-            Self::HeaderList | Self::Continuations => Fault::HeadTooLarge,
+            | Self::SwitchingProtocols => Fault::MalformedHead,
+            Self::HeaderList | Self::Continuations | Self::InterimResponses => Fault::HeadTooLarge,
             Self::IdleFrames | Self::Unread => Fault::FrameFlood,
             _ => Fault::MalformedFrame,
         }
@@ -97,9 +96,11 @@ impl Violation {
         match self {
             Self::FrameTooLarge | Self::FrameSize => ErrorCode::FrameSizeError,
             Self::ClosedStream => ErrorCode::StreamClosed,
-            Self::HeaderList | Self::Continuations | Self::IdleFrames | Self::Unread => {
-                ErrorCode::EnhanceYourCalm
-            }
+            Self::HeaderList
+            | Self::Continuations
+            | Self::InterimResponses
+            | Self::IdleFrames
+            | Self::Unread => ErrorCode::EnhanceYourCalm,
             _ => match self.fault() {
                 Fault::WindowExceeded => ErrorCode::FlowControlError,
                 Fault::BrokenCompression => ErrorCode::CompressionError,

@@ -24,8 +24,8 @@ pub enum TargetError {
     Url(String),
     /// The host can't be found or reached.
     Io(io::Error),
-    /// The host was asked for its consent, and there is no answer that could be read.
-    Answer(Failure),
+    /// The host was asked for its consent, and there is no answer that could be read: why, and what to try.
+    Answer(Failure, Option<&'static str>),
     /// The host was reached and gave no session to ask it for consent in.
     Session {
         /// The failure, in words.

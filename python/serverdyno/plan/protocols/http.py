@@ -144,11 +144,14 @@ class Http(Protocol[HttpSettings]):
             "trust": access.trust,
             "connect_to": None if access.secure_url else access.connect_to,
             "proxy_protocol": settings.proxy_protocol,
+            "version": settings.version,
         }
 
     def with_secrets(self, access: Access, settings: HttpSettings) -> Access:
-        """Add the client's certificate and key. Raises UserError where they can't be read."""
-        return access if settings.tls is None else replace(access, identity=settings.tls.identity())
+        """Add the suite's certificate and key, where the server has none of its own. Raises UserError."""
+        if settings.tls is None or access.identity is not None:
+            return access
+        return replace(access, identity=settings.tls.identity())
 
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
         """Return all settings, with what requests need from files and the environment. Raises UserError."""

@@ -142,6 +142,11 @@ class RequestSettings(Model):
         wanted = "user:password" if scheme == "basic" else "the token"
         secret = _variable(self.authorization_variable, "the authorization", wanted)
         if scheme == "basic":
+            if ":" not in secret:  # which separates the two (RFC 7617, section 2)
+                raise UserError(
+                    f"{self.authorization_variable} has no colon: it is user:password, as it is and not encoded",
+                    hint=f"export {self.authorization_variable}=user:password",
+                )
             return f"Basic {base64.b64encode(secret.encode()).decode('ascii')}"
         return f"Bearer {secret}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from serverdyno.plan.protocols.base import Protocol
@@ -36,6 +37,20 @@ def has_host(scheme: str) -> bool:
     """Whether URLs that begin with `scheme` name a host; of a scheme that is not ours, as nearly all do."""
     protocol = of_scheme(scheme)
     return protocol is None or protocol.has_host
+
+
+def normal_url(url: str) -> str:
+    """Return a URL as requests and records have it: scheme in lower case, no empty port, and a path before a query
+    (RFC 3986, 6.2.3). What is none is returned as it is.
+    """
+    found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", url, re.DOTALL)
+    if found is None:
+        return url
+    scheme, host, rest = found[1].lower(), found[2], found[3]
+    if has_host(scheme):
+        host = host.removesuffix(":")
+        rest = f"/{rest}" if rest.startswith("?") else rest
+    return f"{scheme}://{host}{rest}"
 
 
 def carrying(work: Work[Any]) -> list[Protocol[Any]]:

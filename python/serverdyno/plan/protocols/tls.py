@@ -18,7 +18,48 @@ from serverdyno.plan.protocols.options import Option
 TlsVersion = Literal["1.2", "1.3"]
 
 
-class TlsSettings(Model):
+class ClientCertificate(Model):
+    """What clients show to a server that asks for a certificate."""
+
+    certificate: Annotated[str | None, Option(("--cert", "-E"))] = Field(
+        default=None,
+        description="A file with the client's certificate and its chain (PEM), for servers that ask for one.",
+    )
+    key: Annotated[str | None, Option(("--key",))] = Field(
+        default=None, description="A file with its private key (PEM). Default: the file of the certificate."
+    )
+
+    @model_validator(mode="after")
+    def has_a_certificate(self) -> Self:
+        """Refuse a key alone."""
+        if self.key is not None and self.certificate is None:
+            raise ValueError("key needs a certificate")
+        return self
+
+    def identity(self) -> tuple[str, str] | None:
+        """Return the texts of certificate and key; None: clients have none. Raises UserError."""
+        if self.certificate is None:
+            return None
+        certificate, key = _read(self.certificate), _read(self.key or self.certificate)
+        if wrong := _native.identity_problem(certificate, key):
+            raise UserError(
+                f"the client certificate {self.certificate} can't be used: {wrong}",
+                hint=self._hint(certificate, key),
+            )
+        return certificate, key
+
+    def _hint(self, certificate: str, key: str) -> str:
+        if "BEGIN CERTIFICATE" not in certificate:
+            return f"{self.certificate} holds no certificate (PEM)."
+        if "ENCRYPTED" in key:
+            return f"The key has a pass phrase: openssl pkey -in {self.key or self.certificate} -out PLAIN removes it."
+        if "PRIVATE KEY" not in key:
+            given = "give its file as key (--key)" if self.key is None else f"{self.key} is another file"
+            return f"There is no private key (PEM): {given}."
+        return "Give the key that the certificate was made for, and a chain without other things in it."
+
+
+class TlsSettings(ClientCertificate):
     """What a client offers. `resumption`: the share of connections that offer an earlier session of the client."""
 
     min_version: Annotated[TlsVersion, Option(("--tls-min",))] = Field(
@@ -36,36 +77,14 @@ class TlsSettings(Model):
         default=0.0, ge=0.0, le=1.0, description="Share of connections that offer an earlier session."
     )
 
-    certificate: Annotated[str | None, Option(("--cert", "-E"))] = Field(
-        default=None,
-        description="A file with the client's certificate and its chain (PEM), for servers that ask for one.",
-    )
-    key: Annotated[str | None, Option(("--key",))] = Field(
-        default=None, description="A file with its private key (PEM). Default: the file of the certificate."
-    )
-
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """Refuse versions in the wrong order, and cipher suites that these versions do not have."""
         if self.min_version > self.max_version:
             raise ValueError("min_version is above max_version")
-        if self.key is not None and self.certificate is None:
-            raise ValueError("key needs a certificate")
         if self.ciphers and (wrong := _native.tls_problem(self.min_version, self.max_version, self.ciphers)):
             raise ValueError(wrong)
         return self
-
-    def identity(self) -> tuple[str, str] | None:
-        """Return the texts of certificate and key; None: clients have none. Raises UserError."""
-        if self.certificate is None:
-            return None
-        certificate, key = _read(self.certificate), _read(self.key or self.certificate)
-        if wrong := _native.identity_problem(certificate, key):
-            raise UserError(
-                f"the client certificate {self.certificate} can't be used: {wrong}",
-                hint="Both files are PEM, and the key has no pass phrase: openssl pkey -in KEY -out PLAIN removes it.",
-            )
-        return certificate, key
 
     def described(self) -> str:
         """Say what is offered, for the methodology."""
@@ -89,8 +108,14 @@ class TlsSettings(Model):
 def _read(file: str) -> str:
     try:
         return Path(file).expanduser().read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"the client certificate or key {file} can't be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{file} is not PEM, which is text",
+            hint=f"Of PKCS #12 (.p12, .pfx): openssl pkcs12 -in {file} -nodes -out FILE.pem. Of DER: openssl x509 "
+            f"-inform der -in {file} -out FILE.pem.",
+        ) from error
+    except OSError as error:
+        raise UserError(f"the client certificate or key {file} can't be read: {error.strerror}") from error
 
 
 def over_tls(url: str | None, server_settings: Any) -> bool:

@@ -57,13 +57,13 @@ def _row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell, ...]:
     refused = sum(row.failed for record in records for row in record.calls if row.call == "lock")
     return (
         Cell(configuration),
-        Cell(f"{records[0].clients:,}"),
-        Cell(f"{breaks:,}"),
+        Cell(wording.whole(records[0].clients)),
+        Cell(wording.whole(breaks)),
         Cell(wording.significant(1000 * breaks / operations if operations else None)),
-        Cell(f"{sum(record.breaks_to_answer or 0 for record in records):,}"),
-        Cell(f"{sum(record.breaks_answered or 0 for record in records):,}"),
+        Cell(wording.whole(sum(record.breaks_to_answer or 0 for record in records))),
+        Cell(wording.whole(sum(record.breaks_answered or 0 for record in records))),
         Cell(wording.significant(p50)),
         Cell(wording.significant(p99)),
         Cell(wording.significant(None if times is None else times.max_ms)),
-        Cell(f"{refused:,}"),
+        Cell(wording.whole(refused)),
     )

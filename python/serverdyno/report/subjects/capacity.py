@@ -357,8 +357,8 @@ def _row(searched: Searched) -> tuple[Cell, ...]:
         Cell(_span(searched)),
         Cell(wording.rate(min(known)) if len(known) == len(held) and known else wording.NOTHING),
         Cell(wording.listing(ends)),
-        Cell(f"{len(searched.trials)}"),
-        Cell(f"{len(searched.estimates)}"),
+        Cell(wording.whole(len(searched.trials))),
+        Cell(wording.whole(len(searched.estimates))),
     )
 
 
@@ -393,9 +393,9 @@ def _trials(found: Capacities, results: Results) -> Table:
 def _trial_row(trial: TrialFigures) -> tuple[Cell, ...]:
     return (
         Cell(trial.configuration),
-        Cell(f"{trial.repetition}"),
-        Cell(f"{trial.number}"),
-        Cell(f"{trial.rate_per_s:,}", marks=letters(trial.marks)),
+        Cell(wording.whole(trial.repetition)),
+        Cell(wording.whole(trial.number)),
+        Cell(wording.whole(trial.rate_per_s), marks=letters(trial.marks)),
         Cell(wording.rate(trial.answered_s)),
         *(Cell(wording.significant(ms)) for ms in trial.tails_ms),
         Cell(wording.share(trial.failed_share)),

@@ -85,13 +85,13 @@ def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
     each = [found for run in runs if (found := curve.spread(run)) is not None]
     return (
         Cell(mix.configuration),
-        Cell(f"{mix.clients:,}"),
+        Cell(wording.whole(mix.clients)),
         spread_cell(curve.spread([run.mean for run in each])),
         Cell(terms.written(min(run.minimum for run in each))),
         Cell(terms.written(max(run.maximum for run in each))),
         spread_cell(curve.spread([run.deviation for run in each if run.deviation is not None])),
         spread_cell(curve.spread([index for run in runs if (index := jain(run)) is not None]), wording.index),
-        Cell(f"{mix.clients_left:,}"),
+        Cell(wording.whole(mix.clients_left)),
     )
 
 
@@ -125,11 +125,11 @@ def _cache_row(mix: MixFigures, records: Sequence[MixRecord]) -> tuple[Cell, ...
     calls = _by_kind(records).total()
     return (
         Cell(mix.configuration),
-        Cell(f"{mix.clients:,}"),
-        Cell(f"{sum(record.passes or 0 for record in records):,}"),
-        Cell(f"{operations:,}"),
-        Cell(f"{calls:,}"),
-        Cell(f"{sum(row.count for record in records for row in record.requests):,}"),
+        Cell(wording.whole(mix.clients)),
+        Cell(wording.whole(sum(record.passes or 0 for record in records))),
+        Cell(wording.whole(operations)),
+        Cell(wording.whole(calls)),
+        Cell(wording.whole(sum(row.count for record in records for row in record.requests))),
         Cell(wording.significant(calls / operations if operations else None)),
         Cell(wording.rate(sum(record.bytes_checked or 0 for record in records) / 1e6)),
     )

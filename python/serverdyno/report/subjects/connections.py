@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from serverdyno import wording
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table
@@ -27,10 +28,10 @@ def _connections(results: Results) -> Table:
     rows = tuple(
         (
             Cell(mix.configuration),
-            Cell(f"{mix.level:,}"),
-            Cell(f"{mix.connections.made:,}"),
-            Cell(f"{mix.connections.reconnects:,}"),
-            Cell(f"{mix.connections.source_addresses:,}"),
+            Cell(wording.whole(mix.level)),
+            Cell(wording.whole(mix.connections.made)),
+            Cell(wording.whole(mix.connections.reconnects)),
+            Cell(wording.whole(mix.connections.source_addresses)),
             *time_cells(mix.connections.connect),
         )
         for mix in results.mixes
@@ -60,8 +61,8 @@ def _handshakes(results: Results) -> Iterator[Table]:
     rows = tuple(
         (
             Cell(mix.configuration),
-            Cell(f"{mix.level:,}"),
-            *(Cell(f"{count:,}") for count in mix.connections.handshakes),
+            Cell(wording.whole(mix.level)),
+            *(Cell(wording.whole(count)) for count in mix.connections.handshakes),
             *time_cells(mix.connections.handshake),
         )
         for mix in results.mixes

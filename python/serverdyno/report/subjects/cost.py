@@ -50,7 +50,7 @@ def _table(results: Results) -> Table:
     rows = [
         (
             Cell(result.name),
-            Cell(f"{mix.level:,}"),
+            Cell(wording.whole(mix.level)),
             *_cost_cells(mix),
             Cell(_limited_by(result, mix)),
         )

@@ -172,7 +172,8 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
 
 def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
     """Return the clients of levels, by their index."""
-    return ", ".join(f"{mix.clients:,}" for place in places if (mix := result.mixes[place]) is not None)
+    found = [wording.whole(mix.clients) for place in places if (mix := result.mixes[place]) is not None]
+    return found[0] if len(found) == 1 else ", ".join(found)
 
 
 def _table(results: Results) -> Table:
@@ -224,7 +225,7 @@ def _row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
         Cell(wording.share(retained.share if retained else None)),
         Cell(wording.share_span(retained.low, retained.high) if retained else wording.NOTHING),
         Cell(_falls_in_short(result)),
-        Cell(f"{peak.repetitions if peak else 0}"),
+        Cell(wording.whole(peak.repetitions if peak else 0)),
     )
 
 

@@ -348,12 +348,8 @@ def _improvement_row(
             "; ".join(reason(each) for each in comparison.obstacles.get(improvement.figure, ())),
         ),
         Cell(wording.change(improvement.found_percent)),
-        Cell(
-            wording.NOTHING
-            if improvement.repetitions_needed is None
-            else f"{improvement.repetitions_needed:,}"
-        ),
-        Cell(f"{improvement.repetitions}"),
+        Cell(wording.whole(improvement.repetitions_needed)),
+        Cell(wording.whole(improvement.repetitions)),
     )
 
 

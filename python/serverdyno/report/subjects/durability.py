@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from serverdyno import wording
+from serverdyno import units, wording
 from serverdyno.analysis.durability import (
     BORDER_EACH_CLIENT,
     BORDER_MOST,
@@ -280,14 +280,14 @@ def _row(promise: Promise) -> tuple[Cell, ...]:
     median, tail = (promise.response.percentiles_ms[place] if promise.response else None for place in (0, 2))
     return (
         Cell(promise.configuration),
-        Cell(f"{promise.run}"),
-        Cell(f"{promise.flushes:,}"),
-        Cell(f"{promise.failed:,}"),
+        Cell(units.Written(f"{promise.run}", promise.run)),
+        Cell(wording.whole(promise.flushes)),
+        Cell(wording.whole(promise.failed)),
         Cell(wording.significant(median)),
         Cell(wording.significant(tail)),
         _disk(promise),
         Cell(
-            wording.NOTHING if promise.syncs is None else f"{promise.syncs:,}",
+            wording.whole(promise.syncs),
             _outside([promise]) if promise.short else "",
         ),
         Cell(str(promise.media)),

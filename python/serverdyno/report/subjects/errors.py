@@ -66,15 +66,15 @@ def _table(results: Results) -> Table:
 def _error_row(mix: MixFigures) -> tuple[Cell, ...]:
     return (
         Cell(mix.configuration),
-        Cell(f"{mix.level:,}"),
-        Cell(f"{mix.clients_took_part:,}"),
+        Cell(wording.whole(mix.level)),
+        Cell(wording.whole(mix.clients_took_part)),
         Cell(
-            f"{mix.clients_left:,}",
+            wording.whole(mix.clients_left),
             f"{mix.clients_never_began:,} never began" if mix.clients_never_began else "",
         ),
-        *(Cell(f"{mix.errors[side]:,}") for side in SIDES),
+        *(Cell(wording.whole(mix.errors[side])) for side in SIDES),
         errors_cell([mix]),
-        Cell(f"{mix.errors_in_window:,}"),
+        Cell(wording.whole(mix.errors_in_window)),
     )
 
 

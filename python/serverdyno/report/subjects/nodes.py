@@ -82,17 +82,17 @@ def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) 
     return (
         Cell(configuration),
         Cell(node.removeprefix("node ")),
-        Cell(f"{found[0][0].clients:,}"),
+        Cell(wording.whole(found[0][0].clients)),
         Cell(units.format_count(sum(row.operations / record.window_s for row, record in found) / count)),
         Cell(
             units.format_count(
                 sum(units.mbit_per_s(row.bytes_in, record.window_s) for row, record in found) / count
             )
         ),
-        Cell(f"{100 * busiest:.0f}"),
-        Cell(f"{100 * sum(waiting) / len(waiting):.1f}" if waiting else wording.NOTHING),
-        Cell(f"{MS_PER_S * max(late):.2f}" if late else wording.NOTHING),
-        Cell(f"{MS_PER_S * max(row.clock_error_s for row, _ in found):.2f}"),
+        Cell(wording.places(100 * busiest, 0)),
+        Cell(wording.places(100 * sum(waiting) / len(waiting) if waiting else None, 1)),
+        Cell(wording.places(MS_PER_S * max(late) if late else None, 2)),
+        Cell(wording.places(MS_PER_S * max(row.clock_error_s for row, _ in found), 2)),
     )
 
 

@@ -147,16 +147,16 @@ def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
     late = found.scheduling_error.percentiles_ms[QUANTILE] if found.scheduling_error else None
     return (
         Cell(mix.configuration),
-        Cell(f"{mix.level:,}", marks=letters(mix.marks)),
+        Cell(wording.whole(mix.level), marks=letters(mix.marks)),
         Cell(wording.rate(found.arrived_s)),
         _answered_cell(mix, results.terms),
         *(Cell(wording.significant(value)) for value in percentiles),
         Cell(wording.share(found.waited_share)),
-        Cell(f"{found.dropped:,}"),
-        Cell(f"{found.overdue:,}"),
+        Cell(wording.whole(found.dropped)),
+        Cell(wording.whole(found.overdue)),
         errors_cell([mix]),
         Cell(wording.significant(late)),
-        Cell(f"{mix.repetitions}"),
+        Cell(wording.whole(mix.repetitions)),
     )
 
 

@@ -72,14 +72,14 @@ def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases:
     moved = row.bytes_read + row.bytes_written
     return (
         Cell(result.name),
-        Cell(f"{result.peak.level:,}" if result.peak else wording.NOTHING),
+        Cell(wording.whole(result.peak.level) if result.peak else wording.NOTHING),
         Cell(row.operation),
-        Cell(f"{row.count:,}"),
+        Cell(wording.whole(row.count)),
         Cell(wording.share(row.count / whole if whole else None)),
         Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
         *((Cell(wording.rate(_in_phase_per_s(result, row))),) if in_phases else ()),
         Cell(wording.rate(moved / row.count if row.count else None)),
-        Cell(f"{row.errors:,}"),
+        Cell(wording.whole(row.errors)),
     )
 
 
@@ -95,14 +95,14 @@ def _by_content(results: Results) -> Iterator[Table]:
     rows = tuple(
         (
             Cell(result.name),
-            Cell(f"{mix.level:,}", _which(result, mix)),
+            Cell(wording.whole(mix.level), _which(result, mix)),
             Cell(row.operation),
             Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
             Cell(wording.share(row.count / whole if whole else None)),
             Cell(
                 wording.significant(units.mbit_per_s(row.bytes_read, row.window_s) if row.window_s else None)
             ),
-            Cell(f"{row.errors:,}"),
+            Cell(wording.whole(row.errors)),
             *time_cells(row.response),
         )
         for result in results.configurations
@@ -134,7 +134,7 @@ def _times_by_class(results: Results) -> Table:
         (
             Cell(result.name),
             Cell(row.operation),
-            Cell(f"{mix.level:,}", _which(result, mix)),
+            Cell(wording.whole(mix.level), _which(result, mix)),
             *time_cells(row.response),
         )
         for result in results.configurations
@@ -174,6 +174,6 @@ def _which(result: ConfigurationResult, mix: MixFigures) -> str:
 def time_cells(times: Times | None) -> list[Cell]:
     """Return the cells of `TIMES`; only the count of zero if nothing was timed."""
     if times is None:
-        return [Cell("0"), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
+        return [Cell(wording.whole(0)), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
     values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)
-    return [Cell(f"{times.count:,}"), *(Cell(wording.significant(value)) for value in values)]
+    return [Cell(wording.whole(times.count)), *(Cell(wording.significant(value)) for value in values)]

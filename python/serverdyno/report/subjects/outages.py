@@ -324,16 +324,16 @@ def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
     wrong = None if found.blocks_wrong is None else found.blocks_wrong + found.wrong_reads
     return (
         Cell(found.name),
-        Cell(f"{clients:,}"),
-        Cell(f"{found.outages:,}"),
+        Cell(wording.whole(clients)),
+        Cell(wording.whole(found.outages)),
         Cell(f"{len(found.back_s):,} of {found.clients:,}"),
         Cell(wording.significant(found.median_s), strong=True),
         Cell(wording.significant(found.p99_s)),
         Cell(wording.significant(found.slowest_s)),
-        Cell(f"{found.went_on:,}"),
-        Cell(f"{found.failed:,}"),
+        Cell(wording.whole(found.went_on)),
+        Cell(wording.whole(found.failed)),
         *(
-            Cell(wording.NOTHING if count is None else f"{count:,}")
+            Cell(wording.whole(count))
             for count in (found.blocks_read_back, found.blocks_lost, wrong, found.unflushed_lost)
         ),
     )
@@ -364,8 +364,8 @@ def _handles_row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell
     )
     return (
         Cell(configuration),
-        Cell(f"{records[0].clients:,}"),
-        *(Cell(f"{sum(count or 0 for count in each):,}") for each in counts),
+        Cell(wording.whole(records[0].clients)),
+        *(Cell(wording.whole(sum(count or 0 for count in each))) for each in counts),
     )
 
 

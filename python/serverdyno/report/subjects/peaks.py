@@ -108,24 +108,24 @@ def _peak_table(results: Results) -> Table:
 def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
     summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
-        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(9)), Cell("0"))
+        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(9)), Cell(wording.whole(0)))
     bound = f"≥{wording.NO_BREAK}" if summary.still_rising else ""
     return (
         Cell(result.name),
         Cell(
-            bound + terms.written(summary.peak.mean),
+            units.Written(bound + terms.written(summary.peak.mean), summary.peak.mean),
             span(summary.peak, terms.written),
             True,
             letters(peak.marks),
         ),
-        Cell(f"{peak.level:,}"),
+        Cell(wording.whole(peak.level)),
         spread_cell(peak.second, terms.second_written),
         spread_cell(summary.overall_average, terms.written),
         *_tail_cells(peak),
         errors_cell(result.finished),
         Cell(wording.share(summary.share_of_peak_kept)),
         spread_cell(peak.fairness, wording.index),
-        Cell(f"{peak.repetitions}"),
+        Cell(wording.whole(peak.repetitions)),
     )
 
 
@@ -182,8 +182,8 @@ def _by_clients(
     axis = results.axis
     rows = tuple(
         (
-            Cell(f"{axis.level(mix):,}"),
-            Cell(f"{mix.threads:,}"),
+            Cell(wording.whole(axis.level(mix))),
+            Cell(wording.whole(mix.threads)),
             *(cell for result in configurations for cell in cells(result, place)),
         )
         for place, mix in enumerate(results.source.head.mixes)

@@ -40,12 +40,12 @@ def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
     lost_bytes = sum(cut.lost_bytes for cut in cuts.cuts)
     return (
         Cell(cuts.configuration),
-        Cell(f"{len(cuts.cuts):,}"),
-        Cell(f"{cuts.flushed_files:,}"),
-        Cell(f"{cuts.lost_files:,}"),
+        Cell(wording.whole(len(cuts.cuts))),
+        Cell(wording.whole(cuts.flushed_files)),
+        Cell(wording.whole(cuts.lost_files)),
         Cell(wording.significant(lost_bytes / 1e6) if lost_bytes else "0"),
-        Cell(f"{sum(cut.unflushed_files for cut in cuts.cuts):,}"),
-        Cell(f"{sum(cut.kept_unflushed_files for cut in cuts.cuts):,}"),
+        Cell(wording.whole(sum(cut.unflushed_files for cut in cuts.cuts))),
+        Cell(wording.whole(sum(cut.kept_unflushed_files for cut in cuts.cuts))),
         Cell(_losses(cuts)),
         Cell(height),
     )

@@ -51,7 +51,10 @@ def build(results: Results) -> Part:
 
 def table(results: Results) -> Table:
     """Return the percentiles of the merged repetitions, one row per load level."""
-    rows = [(Cell(mix.configuration), Cell(f"{mix.level:,}"), *_response_cells(mix)) for mix in results.mixes]
+    rows = [
+        (Cell(mix.configuration), Cell(wording.whole(mix.level)), *_response_cells(mix))
+        for mix in results.mixes
+    ]
     columns = (
         NAME,
         level_column(results.axis),
@@ -91,19 +94,19 @@ def _response_cells(mix: MixFigures) -> list[Cell]:
         replace(mean, marks=letters(mix.marks & RESPONSE_MARKS)),
         *others,
         Cell(wording.significant(mix.own_queue_ms)),
-        Cell(f"{mix.under_way_at_close:,}", longest if mix.under_way_at_close else ""),
+        Cell(wording.whole(mix.under_way_at_close), longest if mix.under_way_at_close else ""),
     ]
 
 
 def _time_cells(times: Times | None, runs: Sequence[Times]) -> list[Cell]:
     if times is None:
-        return [*(Cell(wording.NOTHING) for _ in range(len(QUANTILES) + 2)), Cell("0")]
+        return [*(Cell(wording.NOTHING) for _ in range(len(QUANTILES) + 2)), Cell(wording.whole(0))]
     percentiles = [
         Cell(wording.significant(value), _time_range([run.percentiles_ms[place] for run in runs]))
         for place, value in enumerate(times.percentiles_ms)
     ]
     mean = Cell(wording.significant(times.mean_ms), _time_range([run.mean_ms for run in runs]))
-    return [mean, *percentiles, Cell(wording.significant(times.max_ms)), Cell(f"{times.count:,}")]
+    return [mean, *percentiles, Cell(wording.significant(times.max_ms)), Cell(wording.whole(times.count))]
 
 
 def _time_range(values: Sequence[float | None]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from serverdyno import clean, wording
+from serverdyno import clean, units, wording
 from serverdyno.analysis.oddities import counts_agree
 from serverdyno.plan.model import RunKey
 from serverdyno.report.basis import Over, basis
@@ -40,9 +40,9 @@ def _runs(results: Results) -> Table:
     finished = Counter(record.run for record in results.used)
     rows = tuple(
         (
-            Cell(f"{key.number}"),
+            Cell(units.Written(f"{key.number}", key.number)),
             Cell(key.configuration),
-            Cell(f"{key.repetition}"),
+            Cell(wording.whole(key.repetition)),
             Cell(f"{finished[key.number]} of {len(source.head.mixes)}"),
             *_note_cells(source.run_notes.get(key.number)),
         )
@@ -66,7 +66,7 @@ def _note_cells(note: RunNote | None) -> list[Cell]:
     if note is None:
         return [Cell(wording.NOTHING)] * 4
     counts = (note.requests_answered, note.requests_failed, note.requests_by_server_count)
-    return [Cell(note.state), *(Cell(wording.NOTHING if count is None else f"{count:,}") for count in counts)]
+    return [Cell(note.state), *(Cell(wording.whole(count)) for count in counts)]
 
 
 def _members(results: Results) -> Iterator[Table]:
@@ -88,7 +88,7 @@ def _members(results: Results) -> Iterator[Table]:
             rows.append(
                 (
                     Cell(key.configuration),
-                    Cell(f"{key.repetition}"),
+                    Cell(wording.whole(key.repetition)),
                     Cell(name),
                     Cell(wording.significant(seconds)),
                     Cell(wording.share(share)),

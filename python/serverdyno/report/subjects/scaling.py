@@ -238,14 +238,14 @@ def _row(group: Group, step: Step, terms: Terms) -> tuple[Cell, ...]:
     cores = group.cores[step.count]
     return (
         Cell(group.name),
-        Cell(f"{step.count}"),
+        Cell(wording.whole(step.count)),
         Cell(result.name),
         Cell(terms.written(step.throughput), marks=letters(marks)),
-        Cell(f"{step.speed_up:.2f}"),
+        Cell(wording.places(step.speed_up, 2)),
         Cell(wording.share(step.efficiency)),
         Cell(wording.change(None if step.change is None else 100 * step.change)),
         Cell("negative" if step.negative else "", strong=step.negative),
-        Cell(wording.NOTHING if cores.count is None else f"{cores.count}"),
+        Cell(wording.whole(cores.count)),
         Cell(wording.NOTHING if cores.nodes is None else wording.listing(list(map(str, cores.nodes)))),
     )
 

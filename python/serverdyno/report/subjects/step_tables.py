@@ -175,7 +175,7 @@ def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...
         _seconds([one.generator_cpu_user_s for one in runs]),
         _seconds([one.generator_cpu_system_s for one in runs]),
         Cell(wording.significant(fmean(speed)) if any(moved) else wording.NOTHING),
-        Cell(f"{sum(requests.values()):,.0f}"),
+        Cell(wording.places(sum(requests.values()), 0)),
         Cell(", ".join(f"{kind} {count:,.0f}" for kind, count in named) or wording.NOTHING),
     )
 
@@ -222,11 +222,9 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
             rates = bonnie_rates(suite, runs)
             figures = [(rates[phase].per_s, rates[phase].cpu_percent) for phase, _ in PHASES]
             cells = [
-                Cell(f"{value:,.1f}" if place % 2 else f"{value:,.0f}")
-                for pair in figures
-                for place, value in enumerate(pair)
+                Cell(wording.places(value, place % 2)) for pair in figures for place, value in enumerate(pair)
             ]
-            rows.append((Cell(name), Cell(f"{bonnie.size_mib:,}"), *cells))
+            rows.append((Cell(name), Cell(wording.whole(bonnie.size_mib)), *cells))
     table = Table(
         "bonnie", 0, "Bonnie in the layout of the original", basis(source), _columns(), tuple(rows), (), 2
     )
@@ -339,8 +337,7 @@ def _published_bonnie(year: int, table: PublishedTable, seeks: PublishedTable | 
 
 def _figure(value: Value, places: int) -> str:
     """A published figure; those of a report are kept as printed."""
-    found = number(value)
-    return wording.NOTHING if found is None else f"{found:,.{places}f}"
+    return wording.places(number(value), places)
 
 
 def _seconds(values: Sequence[float], *, strong: bool = False) -> Cell:
@@ -362,4 +359,4 @@ def lead_words(step: Step) -> str:
 
 def ratio(value: float) -> str:
     """Return a ratio with two decimals where it is small: `1.04`, `2.3`, `14`."""
-    return f"{value:.2f}" if value < 1.95 else wording.ratio(value)
+    return wording.places(value, 2) if value < 1.95 else wording.ratio(value)

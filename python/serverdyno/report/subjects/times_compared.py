@@ -88,7 +88,7 @@ def rows(
     return tuple(
         (
             Cell(pair.other, f"against {pair.base}"),
-            Cell(f"{level(pair, found):,}"),
+            Cell(wording.whole(level(pair, found))),
             Cell(wording.significant(1 / found.other), wording.significant(1 / found.base)),
             Cell(wording.change(change_percent(found.percent)), strong=True),
             Cell(wording.change_span(change_percent(found.high_percent), change_percent(found.low_percent))),

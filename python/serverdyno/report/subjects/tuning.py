@@ -157,7 +157,7 @@ def _row(design: Design, effect: Effect, found: Improvement) -> tuple[Cell, ...]
             found.verdict.value,
             "; ".join(reason(each) for each in effect.comparison.obstacles.get(found.figure, ())),
         ),
-        Cell(f"{found.repetitions}"),
+        Cell(wording.whole(found.repetitions)),
     )
 
 

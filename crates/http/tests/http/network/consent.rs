@@ -218,7 +218,7 @@ fn an_answer_that_is_not_whole_or_not_http_is_told_as_what_it_is() {
     for (what, answer, fault) in cases {
         let Some(testbed) = Testbed::new() else { return };
         match open(&testbed, answer, Some(TOKEN)) {
-            Err(TargetError::Answer(failure)) => assert_eq!(failure.fault, fault, "{what}"),
+            Err(TargetError::Answer(failure, _)) => assert_eq!(failure.fault, fault, "{what}"),
             other => panic!("{what}: {other:?}"),
         }
     }
@@ -244,7 +244,7 @@ fn a_server_that_is_not_there_is_no_target() {
         .client
         .run(|| Target::open("http://10.77.0.1:9/", Some(TOKEN), &Opening::default()));
     assert!(
-        matches!(opened, Err(TargetError::Answer(failure)) if failure.fault == Fault::ConnectionRefused),
+        matches!(opened, Err(TargetError::Answer(failure, _)) if failure.fault == Fault::ConnectionRefused),
         "{opened:?}"
     );
 }

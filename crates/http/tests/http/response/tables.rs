@@ -48,6 +48,12 @@ fn a_content_length_ends_the_body() {
             200,
             "hello",
         ),
+        ("HTTP/1.1 200 OK|Content-Length: 5, 5||hello", 200, "hello"),
+        (
+            "HTTP/1.1 200 OK|Content-Length: 5,5 ,\t05|content-length: 5||hello",
+            200,
+            "hello",
+        ),
     ]);
 }
 
@@ -65,6 +71,7 @@ fn a_field_may_be_folded_and_there_may_be_many() {
             "HTTP/1.1 200 OK| X: a|Content-Length: 5||hello",
             "HTTP/1.1 200 OK|Content-Length: 5| 5||hello",
             "HTTP/1.1 200 OK|Content-Length: 5|Content-Length: 6||hello",
+            "HTTP/1.1 200 OK|Content-Length: 5, 5|Content-Length: 6||hello",
         ],
     );
     let many = format!("HTTP/1.1 200 OK|{}Content-Length: 5||hello", "X: y|".repeat(900));
@@ -114,6 +121,9 @@ fn interim_answers_come_before_the_final_one() {
         ),
         ("HTTP/1.1 100 C|Content-Length: 9||HTTP/1.1 204 N||", 204, ""),
     ]);
+    // A WebDAV server sends one every few seconds of a long operation (RFC 2518, section 10.1).
+    let many = format!("{}HTTP/1.1 204 N||", "HTTP/1.1 102 P||".repeat(100));
+    check_kept(&[(&many, 204, "")]);
     check_failing(Fault::ClosedEarly, &["HTTP/1.1 100 Continue||"]);
 }
 
@@ -204,8 +214,10 @@ fn a_length_that_is_not_one_number_is_malformed() {
         "1.0",
         "0x1",
         "1 1",
-        "5, 5",
         "5, 6",
+        "5, 5, 6",
+        "5,",
+        ",5",
         "five",
         "5;",
         "18446744073709551616",

@@ -197,7 +197,8 @@ cases! { heads_that_are_not_http:
     MalformedHead PROTOCOL_ERROR "ends the stream" "an interim response that ends"
         |s| frame(HEADERS, END_HEADERS | END_STREAM, s, &field(":status", "103"));
     MalformedHead PROTOCOL_ERROR "switches" "switching protocols" |s| head(s, &field(":status", "101"));
-    MalformedHead PROTOCOL_ERROR "interim" "endless interim responses" |s| head(s, &field(":status", "103")).repeat(20);
+    HeadTooLarge ENHANCE_YOUR_CALM "interim" "endless interim responses"
+        |s| head(s, &[field(":status", "103"), field("link", &"x".repeat(4000))].concat()).repeat(100);
     MalformedHead PROTOCOL_ERROR "pseudo-field" "a status in the trailer" |s| [
         head(s, STATUS_200), frame(HEADERS, END_HEADERS | END_STREAM, s, STATUS_200)].concat();
     MalformedFrame PROTOCOL_ERROR "ends nothing" "a second head" |s| [head(s, STATUS_200), head(s, &field("a", "b"))].concat();
