@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.dyno_process import Home
+from support.places import ROOT
 
 SUITE = """
 name = "s"
@@ -31,14 +32,19 @@ def plan(folder: Path, suite: str, server: str = OURS) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [(None, "there is no such file"), ("12.5 NTCreateX a 1 2\n", "line 1")]
+    ("text", "told"),
+    [
+        (None, "there is no such file"),
+        (b"12.5 NTCreateX a 1 2\n", "line 1"),
+        ("Mkdir\n".encode("utf-16"), "it is UTF-16, and not UTF-8"),
+    ],
 )
 def test_a_load_file_that_a_run_refuses_is_refused(
-    home: Home, tmp_path: Path, text: str | None, told: str
+    home: Home, tmp_path: Path, text: bytes | None, told: str
 ) -> None:
     file = tmp_path / "the.load"
     if text is not None:
-        file.write_text(text)
+        file.write_bytes(text)
     (tmp_path / "s.toml").write_text(SUITE.format(file=file))
     checked = home.here("plan", "check", plan(tmp_path, "./s.toml"))
     run = home.here("run", tmp_path / "plan.toml", "--into", tmp_path / "e")
@@ -46,6 +52,15 @@ def test_a_load_file_that_a_run_refuses_is_refused(
     assert checked.stderr == run.stderr
     assert f"{file} can't be replayed: " in checked.stderr and told in checked.stderr
     assert not (tmp_path / "e").exists()
+
+
+def test_a_load_file_may_begin_with_a_byte_order_mark(home: Home, tmp_path: Path) -> None:
+    lines = (ROOT / "plans" / "load-files" / "reports.load").read_bytes()
+    file = tmp_path / "the.load"
+    file.write_bytes(b"\xef\xbb\xbf" + lines)
+    (tmp_path / "s.toml").write_text(SUITE.format(file=file))
+    done = home.here("plan", "check", plan(tmp_path, "./s.toml"))
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_not_there_on_this_machine_is_a_note(home: Home, tmp_path: Path) -> None:

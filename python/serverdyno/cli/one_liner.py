@@ -156,6 +156,11 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
 
     by_kerberos = place.authentication == "kerberos"
     if place.server is not None:
+        if place.directory != ".":
+            raise UserError(
+                f"-d {place.directory} and --server {place.server} can't be used together",
+                hint="Give -d alone, or --server with --set data_directory=DIRECTORY, where its files shall be.",
+            )
         if by_kerberos:
             raise UserError(
                 "a server that is started here logs its clients on without Kerberos",

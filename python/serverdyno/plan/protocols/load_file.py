@@ -6,6 +6,7 @@ Not for: what its lines mean, which the data plane decides.
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
 import re
 import zlib
@@ -85,7 +86,12 @@ def _content(settings: FilesSettings) -> bytes | None:
             f"{path} has changed since the experiment began",
             hint="Restore it, or begin a new experiment.",
         )
-    return content
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(
+            f"{path} can't be replayed: it is UTF-16, and not UTF-8",
+            hint=f"iconv -f UTF-16 -t UTF-8 {path}",
+        )
+    return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _without_its_lines(problems: str) -> str:
