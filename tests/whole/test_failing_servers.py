@@ -19,6 +19,16 @@ LIMITED = (
     "server { listen 127.0.0.1:{port}; root {root}; location / { limit_req zone=all burst=5 nodelay; } }"
 )
 
+SUITE = """
+name = "s"
+title = "s"
+source = "of our own"
+workload = "url"
+clients = [2]
+length_s = 1.0
+ramp_up_s = 0.4
+"""
+
 
 @pytest.mark.parametrize(
     "options",
@@ -42,6 +52,28 @@ def test_a_server_that_refuses_most_requests_is_said_to_do_so_first(
     verdict = told.partition("How sure")[0]
     assert "kept up" not in verdict and "peaks at" not in verdict
     assert "--objective" in options or "requests to target failed with" in verdict
+
+
+def test_a_server_that_fails_before_the_window_is_why_there_is_no_comparison(
+    home: Home, tmp_path: Path
+) -> None:
+    settings = LIMITED.replace("{root}", f"{tmp_path}").removesuffix("}") + "location = /free.html { } }"
+    for name in ("index.html", "free.html"):
+        (tmp_path / name).write_text("hello")
+    suite = tmp_path / "s.toml"
+    suite.write_text(SUITE)
+    with nginx(tmp_path, settings) as port:
+        servers = "".join(
+            f'[[servers]]\nserver = "external"\nname = "{name}"\nurl = "http://127.0.0.1:{port}/{name}.html"\n'
+            for name in ("index", "free")
+        )
+        plan = tmp_path / "p.toml"
+        plan.write_text(f'name = "p"\nsuite = "./s.toml"\nrepetitions = 1\n{servers}')
+        done = home.here("run", plan, "--into", tmp_path / "e")
+    told = " ".join(done.stdout.split())
+    assert told.startswith("No comparison: index completed no request (the server answered"), told
+    assert "limits the speed: index: errors; free: " in told
+    assert "before the window, and none ended in it); the server answered" in told
 
 
 class Answers(BaseHTTPRequestHandler):

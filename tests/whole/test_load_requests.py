@@ -148,7 +148,10 @@ def test_paths_of_a_file_are_asked_for_by_weight_and_counted_by_themselves(
 
 def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Home, tmp_path: Path) -> None:
     authority = _native.Authority()
-    (tmp_path / "ca.pem").write_text(authority.pem)
+    # Bundles name their authorities in their own letters, as that of curl does.
+    (tmp_path / "ca.pem").write_text(
+        f"F\u0151tan\u00fas\u00edtv\u00e1ny\n===\n{authority.pem}", encoding="utf-8"
+    )
     certificate, key = authority.certify("rsa-2048", ["127.0.0.1"])
     settings: Any = {
         "certificate": certificate,

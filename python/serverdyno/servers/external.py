@@ -229,7 +229,7 @@ class External:
         if self.settings.trust in (SYSTEM, ANYBODY):
             return self.settings.trust
         try:
-            text = Path(self.settings.trust).expanduser().read_text(encoding="ascii")
+            text = Path(self.settings.trust).expanduser().read_text(encoding="utf-8")
             if "CERTIFICATE-----" not in text:
                 holds = "a private key" if "PRIVATE KEY-----" in text else "no certificate (PEM)"
                 raise UserError(

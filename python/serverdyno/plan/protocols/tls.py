@@ -107,7 +107,7 @@ class TlsSettings(ClientCertificate):
 
 def _read(file: str) -> str:
     try:
-        return Path(file).expanduser().read_text(encoding="ascii")
+        return Path(file).expanduser().read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{file} is not PEM, which is text",

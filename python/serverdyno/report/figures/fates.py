@@ -101,10 +101,10 @@ def first_error(records: Sequence[MixRecord]) -> str:
 
 
 def failed_share(records: Sequence[MixRecord]) -> float:
-    """Return the share of the operations of the windows that failed."""
+    """Return the share of the operations of the windows that failed; 1 if errors before left none to end there."""
     failed = sum(row.in_window for record in records for row in record.errors)
     ended = failed + sum(record.operations for record in records)
-    return failed / ended if ended else 0.0
+    return failed / ended if ended else float(any(record.failures for record in records))
 
 
 def refused(record: MixRecord) -> tuple[int, ...]:

@@ -188,7 +188,7 @@ def _largest(comparisons: Sequence[Comparison]) -> tuple[Comparison, Improvement
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     """Return why no difference is proven."""
     if (found := _largest(comparisons)) is None:
-        return "No winner: no run of two configurations finished the same tests."
+        return _unmeasured(results)
     comparison, largest = found
     why = {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
     if ObstacleKind.DURABILITY in why:
@@ -207,6 +207,16 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     else:
         because = "the largest difference is within the variation from run to run"
     return f"No winner: {because}."
+
+
+def _unmeasured(results: Results) -> str:
+    """Return why no two configurations could be compared."""
+    silent = [result for result in results.configurations if result.finished and not result.peak_height]
+    if not silent:
+        return "No winner: no run of two configurations finished the same tests."
+    why = errors.first_error(silent[0].finished[0])
+    names = few([result.name for result in silent])
+    return f"No comparison: {names} completed no {results.terms.operation}{f' ({why})' if why else ''}."
 
 
 def _missed(results: Results) -> float:

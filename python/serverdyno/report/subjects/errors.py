@@ -191,7 +191,7 @@ def failing(results: Results) -> list[str]:
     if not points:
         return []
     which = named([f"{mix.configuration} with {mix.at} ({_failed_of(mix)})" for mix in points])
-    error = _first_error(points[0])
+    error = first_error(points[0])
     advice = next((words for end, words in REFUSALS.items() if error.endswith(end)), "")
     return [
         f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed in {len(points):,} of "
@@ -202,16 +202,20 @@ def failing(results: Results) -> list[str]:
 
 def _failed_of(mix: MixFigures) -> str:
     """Return `12 of 34`, the failures and all operations of the windows: a share would be rounded to 100 %."""
-    return f"{mix.errors_in_window:,} of {sum(mix.operations.values()) + mix.errors_in_window:,}"
+    ended = sum(mix.operations.values()) + mix.errors_in_window
+    if not ended:
+        return f"{sum(mix.errors.values()):,} before the window, and none ended in it"
+    return f"{mix.errors_in_window:,} of {ended:,}"
 
 
 def failed_words(mix: MixFigures, terms: Terms) -> str:
     """Return how many operations of a load level failed, and why."""
     operations = f"{terms.operations} to {mix.configuration}"
-    return f"{_failed_of(mix)} {operations} failed with {mix.at}: {_first_error(mix)}."
+    return f"{_failed_of(mix)} {operations} failed with {mix.at}: {first_error(mix)}."
 
 
-def _first_error(mix: MixFigures) -> str:
+def first_error(mix: MixFigures) -> str:
+    """Return the first error of the most frequent kind, as it may be shown; empty if there was none."""
     return clean.quoted(mix.first_error)
 
 
