@@ -315,30 +315,16 @@ impl WebWork {
                 executor.spawn(self.spawning(engine.clone(), web));
             }
             Requests::Pipelined(catalogue, requests) => {
-                let shared_connection: JoinableConnection<T, Pipeline<AnswerBody>> = RefCell::default();
+                let shared: JoinableConnection<T, Pipeline<AnswerBody>> = RefCell::default();
                 let web = move |context: &ClientContext, of| {
-                    context.web_streams(
-                        &catalogue,
-                        requests,
-                        &shared_connection,
-                        || transport(context),
-                        of,
-                        0,
-                    )
+                    context.web_streams(&catalogue, requests, &shared, || transport(context), of, 0)
                 };
                 executor.spawn(self.spawning(engine.clone(), web));
             }
             Requests::Http2(catalogue, streams) => {
-                let shared_connection: JoinableConnection<T, h2::Session<AnswerBody>> = RefCell::default();
+                let shared: JoinableConnection<T, h2::Session<AnswerBody>> = RefCell::default();
                 let web = move |context: &ClientContext, of| {
-                    context.web_streams(
-                        &catalogue,
-                        streams,
-                        &shared_connection,
-                        || transport(context),
-                        of,
-                        0,
-                    )
+                    context.web_streams(&catalogue, streams, &shared, || transport(context), of, 0)
                 };
                 executor.spawn(self.spawning(engine.clone(), web));
             }
@@ -354,11 +340,10 @@ impl WebWork {
                 executor.spawn(self.spawning(engine.clone(), web));
             }
             Requests::SessionHttp2(script, streams) => {
-                let (shared_connection, secure): (JoinableConnection<T, h2::Session<Taking>>, _) =
+                let (shared, secure): (JoinableConnection<T, h2::Session<Taking>>, _) =
                     (RefCell::default(), self.target.is_secure());
                 let web = move |context: &ClientContext, of: (usize, usize)| {
-                    let client =
-                        context.stream_client(streams, &shared_connection, || transport(context), of.1);
+                    let client = context.stream_client(streams, &shared, || transport(context), of.1);
                     let form = h2::Written::new(secure);
                     Session::new(script.clone(), client, form, of, context.sample(true))
                 };
@@ -479,7 +464,7 @@ impl ClientContext {
         &self,
         catalogue: &Arc<WebCatalogue<R>>,
         threads: usize,
-        shared_connection: &JoinableConnection<T, C>,
+        shared: &JoinableConnection<T, C>,
         transport: impl FnOnce() -> T,
         (client, thread): (usize, usize),
         apart: u64,
@@ -487,7 +472,7 @@ impl ClientContext {
         let (sample, decodes) = self.sample(self.asks_coding);
         WebStreams {
             catalogue: catalogue.clone(),
-            client: self.stream_client(threads, shared_connection, transport, thread),
+            client: self.stream_client(threads, shared, transport, thread),
             body: AnswerBody::default(),
             page: self.page((client, thread), apart),
             page_request: R::default(),
@@ -502,19 +487,19 @@ impl ClientContext {
     fn stream_client<T: Transport + 'static, C: Conversation + 'static>(
         &self,
         threads: usize,
-        shared_connection: &JoinableConnection<T, C>,
+        shared: &JoinableConnection<T, C>,
         transport: impl FnOnce() -> T,
         thread: usize,
     ) -> StreamClient<T, C> {
-        let mut shared_connection = shared_connection.borrow_mut();
+        let mut shared = shared.borrow_mut();
         if thread % threads == 0 {
-            *shared_connection = None;
+            *shared = None;
         }
         let make = || {
             let (executor, buffer) = (self.engine.executor.clone(), self.buffer.clone());
             SharedConnection::new(transport(), executor, self.connecting, buffer, self.limits)
         };
-        shared_connection.get_or_insert_with(make).client()
+        shared.get_or_insert_with(make).client()
     }
 
     fn secure(&self, dialer: &Rc<Dialer>, tls: &Tls) -> TlsOverTcp {
@@ -559,23 +544,15 @@ impl Work for WebWork {
             }
             (None, Some((target, tls)), Requests::Http2(catalogue, streams)) => {
                 let (secure_dialer, over_tls) = (self.dialer(&target, thread), self.over_tls.clone());
-                let clear_shared: JoinableConnection<PlainTcp, h2::Session<AnswerBody>> = RefCell::default();
-                let secure_shared: JoinableConnection<TlsOverTcp, h2::Session<AnswerBody>> =
-                    RefCell::default();
+                let in_clear: JoinableConnection<PlainTcp, h2::Session<AnswerBody>> = RefCell::default();
+                let in_tls: JoinableConnection<TlsOverTcp, h2::Session<AnswerBody>> = RefCell::default();
                 let split = move |context: &ClientContext, of| {
                     let clear = || PlainTcp::new(dialer.clone());
                     let secure = || context.secure(&secure_dialer, &tls);
                     Split {
                         over_tls: over_tls.clone(),
-                        clear: context.web_streams(&catalogue, streams, &clear_shared, clear, of, 0),
-                        secure: context.web_streams(
-                            &catalogue,
-                            streams,
-                            &secure_shared,
-                            secure,
-                            of,
-                            OVER_TLS,
-                        ),
+                        clear: context.web_streams(&catalogue, streams, &in_clear, clear, of, 0),
+                        secure: context.web_streams(&catalogue, streams, &in_tls, secure, of, OVER_TLS),
                     }
                 };
                 thread.executor.spawn(self.spawning(thread.clone(), split));
