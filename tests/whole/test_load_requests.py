@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.server
+import json
 import socketserver
 import threading
 from collections import Counter
@@ -112,14 +113,14 @@ def test_a_post_carries_its_headers_its_body_and_the_secret_from_the_environment
 def test_what_an_upload_sends_stands_beside_what_it_receives(home: Home, tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(bytes(100_000))
     with listening() as (url, _):
-        upload = ("--data-file", tmp_path / "body", "-X", "put")
+        upload = ("--data-file", tmp_path / "body", "-X", "put", "--json")
         done = home.here("load", url, *SHORT, *upload, "--into", home.temporary / "e")
     with Experiment.open(home.temporary / "e") as experiment:
         [record] = experiment.mixes()
     sent = wording.significant(mbit_per_s(record.bytes_out, record.window_s))
     assert record.bytes_out > record.operations * 100_000
     assert [row.operation for row in record.by_operation] == ["PUT url"]
-    assert f"Mbit/s received, {sent} Mbit/s sent) with" in " ".join(done.stdout.split()), done.stdout
+    assert f"Mbit/s received, {sent} Mbit/s sent) with" in f"{json.loads(done.stdout)}", done.stdout
 
 
 def test_another_status_or_length_than_stated_is_an_error(home: Home) -> None:
