@@ -23,7 +23,7 @@ from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average, sides
 from serverdyno.report.model import Answer, Figure, Panel, Part, Series
 from serverdyno.report.parts import MOST_BARS, capital, few, spread_point
-from serverdyno.report.subjects import cost, differences, durability, errors, factorial
+from serverdyno.report.subjects import cost, differences, durability, errors, factorial, peaks
 from serverdyno.report.subjects.limits import limit
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
@@ -245,7 +245,7 @@ def _times(results: Results) -> str:
     """Return height, p50 and p99 of each peak, the highest first; of one configuration the times alone."""
     known = sorted(
         (
-            (result.peak_height or 0.0, result.name, result.peak.response.percentiles_ms)
+            (result.peak_height or 0.0, result, result.peak.response.percentiles_ms)
             for result in results.configurations
             if result.peak and result.peak.response and result.peak.response.percentiles_ms[0] is not None
         ),
@@ -253,9 +253,10 @@ def _times(results: Results) -> str:
     )
     alone, terms = len(results.configurations) == 1, results.terms
     parts = [
-        ("" if alone else f"{name} {terms.written(height)} {terms.unit}, ")
+        ("" if alone else f"{result.name} {terms.written(height)} {terms.unit}, ")
         + f"p50 {wording.significant(times[0])} ms, p99 {wording.significant(times[2])} ms"
-        for height, name, times in known[:MOST_TIMES]
+        + (f", {sent}" if (sent := peaks.sent_words(results, result)) else "")
+        for height, result, times in known[:MOST_TIMES]
     ]
     rest = f"; {len(known) - MOST_TIMES} more in the table of peaks" if len(known) > MOST_TIMES else ""
     return f"{'; '.join(parts)}{rest}." if parts else ""

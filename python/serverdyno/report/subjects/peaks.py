@@ -32,7 +32,6 @@ from serverdyno.report.parts import (
     spread_point,
 )
 from serverdyno.report.subjects import curves, durability
-from serverdyno.store.records import MixRecord
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
@@ -342,10 +341,11 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
         return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
     if summary.peak.mean == 0:
         return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
+    sent = sent_words(results, result)
     figures = (
         f"{terms.written(result.peak_height)} {terms.unit} "
-        f"({terms.second_written(peak.second.mean)} {terms.second_unit}"
-        f"{_sent_words(results.records(result.name, peak.mix), terms)}) with {peak.at}{_starved_words(peak, terms)}"
+        f"({terms.second_written(peak.second.mean)} {terms.second_unit}{f' received, {sent}' if sent else ''}) with "
+        f"{peak.at}{_starved_words(peak, terms)}"
     )
     limited = _limit_words(peak)
     if Mark.RATE_BOUND in peak.marks:
@@ -369,8 +369,10 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
     return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
 
 
-def _sent_words(records: Sequence[MixRecord], terms: Terms) -> str:
-    """Return what was sent with the bodies of requests, if that is more than was received; throughput leaves it out."""
+def sent_words(results: Results, result: ConfigurationResult) -> str:
+    """Return `1,608 Mbit/s sent` at the peak, if the bodies of requests are more than was received; else nothing."""
+    assert result.peak is not None  # the caller found one
+    records, terms = results.records(result.name, result.peak.mix), results.terms
     operations, sent = (
         sum(record.operations for record in records),
         sum(record.bytes_out for record in records),
@@ -379,7 +381,7 @@ def _sent_words(records: Sequence[MixRecord], terms: Terms) -> str:
     if terms.below_cache or not is_upload:
         return ""
     mbit_s = units.mbit_per_s(sent, sum(record.window_s for record in records))
-    return f" received, {wording.significant(mbit_s)} Mbit/s sent"
+    return f"{wording.significant(mbit_s)} Mbit/s sent"
 
 
 def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
