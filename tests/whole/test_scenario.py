@@ -356,7 +356,9 @@ def test_what_the_report_of_2002_says_stands_below_each_step(home: Home, tmp_pat
     assert ["2002:", "SFU", "3.0", "2.069", "0.030", "0.890"] in lines  # figure 8
     assert ["2002:", "SFU", "3.0", "986.415", "7.090", "94.660"] in lines  # figure 13
     assert ["2002:", "SFU", "2.0", *[wording.NOTHING] * 3] in lines  # it could not make so large a file
-    assert "Scale 0.0001" in done.stderr and "not results of the original" in done.stderr.lower()
+    share = "10 of the suite's 60,003 files and directories, 1.1 of its 11,240.7 MB"
+    assert f"Scale 0.0001: {share}" in done.stderr
+    assert "not results of the original" in done.stderr.lower()
 
 
 @pytest.mark.parametrize("verb", [("bonnie", "-s", "1", "--seeks", "20"), ("scenario", "streams")])

@@ -84,9 +84,10 @@ def scenario(
     suite = _suite(name_or_file, values, None if server else url_of(directory).partition(":")[0])
     place = one_liner.Place(directory, server, settings or (), user, authentication)
     suite = suite.model_copy(update={"length_s": hours * 3600})
+    whole = suite.settings(FILES).scenario
     records, url, suite = one_liner.run(suite, place, values, into, command="scenario")
     chosen, scale = suite.settings(FILES).scenario, values.get("scale", 1.0)
-    assert chosen is not None  # the suite is one of steps
+    assert chosen is not None and whole is not None  # the suite is one of steps
     steps = list(_by_step(chosen, [step_figures(record, of_bonnie=False) for record in records]))
     if as_json:
         dropped = values.get("drop_caches", False)
@@ -99,7 +100,12 @@ def scenario(
         return
     _tell_all(chosen, steps)
     if scale != 1:
-        typer.echo(f"Scale {scale:g}: not the sizes of the suite.", err=True)
+        typer.echo(
+            f"Scale {scale:g}: {chosen.made_entries():,} of the suite's {whole.made_entries():,} files and "
+            f"directories, {chosen.workspace_bytes / 1e6:,.1f} of its {whole.workspace_bytes / 1e6:,.1f} MB. Each "
+            "directory keeps at least one file of each kind.",
+            err=True,
+        )
     dropped = "dropped before" if values.get("drop_caches") else "kept what it had"
     typer.echo(
         f"\ncold: in a fresh session, this machine's page cache {dropped}. warm: once more in the same session.\n"

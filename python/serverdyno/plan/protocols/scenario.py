@@ -202,6 +202,10 @@ class Scenario(Model):
         """The bytes of all files that its steps make, as if none were removed."""
         return sum(_written_bytes(self, step) for step in self.steps)
 
+    def made_entries(self) -> int:
+        """Return how many files and directories its steps make."""
+        return sum(_made_entries(self, step) for step in self.steps)
+
     def planned(self, _clients: int) -> tuple[PlannedStep, ...]:
         """Return each pass of each step: the first of several is cold, the others are warm. Steps of several clients
         have phases.
@@ -326,6 +330,20 @@ def _written_bytes(scenario: Scenario, step: Step) -> int:
             return step.clients * step.files * step.bytes
         case Streams():
             return (step.writers + step.readers) * step.bytes
+        case _:
+            return 0
+
+
+def _made_entries(scenario: Scenario, step: Step) -> int:
+    match step:
+        case MakeTree():
+            return scenario.trees[step.tree].entries()
+        case MakeFile() | CopyTo():
+            return 1
+        case Metadata():
+            return step.clients * step.files
+        case Streams():
+            return step.writers + step.readers
         case _:
             return 0
 
