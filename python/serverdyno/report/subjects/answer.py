@@ -243,23 +243,29 @@ def _measured(results: Results) -> str:
 
 def _times(results: Results) -> str:
     """Return height, p50 and p99 of each peak, the highest first; of one configuration the times alone."""
-    known = sorted(
-        (
-            (result.peak_height or 0.0, result, result.peak.response.percentiles_ms)
-            for result in results.configurations
-            if result.peak and result.peak.response and result.peak.response.percentiles_ms[0] is not None
-        ),
-        key=lambda each: -each[0],
-    )
-    alone, terms = len(results.configurations) == 1, results.terms
+    known = [result for result in results.configurations if result.peak and result.peak_height]
+    known.sort(key=lambda result: -(result.peak_height or 0.0))
     parts = [
-        ("" if alone else f"{result.name} {terms.written(height)} {terms.unit}, ")
-        + f"p50 {wording.significant(times[0])} ms, p99 {wording.significant(times[2])} ms"
-        + (f", {sent}" if (sent := peaks.sent_words(results, result)) else "")
-        for height, result, times in known[:MOST_TIMES]
+        f"{'' if len(known) == 1 else f'{result.name} '}{', '.join(at_peak)}"
+        for result in known[:MOST_TIMES]
+        if (at_peak := _at_peak(results, result, alone=len(known) == 1))
     ]
     rest = f"; {len(known) - MOST_TIMES} more in the table of peaks" if len(known) > MOST_TIMES else ""
     return f"{'; '.join(parts)}{rest}." if parts else ""
+
+
+def _at_peak(results: Results, result: ConfigurationResult, *, alone: bool) -> list[str]:
+    """Return what is known: percentiles need ten responses beyond them."""
+    assert result.peak is not None  # the caller found one
+    times = result.peak.response.percentiles_ms if result.peak.response else ()
+    height = f"{results.terms.written(result.peak_height)} {results.terms.unit}"
+    percentiles = [
+        f"{name} {wording.significant(times[place])} ms"
+        for name, place in (("p50", 0), ("p99", 2))
+        if times and times[place] is not None
+    ]
+    sent = peaks.sent_words(results, result)
+    return [*([] if alone else [height]), *percentiles, *([sent] if sent else [])]
 
 
 def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
