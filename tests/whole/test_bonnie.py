@@ -249,6 +249,26 @@ def test_a_server_with_wrong_data_gets_an_error_and_no_phases(fault: str) -> Non
         server.stop()
 
 
+@pytest.mark.parametrize("option", ["-u", "-n", "-r", "-x", "-z", "-q", "-f", "-D"])
+def test_an_option_of_bonnie_plus_plus_is_answered_with_ours(home: Home, option: str) -> None:
+    done = home.here("bonnie", option, "1")
+    assert done.returncode == 2 and f"error: {option}: " in done.stderr and "hint: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        (("--server", "samba", "-d", "/tmp"), "--set data_directory=DIRECTORY"),
+        (("-d", "smb://somebody@127.0.0.1/data"), "Give --user NAME, and the password in DYNO_SMB_PASSWORD."),
+    ],
+)
+def test_a_place_that_is_named_twice_or_with_a_user_is_refused(
+    home: Home, options: tuple[str, ...], hint: str
+) -> None:
+    done = home.here("bonnie", "-s", "1", *options)
+    assert done.returncode == 2 and hint in done.stderr, done.stderr
+
+
 def carried_out(to: _native.Target, size: int) -> dict[str, dict[str, Any]]:
     """Return what was counted of each phase, with its requests by name."""
     spec = {

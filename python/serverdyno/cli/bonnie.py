@@ -12,6 +12,7 @@ import typer
 
 from serverdyno.cli import one_liner
 from serverdyno.cli.fields import add
+from serverdyno.cli.habits import LoadCommand
 from serverdyno.cli.one_liner import AsJson, Authentication, Directory, Hours, Into, Server, Settings, User
 
 if TYPE_CHECKING:
@@ -19,10 +20,39 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.0.0.1/export"
 MIB = 1 << 20
+ALONE = "Leave it out."
+HABITS = {
+    "-u": (
+        "files are made as the user that runs dyno",
+        "Leave it out, or run dyno as that user. NFS: ?uid=1000&gid=1000.",
+    ),
+    "-g": ("files are made as the group that runs dyno", "Leave it out. NFS: ?uid=1000&gid=1000."),
+    "-n": (
+        "Bonnie has no phases that create files here",
+        "Leave it out; dyno scenario metadata creates files.",
+    ),
+    "-r": ("the size follows from no size of the memory", "Leave it out, and give the size in MB: -s 16384."),
+    "--size": ("the size is -s here", "Give it in MB: -s 16384."),
+    "-f": ("the phases of characters are always run", ALONE),
+    "-b": ("no write is followed by a sync here", "Leave it out; dyno scenario streams flushes at the end."),
+    "-x": ("one run is one row", "Several: dyno run with a plan, repetitions = 3."),
+    "-q": ("the row alone is on standard output", ALONE),
+    "-D": ("Bonnie goes through the page cache", "dyno scenario streams --direct goes around it."),
+    "-y": ("all clients begin each phase together", "Several at once: --clients 4."),
+    "-p": ("all clients begin each phase together", "Several at once: --clients 4."),
+    "-z": ("the seed is --seed here", "--seed 1"),
+}
+"""Options of bonnie++ that mean nothing here, each answered with the right one."""
+
+
+class BonnieCommand(LoadCommand):
+    """`dyno bonnie`, which knows the habits of bonnie++."""
+
+    habits = HABITS
 
 
 def register(app: typer.Typer) -> None:
-    add(app, "bonnie", bonnie, _fields, epilog=EXAMPLE)
+    add(app, "bonnie", bonnie, _fields, epilog=EXAMPLE, cls=BonnieCommand)
 
 
 def _fields() -> Mapping[str, FieldInfo]:
@@ -108,7 +138,7 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
         typer.echo("What was read was not compared with what was written.", err=True)
     if unknown:
         typer.echo(
-            f"Not known whether right: {unknown:,} bytes, read while another seeker wrote them.", err=True
+            f"Not known whether right: {unknown:,} bytes, which another seeker wrote meanwhile.", err=True
         )
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if all_bytes < 2 * memory_bytes:

@@ -5,7 +5,8 @@ Not for those that mean the same: they are spellings of our own options (`plan/q
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from typer.core import TyperCommand
 
@@ -104,6 +105,8 @@ HABITS = {
 class LoadCommand(TyperCommand):
     """`dyno load`, which knows the habits of other tools."""
 
+    habits: ClassVar[Mapping[str, tuple[str, str]]] = HABITS
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Answer a habit, or read the command line as ever. Raises UserError."""
         takes_value = {
@@ -120,7 +123,7 @@ class LoadCommand(TyperCommand):
             if name in takes_value:
                 if takes_value[name] and word == name:
                     next(rest, None)
-            elif name.partition("=")[0] in HABITS:
-                said, hint = HABITS[name.partition("=")[0]]
+            elif name.partition("=")[0] in self.habits:
+                said, hint = self.habits[name.partition("=")[0]]
                 raise UserError(f"{name.partition('=')[0]}: {said}", hint=hint)
         return super().parse_args(ctx, args)

@@ -168,6 +168,11 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
             )
         return {"server": place.server, "settings": dict(map(_setting, place.settings))}
     url = url_of(place.directory)
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise UserError(
+            f"-d {url}: a URL has no user name and no password here",
+            hint=f"Give --user NAME, and the password in {PASSWORD_VARIABLE}.",
+        )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
     scheme, _, path = url.partition("://")
     spoken = protocols.of_scheme(scheme)
