@@ -121,6 +121,7 @@ def build(results: Results) -> Part:
         findings=partial(_findings, found),
         answer=Answer(
             verdict=_verdict(found),
+            told=_told(found),
             sure=_sure(found),
             limit=_limit(found, results),
             gaps="",
@@ -420,11 +421,25 @@ def search(suite: Suite) -> str:
 
 
 def _verdict(found: Capacities) -> str:
-    """Return who holds more if that is proven, then the capacity of each."""
-    said = [_gap(base, other, level, found) for base, other, level in found.compared if level.proven]
-    if not said and found.compared:
-        said = ["No winner: no difference in capacity is proven."]
-    return " ".join([*said, *(_claim(each, found) for each in found.searched)])
+    """Return who holds most if that is proven; of one configuration, its capacity."""
+    if len(found.searched) == 1:
+        return _claim(found.searched[0], found)
+    proven = [each for each in found.compared if each[2].proven]
+    if not proven:
+        return "No winner: no difference in capacity is proven."
+    return _gap(*max(proven, key=lambda each: abs(each[2].percent)), found)
+
+
+def _told(found: Capacities) -> tuple[tuple[str, str], ...]:
+    """Return the capacity of each of several configurations, and the other differences that are proven."""
+    if len(found.searched) == 1:
+        return ()
+    proven = sorted(
+        (each for each in found.compared if each[2].proven), key=lambda each: -abs(each[2].percent)
+    )
+    others = " ".join(_gap(*each, found) for each in proven[1:])
+    claims = " ".join(_claim(each, found) for each in found.searched)
+    return (("Capacity", claims), *([("Also proven", others)] if others else []))
 
 
 def _claim(searched: Searched, found: Capacities) -> str:
