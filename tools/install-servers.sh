@@ -16,18 +16,16 @@ say() { printf 'install-servers: %s\n' "$*"; }
 
 say_reference() { say "$1; the reference server (dyno reference http) stands in for what is missing."; }
 
-# program or file:package:services
-SERVERS='apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd smbd:samba:smbd,nmbd,samba-ad-dc'
-SERVERS="$SERVERS /usr/lib/lighttpd/mod_openssl.so:lighttpd-mod-openssl:lighttpd"
-SERVERS="$SERVERS /usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua:nginx /usr/lib/lighttpd/mod_magnet.so:lighttpd-modules-lua:lighttpd"
-SERVERS="$SERVERS haproxy:haproxy:haproxy varnishd:varnish:varnish,varnishncsa h2o:h2o:h2o caddy:caddy:caddy"
-SERVERS="$SERVERS ganesha.nfsd:nfs-ganesha-vfs:nfs-ganesha rpcbind:rpcbind:rpcbind"
-# samba-testsuite brings winbind with it.
-FOR_TESTS='apxs:apache2-dev: tc:iproute2: sshd:openssh-server:ssh openssl:openssl: curl:curl: nghttp:nghttp2-client: smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: nfs-cat:libnfs-utils: /usr/include/nfsc/libnfs.h:libnfs-dev: dbus-daemon:dbus-daemon: dbus-send:dbus-bin: tshark:tshark: bindfs:bindfs: eatmydata:eatmydata: chromium:chromium: chromedriver:chromium-driver:'
+# program or file:package
+SERVERS='apache2:apache2 nginx:nginx-light lighttpd:lighttpd smbd:samba'
+SERVERS="$SERVERS /usr/lib/lighttpd/mod_openssl.so:lighttpd-mod-openssl"
+SERVERS="$SERVERS /usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua /usr/lib/lighttpd/mod_magnet.so:lighttpd-modules-lua"
+SERVERS="$SERVERS haproxy:haproxy varnishd:varnish h2o:h2o caddy:caddy ganesha.nfsd:nfs-ganesha-vfs rpcbind:rpcbind"
+FOR_TESTS='apxs:apache2-dev tc:iproute2 sshd:openssh-server openssl:openssl curl:curl nghttp:nghttp2-client smbclient:smbclient smbtorture:samba-testsuite mkfs.xfs:xfsprogs dbench:dbench nfs-cat:libnfs-utils /usr/include/nfsc/libnfs.h:libnfs-dev dbus-daemon:dbus-daemon dbus-send:dbus-bin tshark:tshark bindfs:bindfs eatmydata:eatmydata chromium:chromium chromedriver:chromium-driver'
 # A domain of its own: the KDC's client, and what makes samba a domain controller.
-FOR_TESTS="$FOR_TESTS kinit:krb5-user: /usr/share/samba/setup/ad-schema:samba-ad-provision: /usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so:samba-dsdb-modules:"
+FOR_TESTS="$FOR_TESTS kinit:krb5-user /usr/share/samba/setup/ad-schema:samba-ad-provision /usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so:samba-dsdb-modules"
 # A module of Samba's, which no program stands for.
-FOR_TESTS="$FOR_TESTS /usr/lib/x86_64-linux-gnu/samba/vfs/io_uring.so:samba-vfs-modules:"
+FOR_TESTS="$FOR_TESTS /usr/lib/x86_64-linux-gnu/samba/vfs/io_uring.so:samba-vfs-modules"
 
 missing() {
     for entry in $wanted; do
@@ -67,14 +65,25 @@ install_packages() {
     return 1
 }
 
-# Only for a package installed just now: its service would otherwise take port 80 at the next boot.
-disable_new_service() {
-    if update-rc.d "$1" disable >/dev/null 2>&1; then
-        say "installed $1; its service is disabled (update-rc.d $1 enable undoes that)."
-    else
-        say "installed $1, but could not disable its service: it may start at the next boot."
-    fi
+installed() { dpkg-query -W -f '${db:Status-Abbrev}${binary:Package}\n' | sed -n 's/^ii *//p' | sort; }
+
+# The services of packages that are new: they would otherwise take port 80 at the next boot. $1: packages, one per line.
+disable_services() {
+    disabled=''
+    for unit in $(files_of "$1" 's#^\(/usr\)\{0,1\}/lib/systemd/system/\([^/]*\.[a-z]*\)$#\2#p'); do
+        links=$(find /etc/systemd/system -type l -name "$unit") # what `systemctl disable` removes
+        [ -n "$links" ] || continue
+        # shellcheck disable=SC2086 # paths without blanks
+        rm $links
+        disabled="$disabled $unit"
+    done
+    for script in $(files_of "$1" 's#^/etc/init\.d/\([^/]*\)$#\1#p'); do
+        update-rc.d "$script" disable >/dev/null 2>&1 || say "could not disable $script: it may start at the next boot."
+    done
+    [ -z "$disabled" ] || say "disabled the new services:$disabled (systemctl enable NAME undoes that)."
 }
+
+files_of() { printf '%s\n' "$1" | while read -r package; do dpkg -L "$package" 2>/dev/null | sed -n "$2"; done; }
 
 main() {
     case "$*" in
@@ -87,7 +96,7 @@ main() {
         say "everything is installed; nothing to do."
         return
     fi
-    packages=$(printf '%s\n' "$entries" | cut -d: -f2 | tr '\n' ' ')
+    packages=$(printf '%s\n' "$entries" | cut -d: -f2 | sort -u | tr '\n' ' ')
     packages=${packages% }
     if [ "$(id -u)" -ne 0 ]; then
         say_reference "not root, so these can't be installed: $packages"
@@ -99,13 +108,10 @@ main() {
     fi
     say "installing $packages (Debian packages): serverdyno starts and loads servers itself, each from a private directory."
     forbid_service_start
+    before=$(installed)
     # shellcheck disable=SC2086 # a list of words
     install_packages $packages || say_reference "apt-get could not install all of: $packages"
-    for entry in $entries; do
-        command -v "${entry%%:*}" >/dev/null 2>&1 || continue
-        # shellcheck disable=SC2086 # a list of words
-        for service in $(printf '%s' "${entry##*:}" | tr ',' ' '); do disable_new_service "$service"; done
-    done
+    disable_services "$(installed | grep -vxF -- "$before")"
 }
 
 main "$@"

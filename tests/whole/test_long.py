@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -57,3 +59,46 @@ def test_a_thousand_clients_are_served_without_an_error(
     plan.write_text(f'name = "many"\nsuite = "{suite}"\nrepetitions = 1\n[[servers]]\nserver = "{server}"\n')
     [record] = finished(home, plan, tmp_path / "e", "--clients", str(CLIENTS))
     assert (record.clients_participating, record.failures) == (CLIENTS, 0), record.errors
+
+
+IN_A_COPY = """
+set -e
+mount -t tmpfs none "$1"; cd "$1"; mkdir upper work root
+mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root
+for each in proc dev sys; do mount --rbind /$each root/$each; done
+cp "$2" root/root/install
+printf '#!/bin/sh\\nexit 101\\n' >root/usr/sbin/policy-rc.d; chmod 755 root/usr/sbin/policy-rc.d
+chroot root dpkg --purge nfs-ganesha-vfs nfs-ganesha caddy >/dev/null
+rm root/usr/sbin/policy-rc.d
+chroot root sh /root/install
+chroot root find /etc/systemd/system -type l -name '*.service'
+"""
+
+
+@needs_root
+def test_no_service_of_a_server_that_is_installed_starts_at_the_next_boot(tmp_path: Path) -> None:
+    script = ROOT / "tools" / "install-servers.sh"
+    command: list[str | Path] = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        IN_A_COPY,
+        "sh",
+        tmp_path,
+        script,
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+    )
+    said, *enabled = done.stdout.split("undoes that).")
+    assert "disabled the new services: caddy.service nfs-ganesha-lock.service nfs-ganesha.service" in said
+    assert not {"caddy.service", "nfs-ganesha.service"} & {
+        Path(line).name for line in "".join(enabled).split()
+    }
