@@ -40,7 +40,8 @@ from support.report_tables import STRICT, column, report_of, table
 from support.synthetic_files import experiment
 
 SUITE = suites.load("quick-files")
-SPEC = {"seed": 7, "directory": "journal", "clients": 3, "most_ns": 60 * 10**9}
+CLIENTS = 3
+SPEC = {"seed": 7, "directory": "journal", "clients": CLIENTS, "most_ns": 60 * 10**9}
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="Debian's packages are needed")
@@ -63,12 +64,13 @@ def opened(server: Samba) -> _native.Target:
 
 
 def written(server: Samba, least: int) -> list[_native.JournalEntry]:
-    """A journal of `least` flushed files and some more, with six of client 0 at least, which ended in order."""
+    """A journal of `least` flushed files and some more, six of client 0 and some of each, which ended in order."""
     journal = _native.begin_journal(opened(server), json.dumps(SPEC), nonce())
     deadline = time.monotonic() + PATIENCE_S
     while (
         sum(1 for entry in journal.entries() if entry["flushed_bytes"]) < least
         or sum(1 for entry in journal.entries() if entry["client"] == 0) < 6
+        or len({entry["client"] for entry in journal.entries()}) < CLIENTS
     ):
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -20,18 +20,21 @@ from serverdyno.errors import PlanError, ServerError
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan import suites
 from serverdyno.plan.expand import mixes
-from serverdyno.plan.model import GeneratorPlan, Mix, Suite
+from serverdyno.plan.model import GeneratorPlan, Mix, Plan, ServerPlan, Suite
 from serverdyno.plan.protocols import scenario as model
 from serverdyno.plan.protocols.files import FILES as WORK
 from serverdyno.plan.protocols.scenario import SCENARIO, Scenario
 from serverdyno.probes.abandoned import sweep
 from serverdyno.run import steps
+from serverdyno.run.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from support.disk_mix import target as smb_target
 from support.dyno_process import Home
+from support.experiments import Listener, carried_out
 from support.file_server import PATIENCE_S, needs_root, samba, smbclient
 from support.nfs_server import ganesha, libnfs
 from support.nfs_server import target as nfs_target
+from support.reference_servers import start_nfs, start_smb
 from support.suites_of_steps import steps_suite
 
 MIB = 1 << 20
@@ -529,3 +532,23 @@ def test_over_smb_each_step_has_its_requests_and_smbclient_sees_what_it_left(tmp
     assert requests["ls -l"]["QUERY_DIRECTORY"] >= 1 and requests["ls -l"]["CREATE"] == 1
     assert requests["stat t"]["CREATE"] == FILES
     assert requests["cp to big"]["WRITE"] >= 3 and requests["cp from big"]["READ"] >= 3
+
+
+@pytest.mark.parametrize("protocol", ["nfs", "smb"])
+def test_a_phase_after_a_new_session_may_last(tmp_path: Path, protocol: str) -> None:
+    """Longer than the two seconds that the end of a session has."""
+    step = '[[steps]]\ndo = "metadata"\nclients = 1\nfiles = 20\nbytes = 1000\n'
+    server = start_nfs(fault="delay=60ms") if protocol == "nfs" else start_smb(fault="delay=60ms")
+    try:
+        place = f"127.0.0.1:{server.port}/" + ("volume1" if protocol == "nfs" else "files")
+        url = f"{protocol}://{place}" + (f"?mountport={server.port}" if protocol == "nfs" else "")
+        plan = Plan(name="p", suites=["s"], repetitions=1, servers=[ServerPlan(server="external", url=url)])
+        suite = suites.parse(steps_suite("s", step), "a test")
+        with create_experiment(tmp_path / "e", "# made by a test\n", plan, [suite]):
+            pass
+        listener = Listener()
+        assert carried_out(tmp_path / "e", listener), listener.failures
+    finally:
+        server.stop()
+    with Experiment.open(tmp_path / "e") as experiment:
+        assert max(mix.window_s for mix in experiment.mixes()[1:]) > 2

@@ -81,7 +81,8 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
     # Packets are cut to their beginnings, so only what contradicts itself there can be told.
     assert len(dissected(capture, "nfs")) > 1000
     assert dissected(capture, "rpc.state_accept != 0 || rpc.replystat != 0") == []
-    assert dissected(capture, "_ws.malformed && !(frame.len > 512)") == []
+    # A port of ours may be one that tshark takes for another protocol's.
+    assert dissected(capture, "rpc && _ws.malformed && !(frame.len > 512)") == []
 
 
 def test_over_udp_ganesha_serves_every_byte_and_syncs_each_flush(tmp_path: Path) -> None:
@@ -107,7 +108,8 @@ def test_over_udp_ganesha_serves_every_byte_and_syncs_each_flush(tmp_path: Path)
         assert look["why"] is None
     assert len(dissected(capture, "nfs && udp")) > 1000
     assert dissected(capture, "nfs && tcp") == []
-    assert dissected(capture, "_ws.malformed && !(frame.len > 512)") == []
+    # A port of ours may be one that tshark takes for another protocol's.
+    assert dissected(capture, "rpc && _ws.malformed && !(frame.len > 512)") == []
     if syncs is not None:
         assert sum(syncs.values()) >= passed(result)["flush"] > 0
 

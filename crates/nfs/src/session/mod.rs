@@ -516,14 +516,16 @@ impl FileClient for Session {
         }
     }
 
-    /// Sets a deadline of its own, of two seconds.
+    /// Has a deadline of its own, of two seconds.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
+            let deadline_ns = self.executor.deadline_ns();
             self.executor
                 .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
             // A server that does not hear of it remembers an export too much, and nothing else.
             let _ = self.give_back_all().await;
             let _ = self.leave().await;
+            self.executor.set_deadline(deadline_ns);
         }
         self.drop_session();
     }

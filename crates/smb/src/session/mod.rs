@@ -548,10 +548,12 @@ impl FileClient for Session {
     /// Sets a deadline of its own, of two seconds.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
+            let deadline_ns = self.executor.deadline_ns();
             self.executor
                 .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
             // A failure means that the connection is gone, which is what is wanted.
             let _ = self.log_off().await;
+            self.executor.set_deadline(deadline_ns);
         }
         self.drop_connection();
     }

@@ -417,7 +417,9 @@ fn requests_are_counted_by_name_and_a_session_can_be_made_again() {
         let path = fresh_path();
         client.write_file(&path, b"twelve bytes").await;
         assert_eq!(client.call(&Call::Delete { path: &path }).await, Ok(Reply::Done));
+        let deadline_ns = executor.deadline_ns();
         client.session.disconnect().await;
+        assert_eq!(executor.deadline_ns(), deadline_ns);
         assert!(client
             .session
             .begin(&Call::QuerySpace { directory: "" })
