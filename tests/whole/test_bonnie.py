@@ -259,11 +259,13 @@ def test_an_option_of_bonnie_plus_plus_is_answered_with_ours(home: Home, option:
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
+        (("-s", "16g"), "16 GB are -s 16384."),
+        (("-s", "16384:8k"), "-s SIZE --chunk BYTES"),
         (("--server", "samba", "-d", "/tmp"), "--set data_directory=DIRECTORY"),
         (("-d", "smb://somebody@127.0.0.1/data"), "Give --user NAME, and the password in DYNO_SMB_PASSWORD."),
     ],
 )
-def test_a_place_that_is_named_twice_or_with_a_user_is_refused(
+def test_a_size_or_a_place_of_another_form_is_refused_with_ours(
     home: Home, options: tuple[str, ...], hint: str
 ) -> None:
     done = home.here("bonnie", "-s", "1", *options)
