@@ -52,6 +52,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server."),
     Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody removed it on the server."),
     Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
+    Row::failed(Fault::SessionLost, &[], "The server ended the session: look whether the server still runs, and at its log."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
     Row::failed(Fault::NoSpace, &[], "The export is full: make room on the server, or use a suite with fewer clients."),
