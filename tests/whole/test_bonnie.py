@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from support.jobs import carried_out_alone
 from support.nfs_server import ganesha, libnfs
 from support.nfs_server import target as nfs_target
 from support.reference_servers import start_nfs, start_smb
+from support.users_smbd import PASSWORD, USER, left_on, started
 
 MIB = 1 << 20
 PHASES = ["putc", "rewrite", "write", "getc", "read", "seeks"]
@@ -170,10 +174,7 @@ def test_kerberos_is_for_the_url_of_an_smb_server(home: Home, place: tuple[str, 
 
 def test_an_interrupt_removes_the_file(home: Home, tmp_path: Path) -> None:
     with home.started("bonnie", "-d", tmp_path, "-s", "2000", "--seeks", "1") as tool:
-        deadline = time.monotonic() + PATIENCE_S
-        while not list(tmp_path.iterdir()):
-            assert time.monotonic() < deadline and tool.poll() is None
-            time.sleep(0.01)
+        wait_until(lambda: bool(list(tmp_path.iterdir())), tool)
         tool.send_signal(signal.SIGINT)
         assert tool.wait(PATIENCE_S) != 0
     assert list(tmp_path.iterdir()) == []
@@ -258,15 +259,57 @@ def test_an_option_of_bonnie_plus_plus_is_answered_with_ours(home: Home, option:
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
+        (("-s", "16g"), "16 GB are -s 16384."),
+        (("-s", "16384:8k"), "-s SIZE --chunk BYTES"),
         (("--server", "samba", "-d", "/tmp"), "--set data_directory=DIRECTORY"),
         (("-d", "smb://somebody@127.0.0.1/data"), "Give --user NAME, and the password in DYNO_SMB_PASSWORD."),
     ],
 )
-def test_a_place_that_is_named_twice_or_with_a_user_is_refused(
+def test_a_size_or_a_place_of_another_form_is_refused_with_ours(
     home: Home, options: tuple[str, ...], hint: str
 ) -> None:
     done = home.here("bonnie", "-s", "1", *options)
     assert done.returncode == 2 and hint in done.stderr, done.stderr
+
+
+@needs_root
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_what_a_killed_server_leaves_is_removed_or_named(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    server = started(tmp_path)
+    share = server.at / "data"
+    try:
+        monkeypatch.setenv("DYNO_SMB_PASSWORD", PASSWORD)
+        options = ("-s", "200", "--seeks", "1", "--user", USER, "-d", f"{server.url}data")
+        with home.started("bonnie", *options) as tool:
+            wait_until(lambda: any(file.stat().st_size for file in share.iterdir()), tool)
+            server.kill()
+            if comes_back:
+                server.start()
+            said = tool.communicate(timeout=PATIENCE_S)[1]
+            assert tool.returncode == 1, said
+        if comes_back:
+            assert left_on(server, "data") == [] and "left on" not in said, said
+            return
+        [left] = share.iterdir()
+        assert f"could not be removed: {left.name}" in said, said
+        command = re.search("hint: To remove it: (smbclient .*)", said)
+        assert command is not None, said
+        server.start()
+        words = shlex.split(command[1].replace(f"-U {USER}", f"-U {USER}%{shlex.quote(PASSWORD)}"))
+        subprocess.run(words, check=True, timeout=PATIENCE_S)
+        assert left_on(server, "data") == []
+    finally:
+        server.kill()
+
+
+def wait_until(is_so: Callable[[], bool], tool: subprocess.Popen[str]) -> None:
+    """Fail if the tool ends before."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline and tool.poll() is None
+        time.sleep(0.01)
 
 
 def carried_out(to: _native.Target, size: int) -> dict[str, dict[str, Any]]:

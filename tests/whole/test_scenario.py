@@ -154,6 +154,7 @@ def results(
     levels = mixes(suite)
     of_level = [step for step in scenario.steps for _ in model.states(step)]
     ended: list[str] = []
+    left: list[str] = []
 
     def at_gate(kind: str, level: Mix) -> steps.ServerUse:
         place = levels.index(level)
@@ -164,7 +165,8 @@ def results(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "block_bytes", lambda _url: block_bytes)
-        done = steps.carry_out(levels, setup, 0, at_gate)
+        done = steps.carry_out(levels, setup, 0, steps.Listener(at_gate, left.extend))
+    assert left == []
     found: dict[str, StepResult] = {}
     for step, level, one in zip(of_level, levels, done, strict=True):
         name = model.label(step)

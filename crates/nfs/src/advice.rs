@@ -29,7 +29,7 @@ fn over_udp(options: &Options) -> bool {
     options.transport == Transport::Udp
 }
 
-const NO_ENTRY: &[u32] = &[Status::NoEnt as u32, Status::NotDir as u32];
+const NO_ENTRY: &[u32] = &[Status::NoEnt as u32];
 const DENIED: &[u32] = &[Status::Perm as u32, Status::Access as u32];
 const LOW_PORT: &str =
     "Most often the server takes requests from ports below 1024 alone, which are not used here: give the export the option \
@@ -52,6 +52,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server."),
     Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody removed it on the server."),
     Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
+    Row::failed(Fault::SessionLost, &[], "The server ended the session: look whether the server still runs, and at its log."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
     Row::failed(Fault::NoSpace, &[], "The export is full: make room on the server, or use a suite with fewer clients."),
@@ -61,12 +62,14 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::NoUdp, &[], "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."),
     Row::refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
     Row::refused(Refusal::NotMount, &[], "Check mountport in the URL."),
+    Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow UDP (Ganesha: Transports, Protocols): leave out proto=udp.").when(over_udp),
+    Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow this version of NFS, or TCP (Ganesha: Protocols, Transports): name another version, ?vers=3 or ?vers=4.1."),
+    Row::refused(Refusal::Export, &[Status::NotDir as u32], "The URL names a file: name its directory."),
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path, or hides it from this client: from its address, or from ports above 1023 (option insecure; Ganesha: PrivilegedPort = false). With NFSv4 paths begin at the server's pseudo root (Linux: fsid=0; Ganesha: Pseudo), and an export may be for NFSv3 alone (Ganesha: Protocols).").when(by_version_4),
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
     Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is none of this path: `showmount -e` on a client lists them, with their clients. Ports below 1024 are not used here: an export that wants them needs the option insecure."),
     Row::refused(Refusal::Export, &[], "Look at the server's log for why it refused the export."),
     Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
-    Row::refused(Refusal::Flavor, &[], "The export may not allow UDP (Ganesha: Transports): leave out proto=udp. Else allow sec=sys on it: Kerberos is not supported.").when(over_udp),
     Row::refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it is another kind of server, or one that speaks NFSv4 alone."),
     Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."),

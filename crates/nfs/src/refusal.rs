@@ -2,6 +2,7 @@
 //!
 //! Not for what to try (`advice.rs`).
 
+use crate::status::{self, Denied};
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 /// The list below, as failures carry it.
@@ -45,6 +46,15 @@ impl Refusal {
         } else {
             None
         }
+    }
+
+    /// Returns the failure: the server denied a call, with an `auth_stat` if it said why.
+    pub(crate) fn denied(reason: Option<u32>) -> Failure {
+        let refusal = match reason == Some(Denied::Failed as u32) {
+            true => Self::Export,
+            false => Self::Flavor,
+        };
+        refusal.failure(reason.map(status::of_authentication))
     }
 
     /// Returns the failure: there is no session, because of a status where there was one.

@@ -137,6 +137,8 @@ named_enum! {
         BadVerf = 3 "AUTH_BADVERF"
         RejectedVerf = 4 "AUTH_REJECTEDVERF"
         TooWeak = 5 "AUTH_TOOWEAK"
+        // Ganesha: the export does not allow this version or transport.
+        Failed = 7 "AUTH_FAILED"
     }
 }
 

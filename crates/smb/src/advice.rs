@@ -56,6 +56,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::MalformedMessage, &[], "The server breaks the protocol. Try another max_dialect, and tell us of the server's version."),
 
     Row::failed(Fault::SessionLost, &[NETWORK_NAME_DELETED], "The server gave up the share. Most often the user can't enter its directory: on the server, chmod o+x the directory and all above it. Else somebody closed the share."),
+    Row::failed(Fault::SessionLost, &[], "The server ended the session: look whether the server still runs, and at its log."),
     Row::failed(Fault::AccessDenied, &[], "The server denies the user to make, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) don't let the user."),
     Row::failed(Fault::NotFound, &[], "A file of ours is gone right after it was made, or the directory is not there: make the directory that the URL names, and look for what hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
     Row::failed(Fault::NotFound, &[], "A file of ours is gone right after it was made: the server hides or removes it (Samba: veto files; a virus scanner), or somebody removed the directory."),
@@ -114,7 +115,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share lets no guest in: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: guest ok = yes).").when(as_guest),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer.").when(unencrypted),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny)."),
-    Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share takes no more users: its limit is reached (Samba: max connections). Each client needs one connection, and the checks need two more."),
+    Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share takes no more connections: its limit is reached (Samba: max connections). Each client needs one, in Bonnie each seeker: raise the limit, or take fewer clients (-c) or seekers (--seekers)."),
     Row::refused(Refusal::Share, &[], "Look at the server's log for why it refused the share."),
 ];
 

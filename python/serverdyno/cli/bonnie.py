@@ -82,11 +82,18 @@ def bonnie(
     original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
     from serverdyno.plan.protocols.bonnie import BONNIE, BonnieSettings  # noqa: PLC0415
     from serverdyno.plan.protocols.files import FILES, FilesSettings  # noqa: PLC0415
     from serverdyno.store.records import step_figures  # noqa: PLC0415
 
+    size = given.get("size_mib") or "1"
+    if not f"{size}".isdecimal():
+        raise UserError(
+            f"-s {size}: the size is a whole number of MB",
+            hint="16 GB are -s 16384. bonnie++'s -s SIZE:CHUNK is -s SIZE --chunk BYTES.",
+        )
     values = one_liner.read(given, _fields(), "dyno bonnie")
     own = {name: values.pop(name) for name in BonnieSettings.model_fields if name in values}
     suite = suites.load(BONNIE).with_settings(FILES, FilesSettings(bonnie=BonnieSettings(**own)))

@@ -25,10 +25,10 @@ from serverdyno.run.outage import Outage, cut_of
 from serverdyno.run.progress import Progress
 from serverdyno.run.record import HostFigures, mix_record
 from serverdyno.run.site import HERE, Site
-from serverdyno.run.steps import NOT_KNOWN, ServerUse
+from serverdyno.run.steps import NOT_KNOWN, Listener, ServerUse
 from serverdyno.run.time_left import TimeLeft
 from serverdyno.run.under_test import opened, served
-from serverdyno.run.workspaces import tell_recycled, workspaces_taken_away
+from serverdyno.run.workspaces import tell_left, tell_recycled, workspaces_taken_away
 from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
@@ -151,9 +151,14 @@ class Run:
                 return NOT_KNOWN
             return ServerUse(server.cpu_s(), self.durability.syncs(), server.rss_bytes())
 
+        def on_left(left: Sequence[str]) -> None:
+            tell_left(self._configuration(), server.access(), setup, left, self.progress)
+
         # All configurations are asked for the same contents and places, each repetition for others.
         seed = local.stream_seed(head.seed, self.key.repetition, 0)
-        found = steps.carry_out(levels, setup, seed, at_gate, drop_caches=head.plan.drop_caches)
+        found = steps.carry_out(
+            levels, setup, seed, Listener(at_gate, on_left), drop_caches=head.plan.drop_caches
+        )
         server.check()
         records = list[MixRecord]()
         for mix, level in zip(levels, found, strict=True):

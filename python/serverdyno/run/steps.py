@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from serverdyno.plan.protocols.scenario import Scenario
 
 SEEDS = 1 << 32
+REMOVAL_S, REMOVAL_PAUSE_S = 3.0, 0.1
+"""How long a server may take to start again before what is left there is given up; between two attempts."""
 Found = tuple[list[float], "list[group.Level | None]"]
 """When each phase began, by the clock of this machine, and what was counted of each level."""
 
@@ -67,10 +70,15 @@ class LevelDone:
     use: ServerUse
 
 
-AtGate = Callable[[str, Mix], ServerUse]
-"""Called at each gate with its kind (`group.BEGIN`), and the level that is there or comes next; of several that begin
-together the first. Returns what the server has used so far.
-"""
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What a run is told. `at_gate`: called at each gate with its kind (`group.BEGIN`), and the level that is there or
+    comes next; of several that begin together the first. It returns what the server has used so far. `on_left`: called
+    with the paths, below the place that the server's URL names, of what may be there yet.
+    """
+
+    at_gate: Callable[[str, Mix], ServerUse]
+    on_left: Callable[[Sequence[str]], None]
 
 
 @dataclass(slots=True)
@@ -81,7 +89,7 @@ class _GroupRun:
 
     setup: LoadSetup
     seed: int
-    at_gate: AtGate
+    listener: Listener
     firsts: Sequence[Mix]
     gates: int = 0
     before: ServerUse = NOT_KNOWN
@@ -90,7 +98,7 @@ class _GroupRun:
     def watch(self, kind: str) -> None:
         """Sample what the server has used, at the gate where a phase begins or ends."""
         self.gates += 1
-        now = self.at_gate(kind, self.firsts[min(len(self.uses), len(self.firsts) - 1)])
+        now = self.listener.at_gate(kind, self.firsts[min(len(self.uses), len(self.firsts) - 1)])
         if kind == group.BEGIN:
             self.before = now
         elif kind == group.END:
@@ -102,21 +110,10 @@ class _GroupRun:
         local = {name: file.bytes for name, file in asked.local.items()}
         steps = self._steps(scenario.actions(asked), base, drop_caches=drop_caches)
         load = self._load(replace(steps, clients=scenario.clients(asked), local=local))
-        try:
-            found = load.carry_out(self.watch)
-        except ServerEndedError:
-            raise  # what was made went with the server
-        except DynoError as error:
-            try:
-                self._remove_scenario(asked, base)
-            except ServerError as left:
-                raise type(error)(f"{error}\n{left}", hint=error.hint) from error
-            raise
-        except BaseException:
-            self._remove_scenario(asked, base)
-            raise
-        self._remove_scenario(asked, base)
-        return load.begun_unix_s, found
+        # The first gate is before the directory is made.
+        found = self._carried_out(load, 1, scenario.removal(asked, base), base, [base])
+        self._remove(scenario.removal(asked, base), base, [base])
+        return found
 
     def carry_out_bonnie(self, asked: BonnieSettings) -> Found:
         """All phases. Each node removes the files of its clients."""
@@ -132,26 +129,42 @@ class _GroupRun:
         }
         name = f"Bonnie could not be carried out at {url}"
         load = self._load(Group(self._job({"bonnie": spec}), clients, [name], {}))
+        files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
+        # Files are made before the first gate. A session or a node that is lost removes none.
+        return self._carried_out(load, 0, scenario.removal_of_files(files, file), "", files)
+
+    def _carried_out(
+        self, load: GroupLoad, gates_without: int, removal: scenario.Actions, base: str, left: Sequence[str]
+    ) -> Found:
+        """Carry a group out. If that fails after the gates without anything on the server, what it made is removed."""
         try:
             return load.begun_unix_s, load.carry_out(self.watch)
         except ServerEndedError:
-            raise
-        except DynoError:
-            # A node that is lost made its files before the first gate.
-            if self.gates and self.setup.fleet is not None and self.setup.fleet.has_lost():
-                files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
-                self._remove(scenario.removal_of_files(files, file), "")
+            raise  # what was made went with the server
+        except BaseException as error:
+            if self.gates > gates_without:
+                try:
+                    self._remove(removal, base, left)
+                except ServerError as why:
+                    if isinstance(error, DynoError):
+                        raise type(error)(f"{error}\n{why}", hint=error.hint) from error
             raise
 
-    def _remove_scenario(self, asked: Scenario, base: str) -> None:
-        # The first gate is before the directory is made.
-        if self.gates > 1:
-            self._remove(scenario.removal(asked, base), base)
-
-    def _remove(self, actions: scenario.Actions, base: str) -> None:
-        """Remove what a group has left, from this process. Raises ServerError."""
-        here = group.in_this_process(self.setup.target, ())
-        GroupLoad(here, self._steps(actions, base)).carry_out(lambda _: None)
+    def _remove(self, actions: scenario.Actions, base: str, left: Sequence[str]) -> None:
+        """Remove what a group has left, from this process and by new sessions. Raises ServerError."""
+        here, steps = group.in_this_process(self.setup.target, ()), self._steps(actions, base)
+        until_s = time.monotonic() + REMOVAL_S
+        while True:
+            try:
+                GroupLoad(here, steps).carry_out(lambda _: None)
+                return
+            except ServerEndedError:
+                raise
+            except BaseException as error:
+                if not isinstance(error, DynoError) or time.monotonic() > until_s:
+                    self.listener.on_left(left)
+                    raise
+            time.sleep(REMOVAL_PAUSE_S)
 
     def _load(self, asked: Group) -> GroupLoad:
         fleet = self.setup.fleet or group.in_this_process(self.setup.target, self.setup.cpus)
@@ -177,9 +190,9 @@ class _GroupRun:
 
 
 def carry_out(
-    levels: Sequence[Mix], setup: LoadSetup, seed: int, at_gate: AtGate, *, drop_caches: bool = False
+    levels: Sequence[Mix], setup: LoadSetup, seed: int, listener: Listener, *, drop_caches: bool = False
 ) -> list[LevelDone]:
-    """Carry all levels of a suite out, and return what was counted of each. What was made is removed.
+    """Carry all levels of a suite out, and return what was counted of each. What was made is removed, or told.
 
     `drop_caches`: before each step nodes write and drop what their page caches hold. Raises UserError, ServerError.
     """
@@ -187,7 +200,7 @@ def carry_out(
     asked = settings.scenario
     at_once = [1] * len(levels) if asked is None else scenario.levels_at_once(asked)
     firsts = [levels[sum(at_once[:phase])] for phase in range(len(at_once))]
-    run = _GroupRun(setup, seed % SEEDS, at_gate, firsts)
+    run = _GroupRun(setup, seed % SEEDS, listener, firsts)
     if asked is None:
         assert settings.bonnie is not None, "checked with the suite"
         begun_unix_s, found = run.carry_out_bonnie(settings.bonnie)

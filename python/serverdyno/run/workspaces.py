@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
@@ -75,6 +76,22 @@ def tell_recycled(
                 hint=f"Empty {look['recycle_bin']}, and switch the bin off for this share (Samba: vfs objects without "
                 "recycle).",
             )
+
+
+def tell_left(
+    configuration: Configuration, access: Access, setup: LoadSetup, left: Sequence[str], progress: Progress
+) -> None:
+    """Tell what a suite of steps may have left on a server of the user's, by paths, and how it is removed."""
+    if configuration.url is None:
+        return
+    protocol = protocol_of(configuration, setup.suite)
+    base = protocol.base_directory(access.url)
+    share = next(iter(access.shares), unquote(urlsplit(access.url).path))
+    commands = [protocol.remove_command(access, share, f"{base}/{path}" if base else path) for path in left]
+    progress.notice(
+        f"left on {access.url}, because it could not be removed: {', '.join(left)}",
+        hint=f"To remove it: {'; '.join(commands)}",
+    )
 
 
 def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:

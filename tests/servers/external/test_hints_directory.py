@@ -122,6 +122,22 @@ def test_a_full_and_a_read_only_file_system_are_told_apart(home: Home, small_dis
     assert "hint: The file system is mounted read-only" in bonnie(home, small_disk, size_mib=1)
 
 
+@needs_root
+def test_an_immutable_directory_is_told(home: Home, tmp_path: Path) -> None:
+    place = tmp_path / "immutable"
+    place.mkdir()
+    if subprocess.run(["chattr", "+i", place], check=False, timeout=60).returncode != 0:
+        pytest.skip("the file system has no attributes")
+    try:
+        assert "(lsattr -d shows i or a)" in bonnie(home, place)
+        subprocess.run(["chattr", "-i", "+a", place], check=True, timeout=60)
+        said = bonnie(home, place)
+        [left] = place.iterdir()
+        assert f"could not be removed: {left.name}" in said and f"hint: To remove it: rm -r {left}" in said
+    finally:
+        subprocess.run(["chattr", "-i", "-a", place], check=True, timeout=60)
+
+
 def test_a_server_that_can_not_be_reached_has_a_hint_by_the_cause(home: Home) -> None:
     port = free_port()
     assert "nothing listens there. The usual one is 445." in bonnie(home, f"smb://127.0.0.1:{port}/a")

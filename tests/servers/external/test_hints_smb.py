@@ -124,6 +124,7 @@ def test_a_recycle_bin_is_told_of_bonnie_too(home: Home, server: UsersSmbd) -> N
 def test_a_share_that_takes_too_few_connections_is_told(home: Home, server: UsersSmbd) -> None:
     done = bonnie(home, f"smb://127.0.0.1:{server.port}/few")
     assert done.returncode == 1 and "(Samba: max connections)" in done.stderr, done.stderr
+    assert bonnie(home, f"smb://127.0.0.1:{server.port}/few", "--seekers", "1").returncode == 0
 
 
 def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:
@@ -157,7 +158,7 @@ def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
     running.start()
     try:
         password = "wrong" if "Bad Password" in settings else PASSWORD
-        done = bonnie(home, f"smb://127.0.0.1:{running.port}/data", password)
+        done = bonnie(home, f"smb://127.0.0.1:{running.port}/data", password=password)
     finally:
         running.kill()
     assert done.returncode in (1, 2) and hint in done.stderr, done.stderr
@@ -181,8 +182,10 @@ def test_a_server_that_is_killed_under_load_is_told_as_gone(
     assert tool.returncode == 1 and "look whether the server still runs" in said, said
 
 
-def bonnie(home: Home, place: str, password: str = PASSWORD) -> subprocess.CompletedProcess[str]:
-    arguments = ("bonnie", "-s", "1", "--seeks", "10", "--user", USER, "-d", place)
+def bonnie(
+    home: Home, place: str, *options: str, password: str = PASSWORD
+) -> subprocess.CompletedProcess[str]:
+    arguments = ("bonnie", "-s", "1", "--seeks", "10", "--user", USER, "-d", place, *options)
     return home.here(*arguments, DYNO_SMB_PASSWORD=password)
 
 

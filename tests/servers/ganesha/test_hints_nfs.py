@@ -86,6 +86,20 @@ def test_an_error_has_the_hint_of_its_cause(
         assert hint in first_hint(server, more)
 
 
+def test_udp_where_an_export_allows_tcp_alone_is_told(tmp_path: Path) -> None:
+    with altered(tmp_path / "g", "3", (r"Enable_UDP = \w+", "Enable_UDP = true")) as server:
+        assert "The export may not allow UDP" in first_hint(server, "proto=udp")
+
+
+def test_the_pseudo_root_and_a_file_are_told_as_such(tmp_path: Path) -> None:
+    with altered(tmp_path / "g", "4.1") as server:
+        (server.data_directories()[0] / "file").touch()
+        errors = mixed(target(server, url="nfs://127.0.0.1/?vers=4.1", shares=[]))["errors"]
+        assert "name an export below it" in errors[0]["advice"], errors
+        [look] = target(server, url="nfs://127.0.0.1/volume1/file?vers=4.1", shares=[]).look(0)
+        assert look["advice"] == "The URL names a file: name its directory."
+
+
 def test_an_export_for_calls_of_nobody_is_tried_as_linux_does(tmp_path: Path) -> None:
     with altered(tmp_path / "g", "3", ("SecType = sys", "SecType = none")) as server:
         # It is mounted; this server takes no credential at all, which only the calls show.

@@ -299,6 +299,8 @@ def test_what_clients_left_below_an_export_is_removed_by_a_command_that_mounts_i
     command = NFS.remove_command(Access("nfs://nas/export/below"), "/export/below", "serverdyno-clients-*")
     assert "nas:/export/below /mnt" in command
     assert "rm -r /mnt/serverdyno-clients-*" in command
+    command = NFS.remove_command(Access("nfs://nas:2549/export"), "/export", "Bonnie.1")
+    assert "port=2549 nas:/export /mnt" in command
 
 
 def test_samba_and_ganesha_stand_in_one_plan() -> None:

@@ -2,8 +2,9 @@
 //!
 //! Every phase writes contents that follow from the place alone. The seekers of one client change chunks meanwhile, so
 //! they share the list of the versions of each. A read that another seeker's write overlapped, and that is no version as a
-//! whole, is unknown: neither right nor wrong. By close-to-open rules a write goes on until the seeker's close. An older version is right as long as the seeker has seen none that is newer,
-//! because a client that caches between open and close may keep it (RFC 8881, section 10.3.1).
+//! whole, is unknown: neither right nor wrong. By close-to-open rules a write goes on until the seeker's close. An older
+//! version is right as long as the seeker has seen none that is newer, because a client that caches between open and close
+//! may keep it (RFC 8881, section 10.3.1).
 
 use super::measured::Checked;
 use dyno_measure::{Failure, Fault};

@@ -105,6 +105,6 @@ impl Sessions for DirectorySessions {
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
-        dyno_files::posix::advice(failure, &self.0.options())
+        dyno_files::posix::advice(failure, &self.0)
     }
 }

@@ -1,18 +1,18 @@
 //! What to try where a directory can't be used, a row each. Of rows for one error the first counts whose circumstance
 //! holds.
 
-use crate::posix::Options;
+use crate::posix::DirectoryTarget;
 use crate::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 use rustix::io::Errno;
 
-/// Returns what to try about a failure; None where there is nothing to be said beyond its words.
+/// Returns what to try about a failure in a directory; None where there is nothing to be said beyond its words.
 #[must_use]
-pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
-    Hint::first(HINTS, failure, |_| None, options)
+pub fn advice(failure: &Failure, directory: &DirectoryTarget) -> Option<&'static str> {
+    Hint::first(HINTS, failure, |_| None, directory)
 }
 
-type Row = Hint<(), Options>;
+type Row = Hint<(), DirectoryTarget>;
 
 const INVALID: &[u32] = &[Errno::INVAL.raw_os_error().unsigned_abs()];
 const READ_ONLY: &[u32] = &[Errno::ROFS.raw_os_error().unsigned_abs()];
@@ -24,7 +24,7 @@ const HANGING: &[u32] = &[Errno::NOTCONN.raw_os_error().unsigned_abs()];
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
-    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it may have no O_DIRECT. Leave direct = true (--direct) out.").when(|options| options.direct),
+    Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it may have no O_DIRECT. Leave direct = true (--direct) out.").when(|directory| directory.options().direct),
     Row::failed(Fault::ErrorStatus, INVALID, "The file system refuses the call: it lacks something that the workload needs. Take a directory of another file system."),
     Row::failed(Fault::ErrorStatus, TOO_LARGE, "A file may not become so large there: raise the limit (ulimit -f), or take a smaller size."),
     Row::failed(Fault::ErrorStatus, DEVICE, "The disk, or what the file system is served by, failed: look at the kernel's log (dmesg)."),
@@ -35,6 +35,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody else removed it."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
     Row::failed(Fault::NoSpace, QUOTA, "The quota is used up: raise it, or take a smaller size."),
-    Row::failed(Fault::NoSpace, &[], "Free some space there, or take a smaller size. If there is space (df), the inodes are used up (df -i): remove files, or take fewer (--scale)."),
+    Row::failed(Fault::NoSpace, &[], "The inodes are used up (df -i), so no further file can be made: remove files, or take fewer (--scale).").when(DirectoryTarget::has_no_inodes),
+    Row::failed(Fault::NoSpace, &[], "Free some space there, or take a smaller size."),
     Row::failed(Fault::NoFiles, &[], "Raise the limit of open files (ulimit -n), or take fewer clients."),
 ];

@@ -9,7 +9,7 @@ use crate::posix::options::Options;
 use crate::posix::session::Session;
 use dyno_net::Executor;
 use dyno_net::{unescaped, Consent, TargetError};
-use rustix::fs::{fstatfs, open, openat2, Mode, OFlags, ResolveFlags};
+use rustix::fs::{fstatfs, fstatvfs, open, openat2, Mode, OFlags, ResolveFlags};
 use rustix::io::{read, Errno};
 use std::ffi::OsString;
 use std::io;
@@ -110,6 +110,12 @@ impl DirectoryTarget {
     #[must_use]
     pub fn options(&self) -> Options {
         self.options
+    }
+
+    /// Returns whether its file system has a fixed number of inodes, all of which are used.
+    #[must_use]
+    pub fn has_no_inodes(&self) -> bool {
+        fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)
     }
 
     /// Returns a client's session.

@@ -179,10 +179,7 @@ impl Session {
         let at = match answer.body {
             Body::Accepted(at) => at,
             Body::Unaccepted(reason) => return Err(Refusal::NotMount.failure(Some(status::of_rpc(reason)))),
-            Body::Denied(reason) => {
-                let reason = reason.map(status::of_authentication);
-                return Err(Refusal::Flavor.failure(reason));
-            }
+            Body::Denied(reason) => return Err(Refusal::denied(reason)),
         };
         match parse_mount(answer.results(at))? {
             Err(refused) => Err(Refusal::Export.failure(Some(status::of_mount(refused)))),
@@ -208,10 +205,7 @@ impl Session {
         let at = match answer.body {
             Body::Accepted(at) => at,
             Body::Unaccepted(reason) => return Err(Refusal::NotNfs.failure(Some(status::of_rpc(reason)))),
-            Body::Denied(reason) => {
-                let reason = reason.map(status::of_authentication);
-                return Err(Refusal::Flavor.failure(reason));
-            }
+            Body::Denied(reason) => return Err(Refusal::denied(reason)),
         };
         let refused = Reader::new(answer.results(at)).u32()?;
         if refused != Status::Ok as u32 {

@@ -357,10 +357,7 @@ impl Session {
                 };
                 Err(refusal.failure(Some(status::of_rpc(reason))))
             }
-            Body::Denied(reason) => {
-                let reason = reason.map(status::of_authentication);
-                Err(Refusal::Flavor.failure(reason))
-            }
+            Body::Denied(reason) => Err(Refusal::denied(reason)),
         }
     }
 }

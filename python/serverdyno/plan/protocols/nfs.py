@@ -133,8 +133,11 @@ class Nfs(Protocol[NfsSettings]):
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
         """Return commands that mount the export and remove the directory."""
-        source = shlex.quote(f"{urlsplit(access.url).hostname}:{share}")
+        parts = urlsplit(access.url)
+        source = shlex.quote(f"{parts.hostname}:{share}")
         options = "vers=3,nolock" if (version := version_of(access.url)) == "3" else f"vers={version}"
+        if parts.port:
+            options += f",port={parts.port}"
         return f"mount -t nfs -o {options} {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
 
     def look(self, url: str) -> Look:
