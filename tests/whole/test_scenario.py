@@ -542,9 +542,13 @@ def test_a_phase_after_a_new_session_may_last(tmp_path: Path, protocol: str) -> 
     step = '[[steps]]\ndo = "metadata"\nclients = 1\nfiles = 20\nbytes = 1000\n'
     server = start_nfs(fault="delay=60ms") if protocol == "nfs" else start_smb(fault="delay=60ms")
     try:
-        place = f"127.0.0.1:{server.port}/" + ("volume1" if protocol == "nfs" else "files")
-        url = f"{protocol}://{place}" + (f"?mountport={server.port}" if protocol == "nfs" else "")
-        plan = Plan(name="p", suites=["s"], repetitions=1, servers=[ServerPlan(server="external", url=url)])
+        to = ServerPlan(
+            server="external", url=f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"
+        )
+        if protocol == "smb":
+            url = f"smb://127.0.0.1:{server.port}/"
+            to = ServerPlan(server="external", url=url, settings={"shares": ["volume1"]})
+        plan = Plan(name="p", suites=["s"], repetitions=1, servers=[to])
         suite = suites.parse(steps_suite("s", step), "a test")
         with create_experiment(tmp_path / "e", "# made by a test\n", plan, [suite]):
             pass
