@@ -34,7 +34,7 @@ from support.experiments import Listener, carried_out
 from support.file_server import PATIENCE_S, needs_root, samba, smbclient
 from support.nfs_server import ganesha, libnfs
 from support.nfs_server import target as nfs_target
-from support.reference_servers import start_nfs, start_smb
+from support.reference_servers import start_nfs
 from support.suites_of_steps import steps_suite
 
 MIB = 1 << 20
@@ -536,18 +536,13 @@ def test_over_smb_each_step_has_its_requests_and_smbclient_sees_what_it_left(tmp
     assert requests["cp to big"]["WRITE"] >= 3 and requests["cp from big"]["READ"] >= 3
 
 
-@pytest.mark.parametrize("protocol", ["nfs", "smb"])
-def test_a_phase_after_a_new_session_may_last(tmp_path: Path, protocol: str) -> None:
+def test_a_phase_after_a_new_session_may_last(tmp_path: Path) -> None:
     """Longer than the two seconds that the end of a session has."""
     step = '[[steps]]\ndo = "metadata"\nclients = 1\nfiles = 20\nbytes = 1000\n'
-    server = start_nfs(fault="delay=60ms") if protocol == "nfs" else start_smb(fault="delay=60ms")
+    server = start_nfs(fault="delay=60ms")
     try:
-        to = ServerPlan(
-            server="external", url=f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"
-        )
-        if protocol == "smb":
-            url = f"smb://127.0.0.1:{server.port}/"
-            to = ServerPlan(server="external", url=url, settings={"shares": ["volume1"]})
+        url = f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"
+        to = ServerPlan(server="external", url=url)
         plan = Plan(name="p", suites=["s"], repetitions=1, servers=[to])
         suite = suites.parse(steps_suite("s", step), "a test")
         with create_experiment(tmp_path / "e", "# made by a test\n", plan, [suite]):
