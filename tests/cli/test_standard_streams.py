@@ -65,14 +65,6 @@ def test_a_report_is_printed_in_any_encoding(home: Home, tmp_path: Path, encodin
 @needs_root
 def test_without_proc_a_verb_says_what_it_needs(home: Home) -> None:
     command = ["unshare", "--mount", "sh", "-c", 'umount --lazy /proc; exec "$@"', "sh", *DYNO]
-    done = subprocess.run(
-        [*command, "scenario", "unpack-and-build", "--scale", "0.01"],
-        env=home.environment,
-        cwd=home.temporary,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = home.run([*command, "scenario", "unpack-and-build", "--scale", "0.01"])
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: this needs /proc, which is not there\nhint: mount -t proc proc /proc\n" in done.stderr

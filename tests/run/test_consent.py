@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from benches.mixes import http_target, nfs_target, smb_target, web_mix
 from serverdyno import _native
 from serverdyno.servers.consent import CONSENT_PATH
 from serverdyno.servers.proof import free_port
-from support.consenting import ADDRESS, PATIENCE_S, TOKEN, said
+from support.consenting import ADDRESS, TOKEN, said
 from support.dyno_process import DYNO, Home, wait_until
 from support.reference_servers import start_http, start_nfs, start_smb
 
@@ -131,27 +131,15 @@ def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is
     with subprocess.Popen([*inside, "nginx", "-p", str(tmp_path), "-c", "nginx.conf"]) as server:
         try:
             wait_until((tmp_path / "nginx.pid").exists, "nginx has started")
-            refused, document_of = run(load, home), _native.consent_document(f"{ADDRESS}:8080", TOKEN)
+            refused, document_of = home.run(load), _native.consent_document(f"{ADDRESS}:8080", TOKEN)
             document.write_text(document_of)
-            done = run(load, home)
+            done = home.run(load)
         finally:
             server.terminate()
     assert refused.returncode == 2 and "has not agreed to be loaded" in refused.stderr, refused.stderr
     assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr
     protocols = {line.split('"')[1].split()[-1] for line in (tmp_path / "access").read_text().splitlines()}
     assert protocols == {"HTTP/2.0"}
-
-
-def run(command: Sequence[str | Path], home: Home) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        env=home.environment,
-        cwd=home.temporary,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize(

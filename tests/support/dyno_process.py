@@ -56,8 +56,12 @@ class Home:
 
     def dyno(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
         """Runs `dyno` to its end, away from a terminal."""
+        return self.run([*DYNO, *map(str, arguments)], **changed)
+
+    def run(self, command: Sequence[str | Path], **changed: str) -> subprocess.CompletedProcess[str]:
+        """Run a command that starts `dyno` to its end, away from a terminal."""
         return subprocess.run(
-            [*DYNO, *map(str, arguments)],
+            command,
             env=self.environment | changed,
             cwd=self.temporary,
             stdin=subprocess.DEVNULL,

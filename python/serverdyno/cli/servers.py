@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from serverdyno.servers.base import ServerDriver
 
 OF_EXTERNALS = ("url", "bounds")
 """Keys of a server in a plan that only one has which the user runs."""
@@ -31,17 +34,13 @@ def servers(
         listed = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for name in DRIVERS:
             driver = driver_type(name)
-            found = driver.installed()
-            state = found.version if found else f"missing: apt-get install {driver.debian_package}"
-            listed.add_row(f"[bold]{name}[/bold]", driver.summary, state)
+            listed.add_row(f"[bold]{name}[/bold]", driver.summary, _state(driver))
         console.print(listed, highlight=False)
         console.print("dyno servers NAME lists the settings of one.", highlight=False)
         return
     for name, driver in {name: driver_type(name) for name in names}.items():
-        found = driver.installed()
-        state = found.version if found else f"not installed (apt-get install {driver.debian_package})"
         console.print(f"[bold]{name}[/bold]  {driver.summary}", highlight=False)
-        console.print(f"  {state}", highlight=False)
+        console.print(f"  {_state(driver)}", highlight=False)
         settings = Table(box=None, show_header=False, padding=(0, 1, 0, 4))
         if driver.settings_type.is_external:
             for key in OF_EXTERNALS:
@@ -49,3 +48,8 @@ def servers(
         for setting, field in driver.settings_type.model_fields.items():
             settings.add_row(setting, repr(field.default), field.description)
         console.print(settings)
+
+
+def _state(driver: type[ServerDriver]) -> str:
+    found = driver.installed()
+    return found.version if found else f"not installed (apt-get install {driver.debian_package})"

@@ -124,11 +124,11 @@ class Fleet:
 
     def begun(self) -> bool:
         """Say whether any workspace was ever begun."""
-        return self.has_lost() or any(ask_all(self.nodes, "begun"))
+        return self._lost() or any(ask_all(self.nodes, "begun"))
 
     def lost_clients(self) -> list[int]:
         """Return the clients that may have left something, where a node is lost that knew; else none."""
-        return list(range(self._most_clients)) if self.has_lost() else []
+        return list(range(self._most_clients)) if self._lost() else []
 
     def remove_workspaces(self, document: dict[str, Any], most_s: float) -> FleetRemoval:
         """Begin to take away what the clients of all of them have left."""
@@ -139,8 +139,7 @@ class Fleet:
         """CPU seconds of this machine that all of them have used so far."""
         return sum(node.cpu_s() for node in self.nodes)
 
-    def has_lost(self) -> bool:
-        """Say whether a node is lost."""
+    def _lost(self) -> bool:
         return any(node.lost for node in self.nodes)
 
     def _documents(self, document: dict[str, Any]) -> dict[Node, dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from serverdyno import wording
 from serverdyno.analysis.comparability import ObstacleKind
-from serverdyno.analysis.improvement import Improvement, Metric, Verdict
+from serverdyno.analysis.improvement import Metric, Verdict
 from serverdyno.analysis.leads import Lead, Order, lead, order
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
@@ -178,19 +178,22 @@ def _interval(lead: Lead, told: Sequence[Lead]) -> str:
     return f"{who}{least}{ratio} times {lead.loser} (95 % interval {low} to {high})"
 
 
-def _largest(comparisons: Sequence[Comparison]) -> tuple[Comparison, Improvement] | None:
+def _largest(comparisons: Sequence[Comparison]) -> Comparison | None:
     """Return the comparison with the largest gap of the averages, if any was measured."""
     measured = [each for each in comparisons if each.average.percent is not None]
-    found = max(measured, key=lambda each: abs(each.average.percent or 0.0), default=None)
-    return None if found is None else (found, found.average)
+    return max(measured, key=lambda each: abs(each.average.percent or 0.0), default=None)
+
+
+def _obstacles(comparison: Comparison) -> set[ObstacleKind]:
+    """Return what stands against comparing the averages."""
+    return {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     """Return why no difference is proven."""
-    if (found := _largest(comparisons)) is None:
+    if (comparison := _largest(comparisons)) is None:
         return _unmeasured(results)
-    comparison, largest = found
-    why = {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
+    largest, why = comparison.average, _obstacles(comparison)
     if ObstacleKind.DURABILITY in why:
         return _unsafe(comparison, results)
     verdicts = {each.average.verdict for each in comparisons if each.average.percent is not None}
@@ -227,18 +230,15 @@ def _missed(results: Results) -> float:
 
 def _measured(results: Results) -> str:
     """Return the largest gap that was measured, proven or not."""
-    if (found := _largest(results.comparisons)) is None:
+    comparison = _largest(results.comparisons)
+    if comparison is None or comparison.average.verdict is Verdict.EQUIVALENT:
         return ""
-    comparison, largest = found
-    if largest.verdict is Verdict.EQUIVALENT:
-        return ""
-    obstacles = {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
-    lead_told = _quicker(comparison) if ObstacleKind.DURABILITY in obstacles else None
-    gap = _gap(comparison, largest, results.terms)
-    said = f"{_interval(lead_told, [lead_told])}." if lead_told else f"Not proven. Measured: {gap}."
-    if ObstacleKind.DURABILITY in obstacles:
-        said += f" {durability.price(results.promises, _faster(comparison))}"
-    return said
+    said = f"Not proven. Measured: {_gap(comparison, results.terms)}."
+    if ObstacleKind.DURABILITY not in _obstacles(comparison):
+        return said
+    if (quicker := _quicker(comparison)) is not None:
+        said = f"{_interval(quicker, [quicker])}."
+    return f"{said} {durability.price(results.promises, _faster(comparison))}"
 
 
 def _times(results: Results) -> str:
@@ -268,7 +268,8 @@ def _at_peak(results: Results, result: ConfigurationResult, *, alone: bool) -> l
     return [*([] if alone else [height]), *percentiles, *([sent] if sent else [])]
 
 
-def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
+def _gap(comparison: Comparison, terms: Terms) -> str:
+    average = comparison.average
     interval = wording.change_span(average.low_percent, average.high_percent)
     between = f", 95 % interval {interval}" if average.low_percent is not None else ""
     return (

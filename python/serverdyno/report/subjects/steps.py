@@ -21,10 +21,10 @@ from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.steps import (
     Step,
     figures_of,
-    groups,
     repeated_requests,
     settings_of,
     suites_of,
+    totals,
 )
 from serverdyno.report.model import Answer, Caveat, Disclosure, Fact, Finding, Labels, Part
 from serverdyno.report.source import Source
@@ -128,12 +128,8 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
 def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Finding, ...]:
     """Return one for each suite: the whole of its time, by configuration; and what flushes did."""
     promises, found = durability.promises_of_steps(source), list[Finding]()
-    for suite in suites_of(source):
-        totals = {
-            name: [sum(one.window_s for one in run) for run in groups(steps, suite, name).values()]
-            for name in source.configuration_names
-        }
-        known = {name: values for name, values in totals.items() if values}
+    for suite, of_suite in zip(suites_of(source), totals(steps, source), strict=True):
+        known = {name: list(by_run.values()) for name, by_run in of_suite.items() if by_run}
         if known:
             parts = [f"{name} {wording.significant(sum(all_) / len(all_))} s" for name, all_ in known.items()]
             evidence = "; ".join(

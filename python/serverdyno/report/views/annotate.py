@@ -11,12 +11,13 @@ from xml.etree.ElementTree import Element, SubElement
 
 from serverdyno.report.model import Figure
 from serverdyno.report.views import alt
+from serverdyno.report.views.lines import WIDTH
 from serverdyno.report.views.palette import FONT, INK, PAPER, QUIET
 
 SVG = "http://www.w3.org/2000/svg"
 MARGIN, TITLE_LINE, BASIS_LINE = 12.0, 22.0, 15.0
-FULL_WIDTH, TITLE_WIDTH, BASIS_WIDTH = 784.0, 88, 118
-"""Of a drawing in pixels, and of a line of the title and of the basis above it in characters."""
+TITLE_WIDTH, BASIS_WIDTH = 88, 118
+"""Characters of a line of the title and of the basis, above a drawing of the usual width."""
 
 ElementTree.register_namespace("", SVG)
 
@@ -31,7 +32,7 @@ def alone(svg: str, figure: Figure) -> str:
     """The drawing as a file of its own: title and basis above it, on white."""
     inner = ElementTree.fromstring(svg)
     width, height = (float(value) for value in inner.attrib["viewBox"].split()[2:])
-    share = width / FULL_WIDTH
+    share = width / WIDTH
     titles = textwrap.wrap(figure.title, int(TITLE_WIDTH * share))
     lines = textwrap.wrap(figure.basis, int(BASIS_WIDTH * share))
     below = MARGIN + TITLE_LINE * len(titles)

@@ -17,6 +17,8 @@ from serverdyno.report.views.palette import COLOURS, GRID, INK, PAPER, QUIET, co
 
 MOST_NAME = 300.0
 """Pixels of the names of bars."""
+NARROW = 520.0
+"""Width of bars with short names: their figures can still be read on a telephone."""
 ROW, BAR, FOOT = 32.0, 18.0, 40.0
 SHORT_ROW = 24.0
 """Of a chart of many bars."""
@@ -26,10 +28,6 @@ def svg(figure: Figure) -> str:
     """The SVG text of a figure, without a heading."""
     draw = {"bars": _bars, "effects": _effects, "lines": lines.svg, "diagram": diagram.svg}[figure.kind]
     return annotate.annotated(draw(figure), figure)
-
-
-NARROW = 520.0
-"""Width of bars with short names: their figures can still be read on a telephone."""
 
 
 def _names(series: tuple[Series, ...]) -> tuple[list[str], float]:
