@@ -1,7 +1,7 @@
 """Pages of the site that lie outside docs/, and links that lead out of it: a hook of mkdocs (`make site`).
 
-In the repository links are relative to the file, so that they work there, too. On the site they lead to the page, or to
-the file in the repository. A link to a file that is not there is an error.
+In the repository links are relative to the file, so that they work there, too. On the site they lead to the page, or
+out of target/site to the file in the checkout. A link to a file that is not there is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-REPOSITORY = "https://github.com/serverdyno/serverdyno"
+CHECKOUT = "checkout:"
+"""Stands for the root of the checkout until a page is made: mkdocs refuses links that lead out of the site."""
 PAGES = {
     "README.md": "overview.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -42,6 +43,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return site_text(markdown, source)
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Return a page with links from target/site to the checkout."""
+    del page, config
+    return output.replace(f'href="{CHECKOUT}', 'href="../../')
+
+
 def site_text(markdown: str, source: str) -> str:
     """Return the Markdown of a file of the repository, with the links of the site. Raises PluginError."""
     parts, last = [], 0
@@ -64,5 +71,4 @@ def site_link(target: str, source: str) -> str:
         return PAGES[str(path)]
     if path.parts[0] == "docs" and (ROOT / path).is_file():
         return str(path.relative_to("docs"))
-    kind = "tree" if (ROOT / path).is_dir() else "blob"
-    return f"{REPOSITORY}/{kind}/main/{path}"
+    return f"{CHECKOUT}{path}"

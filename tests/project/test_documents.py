@@ -161,4 +161,7 @@ def test_the_site_has_every_page_no_broken_link_and_nothing_from_other_hosts(tmp
     assert pages <= {page.stem for page in tmp_path.glob("*.html")}
     assert (tmp_path / "example" / "report.html").exists()
     for page in tmp_path.glob("*.html"):
-        assert FETCHED.search(page.read_text(encoding="utf-8")) is None, page
+        text = page.read_text(encoding="utf-8")
+        assert FETCHED.search(text) is None, page
+        for path in re.findall(r'href="../../([^"#]+)', text):  # from target/site into the checkout
+            assert (ROOT / path).exists(), (page, path)
