@@ -22,9 +22,9 @@ const MOST_SESSIONS: u64 = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateKind {
-    /// The begin of a level, or of several at the same time.
+    /// A level begins, or several at the same time.
     Begin,
-    /// Its end.
+    /// They end.
     End,
     /// Something that is in no level's time.
     Between,
@@ -193,7 +193,7 @@ pub struct StepsSpec {
     pub steps: Vec<StepSpec>,
     /// The directory of the local files that steps name.
     pub local: PathBuf,
-    /// Whether each step begins with an empty page cache of its machine.
+    /// Whether each machine empties its page cache before a step.
     pub drop_caches: bool,
 }
 

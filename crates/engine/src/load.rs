@@ -31,7 +31,7 @@ pub enum LoadError {
     /// More connections than this process may have.
     #[error("connections and the tool itself need {needed} file descriptors, and this process may have {limit}: raise the hard limit (ulimit -Hn)")]
     Files {
-        /// Connections of the mix, and what the process needs beside.
+        /// Of the connections of the mix and of the tool itself.
         needed: u64,
         limit: u64,
     },

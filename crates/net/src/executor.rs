@@ -173,7 +173,7 @@ impl Executor {
         self.shared.deadlines_ns.borrow_mut()[self.shared.current.number()] = deadline_ns;
     }
 
-    /// The deadline of the current task, to be set again after a shorter one.
+    /// Return the deadline of the current task, so that it can be set again after a shorter one.
     #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         self.shared.deadlines_ns.borrow()[self.shared.current.number()]

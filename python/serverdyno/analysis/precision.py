@@ -1,10 +1,10 @@
 """How precise an experiment is so far, and whether that is enough: the rule of `--until`.
 
-Repetitions are added in pairs, from six on, until the widest 95 % interval of the overall average, or of the
-time of all steps of a suite, is narrow enough,
-or a cap is reached. An interval that is looked at again and again and kept when it is narrow covers less than a fixed
-one (F. J. Anscombe, Sequential Estimation, Journal of the Royal Statistical Society B 15(1), 1953). From six
-repetitions on, little of that is left: see docs/simulations.md. The width decides, never the estimate or the verdict.
+Repetitions are added in pairs, from six on, until the widest 95 % interval of the overall average, or of the time of
+all steps of a suite, is narrow enough, or a cap is reached. An interval that is looked at again and again and kept
+when it is narrow covers less than a fixed one (F. J. Anscombe, Sequential Estimation, Journal of the Royal
+Statistical Society B 15(1), 1953). From six repetitions on, little of that is left: see docs/simulations.md. The
+width decides, never the estimate or the verdict.
 """
 
 from __future__ import annotations

@@ -24,14 +24,17 @@ ALONE = "Leave it out."
 HABITS = {
     "-u": (
         "files are made as the user that runs dyno",
-        "Leave it out, or run dyno as that user. NFS: ?uid=1000&gid=1000.",
+        "Leave it out, or run dyno as that user. Over NFS the URL names the user: ?uid=1000&gid=1000.",
     ),
-    "-g": ("files are made as the group that runs dyno", "Leave it out. NFS: ?uid=1000&gid=1000."),
+    "-g": (
+        "files are made as the group that runs dyno",
+        "Leave it out. Over NFS the URL names the group: ?uid=1000&gid=1000.",
+    ),
     "-n": (
         "Bonnie has no phases that create files here",
         "Leave it out; dyno scenario metadata creates files.",
     ),
-    "-r": ("the size follows from no size of the memory", "Leave it out, and give the size in MB: -s 16384."),
+    "-r": ("the size does not follow from the memory", "Leave it out, and give the size in MB: -s 16384."),
     "--size": ("the size is -s here", "Give it in MB: -s 16384."),
     "-f": ("the phases of characters are always run", ALONE),
     "-b": ("no write is followed by a sync here", "Leave it out; dyno scenario streams flushes at the end."),
@@ -42,7 +45,7 @@ HABITS = {
     "-p": ("all clients begin each phase together", "Several at once: --clients 4."),
     "-z": ("the seed is --seed here", "--seed 1"),
 }
-"""Options of bonnie++ that mean nothing here, each answered with the right one."""
+"""Options of bonnie++ that dyno bonnie lacks: what is so here, and what to give."""
 
 
 class BonnieCommand(LoadCommand):

@@ -29,7 +29,7 @@ NOTICE_HERE_NS = 2_000_000
 END_S = 10.0
 """The longest wait for the end of a group that was stopped, the removal of its files included."""
 BEGIN, END = "begin", "end"
-"""Kinds of gates, besides those that are in no level's time."""
+"""Kinds of gates. The third kind, between levels, needs no name here."""
 AtGate = Callable[[str], None]
 """Called with the kind of a gate while all clients wait there."""
 
@@ -46,7 +46,7 @@ class ThisProcess:
 
     @property
     def exchange(self) -> Exchange:
-        """One of no length."""
+        """Return an exchange that takes no time."""
         now_ns = time.monotonic_ns()
         return Exchange(now_ns, now_ns, now_ns, now_ns)
 
@@ -64,7 +64,7 @@ class ThisProcess:
         return getattr(self._worker, do)(**arguments)
 
     def cpu_s(self) -> float:
-        """Return nothing: the time of this process is known already."""
+        """Return 0: the CPU time of this process is counted elsewhere."""
         return 0.0
 
     def end(self) -> None:
@@ -87,8 +87,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What all nodes are told. `job`: the document of the data plane (`crates/engine/src/job.rs`) without the part of a
-    node; `clients`: the most of a level; `names`: of its steps, for errors; `local`: bytes of local files by name.
+    """What each node is asked to do.
+
+    `job`: the document of the data plane (`crates/engine/src/job.rs`) without the part of a node; `clients`: the most
+    of a level; `names`: of its steps, for errors; `local`: bytes of local files by name.
     """
 
     job: Mapping[str, Any]
@@ -147,7 +149,7 @@ class GroupLoad:
             self._take(node, look)
 
     def _look(self) -> None:
-        """Ask each node for news that is at no gate, and wait for one of them for a moment."""
+        """Ask each node that waits at no gate how it stands, and wait briefly for the answers."""
         for node in self._nodes:
             look = self._looks[node]
             # Of a node that is lost while it waits at a gate, asking tells why.
@@ -169,7 +171,7 @@ class GroupLoad:
         self._looks[node] = look
 
     def _pass_gate(self, at_gate: AtGate) -> None:
-        """Open the next gate if nobody is on the way to it. A node passes by gates that it is beyond already."""
+        """Open the next gate once no node is on the way to it. Nodes beyond it are left alone."""
         at = [look["gate"] for look in self._looks.values() if not look["ended"]]
         if not at or None in at:
             return

@@ -36,7 +36,7 @@ def local_files(sizes: Mapping[str, int], seed: int) -> Iterator[Path]:
 
 
 def _make(path: Path, size_bytes: int, seed: int) -> None:
-    """Writes what can't be compressed."""
+    """Fill a file with what can't be compressed."""
     pool = random.Random(seed).randbytes(_POOL_BYTES)
     with path.open("wb") as file:
         for begin in range(0, size_bytes, _POOL_BYTES):

@@ -91,9 +91,8 @@ class FsyncCounter:
     def counts(self, until_s: float = math.inf) -> dict[str, int] | None:
         """Return the calls by name since the start, those with 0 included; None: not known, see `reason`.
 
-        A call is counted as it is entered, whatever comes of it. `until_s`: a moment of the last second or so on the
-        monotonic clock, after which no call counts. Where the kernel no longer has the calls since then one by one,
-        those count, too.
+        A call is counted as it is entered, whatever comes of it. `until_s`: leave out calls after this moment of the
+        monotonic clock. They count all the same where the kernel has overwritten some of them.
         """
         if self._reason is not None or not self._instances:
             return None
@@ -270,8 +269,10 @@ def _count(instance: Path, until_s: float = math.inf) -> int:
 
 
 def _counted_until(until_s: float, trace: str, total: int) -> int:
-    """`trace`: the events that are still in the buffers, in order of time, behind a head that counts them and all that
-    were written. Events that came while it was read are behind those. `total`: the answer where it does not tell.
+    """Return how many events were written until then, or `total` where that can't be told.
+
+    `trace`: a head with the number of events in the buffers and of all that were written, then those in the buffers in
+    order of time, then those that came while it was read.
     """
     if not (head := TRACED.search(trace)):
         return total

@@ -69,9 +69,7 @@ class WindowMeter:
         self._closed: _Sample | None = None
         self._is_late = False
         self._began_s = math.inf
-        """On the monotonic clock; `elapsed_s` is 0 until then. It is told late, so the earliest of them is
-        the best.
-        """
+        """On the monotonic clock. `elapsed_s` is 0 until then, and old when it is told: the earliest answer is best."""
 
     def look(self, elapsed_s: float, mix: Mix) -> None:
         """Takes the sample that is due `elapsed_s` after the start of the mix."""

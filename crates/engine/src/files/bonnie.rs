@@ -151,7 +151,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Of a seeker, one of several, which writes by close-to-open rules.
+    /// Return the worker of a seeker whose writes others may see as late as at its close.
     fn writing_late(self, writes_late: bool) -> Self {
         Self {
             check: self.check.writing_late(writes_late),

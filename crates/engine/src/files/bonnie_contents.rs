@@ -26,8 +26,7 @@ pub(super) struct ContentCheck {
     number: Option<u64>,
     /// Of a seeker: what the seekers of its client have written.
     versions: Arc<Versions>,
-    /// Of a seeker, one of several: what it writes may come to the server as late as at its close, so that the order of
-    /// versions there is unknown.
+    /// Of a seeker: others may see what it writes as late as at its close, so the order of versions is unknown.
     writes_late: bool,
     /// Of a seeker: the newest version of each chunk that it has read or written.
     newest: HashMap<u64, usize>,

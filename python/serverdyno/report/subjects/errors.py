@@ -23,7 +23,7 @@ REFUSALS = {
     "status 429": " (the server limits the rate: ask less often with --rate or --max-rate, or raise its limit)",
     "status 503": " (the server is overloaded, or limits the rate or the number of connections: ask less often)",
 }
-"""What the end of an error's words means under load."""
+"""What to do about errors that end with these words."""
 
 
 applies = always

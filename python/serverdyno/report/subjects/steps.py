@@ -126,7 +126,7 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
 
 
 def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Finding, ...]:
-    """Return one for each suite: the whole of its time, by configuration; and what flushes did."""
+    """Return one finding per suite, with the time of all its steps by configuration, and one on flushes."""
     promises, found = durability.promises_of_steps(source), list[Finding]()
     for suite, of_suite in zip(suites_of(source), totals(steps, source), strict=True):
         known = {name: list(by_run.values()) for name, by_run in of_suite.items() if by_run}
