@@ -41,7 +41,12 @@ def test_the_script_in_the_docs_runs_as_it_stands(measured: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"reference-threads-[12] +[12] clients +(?:[\d,]+|\d\.\d\d) operations/s", done.stdout)) == 4
+    assert (
+        len(
+            re.findall(r"reference-threads-[12] +[12] clients +(?:[\d,]+|\d\.\d\d) operations/s", done.stdout)
+        )
+        == 4
+    )
     assert "seconds without a success" in done.stdout
 
 
