@@ -1,4 +1,4 @@
-"""What makes a suite sensible, beyond the type of each field: its times fit together and its load grows."""
+"""Check that a suite makes sense beyond the type of each field: that its times fit together and its load grows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Suite
 from serverdyno.plan.protocols.bonnie import MOST_SESSIONS
 
-# Shorter windows say more about one moment of the machine than about the server.
+# A shorter window shows momentary noise of the machine rather than the server.
 MIN_WINDOW_S = 1.0
 
 
 def check_suite(suite: Suite, scale: float, source: str) -> None:
-    """Raises PlanError with everything that is wrong with a suite, or with shortening it to `scale`."""
+    """Check a suite at its full length, then scaled. Raises PlanError with every problem."""
     problems = suite_problems(suite)
     if not problems:
         problems = scale_problems(suite, scale)
@@ -24,7 +24,6 @@ def check_suite(suite: Suite, scale: float, source: str) -> None:
 
 
 def suite_problems(suite: Suite) -> list[Problem]:
-    """Everything that doesn't fit together in a suite at its full length."""
     return [
         *_time_problems(suite),
         *_load_problems(suite),
@@ -36,7 +35,7 @@ def suite_problems(suite: Suite) -> list[Problem]:
 
 
 def scale_problems(suite: Suite, scale: float) -> list[Problem]:
-    """A window that shortening makes too short to measure anything in."""
+    """Return the problem of a window that scaling makes too short. Levels that end when done have none."""
     window_s = mixes(suite, scale)[0].window_s
     if window_s >= MIN_WINDOW_S or suite.ends_when_done:
         return []
@@ -74,7 +73,7 @@ def _time_problems(suite: Suite) -> list[Problem]:
 
 
 def _step_problems(suite: Suite) -> list[Problem]:
-    """What levels that end when their work is done have no use for."""
+    """Return the settings that levels can't have if they end when their work is done."""
     if not suite.ends_when_done:
         return []
     found = [
@@ -93,7 +92,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
 
 
 def _operations_problems(suite: Suite) -> list[Problem]:
-    """What contradicts a number of operations, after which a level ends."""
+    """Return what conflicts with `operations`, the number of operations after which a level ends."""
     if suite.operations is None:
         return []
     most = max(mix.clients * mix.threads for mix in mixes(suite))
@@ -107,7 +106,7 @@ def _operations_problems(suite: Suite) -> list[Problem]:
 
 
 def _work_problems(suite: Suite) -> list[Problem]:
-    """What the kind of work says of its own settings."""
+    """Return the problems that the kind of work finds in its own settings."""
     one_thread = suite.threads == 1 and not suite.threads_from
     settings = suite.settings(suite.work)
     paced = suite.work.operations_per_client_s(settings) is not None
@@ -117,7 +116,7 @@ def _work_problems(suite: Suite) -> list[Problem]:
 
 
 def _open_problems(suite: Suite) -> list[Problem]:
-    """What contradicts operations that come at a rate of their own."""
+    """Return what conflicts with open load."""
     if suite.open is None:
         return [Problem(("axis",), "rate: only of a suite with [open]")] if suite.axis == "rate" else []
     problems = [

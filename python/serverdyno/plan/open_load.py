@@ -1,4 +1,4 @@
-"""The model of open load: operations that come at a rate of their own. Not for: when each comes (the data plane)."""
+"""The model of open load: operations that arrive at a given rate. The data plane decides when each one arrives."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_RATE_PER_S = 10_000_000
 
 
 class OpenLoad(Model):
-    """Operations that come at a rate of their own, whatever becomes of those before them.
+    """Operations that arrive at a given rate, even if earlier ones have no answer yet.
 
-    The suite's `clients` is then one number: the connections that serve them, with the suite's threads each.
+    The suite's `clients` is then one number: the connections that carry them, each with the suite's threads.
     """
 
     rate_per_s: Annotated[

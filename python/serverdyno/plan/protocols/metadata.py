@@ -1,7 +1,7 @@
-"""Metadata: clients that make small files, look at them, read and remove them. A workload of `files.py`.
+"""Metadata: clients create small files, look at them, read and remove them. A workload of `files.py`.
 
-The phases are those of mdtest. Not for: the step `metadata` of a scenario, in which clients wait for each other between
-phases (`scenario.py`).
+The phases are those of mdtest. In the scenario step `metadata` (`scenario.py`), clients also wait for each other
+between phases.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from pydantic import Field
 from serverdyno.plan.protocols.model import Model
 
 METADATA: Final = "metadata"
-"""The workload's name."""
 
 
 class MetadataSettings(Model):
-    """What each client does. An operation is a file as a whole."""
+    """What each client does. One operation is all work on one file."""
 
     files: int = Field(
         default=20, ge=1, le=100_000, description="Files of each client, which every phase goes through."
@@ -40,15 +39,13 @@ class MetadataSettings(Model):
 
     @property
     def workspace_bytes(self) -> int:
-        """What a client keeps on the server, at most."""
+        """The most that a client keeps on the server."""
         return self.files * self.file_bytes
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """What does not fit together: nothing can."""
         return iter(())
 
     def described(self) -> str:
-        """Say what clients do, for the methodology."""
         where = "the directory of all clients of a share" if self.shared else "a directory of its own"
         size = f"of {self.file_bytes:,} bytes" if self.file_bytes else "without content"
         looks = (
