@@ -1,7 +1,7 @@
-"""Starts a fleet's nodes over SSH, with the user's own program, keys and configuration, and takes them away again.
+"""Start a fleet's nodes over SSH, with the user's own program, keys and configuration, and remove them again.
 
-A node's certificate travels over the same connection into a directory of its own; the node stays when the connection
-ends, and joins the scheduler here. Not for: the scheduler (`up.py`), nor what a node does (`node.py`).
+A node's certificate is sent over the same connection into its own directory. The node stays when the connection ends,
+and joins the scheduler here (`up.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Destination = Annotated[str, Spelled(r"[^-\s][^\s]*", "a destination of ssh, suc
 
 
 class SshHost(Model):
-    """One machine that is to be a node."""
+    """A machine that is to be a node."""
 
     name: Name = Field(description="The node's name.")
     ssh: Destination = Field(
@@ -75,7 +75,10 @@ def read_hosts(path: Path) -> SshHosts:
 
 
 def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
-    """The folder of the fleet, `lab` for `lab.toml`; it is made at first. Raises UserError where it has other nodes."""
+    """Return the folder of the fleet, `lab` for `lab.toml`, made at first use.
+
+    Raises UserError if it has other nodes.
+    """
     folder = path.with_suffix("")
     names = [host.name for host in hosts.hosts]
     if not (folder / FLEET).exists():
@@ -92,7 +95,7 @@ def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
 
 
 def start_nodes(folder: FleetFolder, hosts: SshHosts) -> None:
-    """Start a node on every host; none is waited for. Raises DynoError that names every host where it failed."""
+    """Start a node on every host without waiting for it. Raises DynoError that names every host where it failed."""
 
     def start(host: SshHost) -> None:
         there = _directory(folder, hosts, host)
@@ -104,21 +107,21 @@ def start_nodes(folder: FleetFolder, hosts: SshHosts) -> None:
             f"umask 077 && mkdir -p {place} && tar -x -C {place}",
             _packed(folder.node(host.name)),
         )
-        # setsid: the node is no part of this session, and stays when the connection ends.
+        # With setsid the node leaves this session, and stays when the connection ends.
         _run(hosts, host, f"setsid {command} >{place}/node.log 2>&1 </dev/null & echo started")
 
     _each(hosts, start, "can't be started")
 
 
 def words_of(folder: FleetFolder, hosts: SshHosts, name: str) -> str:
-    """The last line that a node has said on its host. Raises DynoError."""
+    """Return the last line of a node's log on its host. Raises DynoError."""
     host = next(host for host in hosts.hosts if host.name == name)
     place = shlex.quote(_directory(folder, hosts, host))
     return _run(hosts, host, f"tail -n 1 {place}/node.log").strip() or "nothing"
 
 
 def remove_certificates(folder: FleetFolder, hosts: SshHosts) -> None:
-    """Take away what `start_nodes` has put on the hosts. Raises DynoError that names every host where it stays."""
+    """Remove what `start_nodes` put on the hosts. Raises DynoError that names every host where it remains."""
 
     def remove(host: SshHost) -> None:
         _run(hosts, host, f"rm -rf {shlex.quote(_directory(folder, hosts, host))}")
@@ -131,7 +134,7 @@ def _directory(folder: FleetFolder, hosts: SshHosts, host: SshHost) -> str:
 
 
 def _packed(folder: Path) -> bytes:
-    """A node's folder as a tar archive."""
+    """Return a node's folder as a tar archive."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         for path in sorted(folder.iterdir()):
@@ -154,7 +157,7 @@ def _each(hosts: SshHosts, do: Callable[[SshHost], None], failed: str) -> None:
 
 
 def _run(hosts: SshHosts, host: SshHost, command: str, data: bytes = b"") -> str:
-    """Run a command line in the shell of a host. Raises DynoError with what was said."""
+    """Run a command line in the shell of a host. Raises DynoError with its output."""
     words: Sequence[str] = ("ssh", *OPTIONS, *hosts.ssh_options, "--", host.ssh, command)
     try:
         done = subprocess.run(words, input=data, capture_output=True, timeout=STEP_S, check=False)

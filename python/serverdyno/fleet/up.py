@@ -1,5 +1,6 @@
-"""Starts a fleet's scheduler on this machine, or a whole fleet, and ends one. Not for: what the scheduler does
-(`scheduler.py`), nor how hosts are reached (`ssh.py`).
+"""Start a fleet's scheduler on this machine, or a whole fleet, and end one.
+
+`scheduler.py` is the scheduler, and `ssh.py` reaches the hosts.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ START_S = 60.0
 JOIN_S = 60.0
 END_S = 10.0
 CHECK_ENDED_S = 0.1
-"""From one question whether a process has ended to the next."""
+"""Time between two checks whether a process has ended."""
 
 
 def start_scheduler(folder: FleetFolder) -> int:
-    """Start the scheduler, which stays when this process ends: its process id. Raises DynoError with its own words."""
+    """Start the scheduler and return its process id. It stays when this process ends.
+
+    Raises DynoError with the scheduler's own message.
+    """
     if (running := scheduler_process(folder)) is not None:
         raise UserError(
             f"the scheduler of {folder.name} runs already, as process {running.pid}",
@@ -59,9 +63,9 @@ def start_scheduler(folder: FleetFolder) -> int:
 
 
 def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
-    """Start the scheduler and, over SSH, every node that a file names; once all have joined, their names.
+    """Start the scheduler and, over SSH, every node that a file names. Return their names once all have joined.
 
-    Raises DynoError; what was started until then is ended again.
+    Raises DynoError, after everything that was started has been ended again.
     """
     hosts = ssh.read_hosts(path)
     folder = ssh.folder_of(path, hosts)
@@ -85,7 +89,7 @@ def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
 
 
 def scheduler_process(folder: FleetFolder) -> psutil.Process | None:
-    """The scheduler of this fleet on this machine, by the process id that it left and by what that process is."""
+    """Return this fleet's scheduler on this machine, found by the process id that it left and by its command line."""
     try:
         process = psutil.Process(int((folder.path / RUNNING).read_text()))
         words = process.cmdline()
@@ -95,7 +99,7 @@ def scheduler_process(folder: FleetFolder) -> psutil.Process | None:
 
 
 def end_all(folder: FleetFolder) -> Iterator[str]:
-    """End nodes and scheduler; say of each what came of it."""
+    """End nodes and scheduler, and yield a line about each."""
     try:
         with backend.connected(folder) as cluster:
             for name in cluster.end_nodes():
@@ -116,7 +120,7 @@ def end_all(folder: FleetFolder) -> Iterator[str]:
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    """Wait for the end of a process that is nobody's child here: its parent may not have taken note of it yet."""
+    """Wait for the end of a process that is not our child; its parent may not have reaped it yet."""
     until = time.monotonic() + END_S
     while time.monotonic() < until:
         try:
