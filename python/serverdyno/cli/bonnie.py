@@ -45,11 +45,11 @@ HABITS = {
     "-p": ("all clients begin each phase together", "Several at once: --clients 4."),
     "-z": ("the seed is --seed here", "--seed 1"),
 }
-"""Options of bonnie++ that dyno bonnie lacks: what is so here, and what to give."""
+"""Options of bonnie++ that dyno bonnie lacks: what it does instead, and what to use."""
 
 
 class BonnieCommand(LoadCommand):
-    """`dyno bonnie`, which knows the habits of bonnie++."""
+    """The command `dyno bonnie`, which recognises options of bonnie++."""
 
     habits = HABITS
 
@@ -129,7 +129,7 @@ TIMES = ("elapsed_s", "user_s", "system_s")
 
 
 def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
-    """What the original does not know: percentiles of the calls, and requests to the server."""
+    """Print what the original does not measure: percentiles of the calls, and requests to the server."""
     typer.echo("\nBy call, as this program measured it:", err=True)
     typer.echo("phase      calls      p50 us      p99 us      max us  requests", err=True)
     for phase in phases:

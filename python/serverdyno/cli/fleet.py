@@ -36,7 +36,7 @@ def init(
         bool, typer.Option("--renew", help="Make new certificates for a fleet that is there.")
     ] = False,
 ) -> None:
-    """Make a fleet: an authority of its own, and a certificate for each node."""
+    """Make a fleet: its own authority, and a certificate for each node."""
     from serverdyno.fleet.folder import NODES, create  # noqa: PLC0415
 
     made = create(folder, at, [name.strip() for name in nodes.split(",") if name.strip()], days, renew=renew)
@@ -55,7 +55,7 @@ def up(
         ),
     ],
 ) -> None:
-    """Start the fleet's scheduler on this machine, where its nodes meet; and over SSH the nodes that a file names."""
+    """Start the fleet's scheduler on this machine, and over SSH the nodes that a file names."""
     from serverdyno.fleet.folder import FleetFolder  # noqa: PLC0415
     from serverdyno.fleet.up import start_over_ssh, start_scheduler  # noqa: PLC0415
 
@@ -117,7 +117,7 @@ def _table(found: dict[str, Any]) -> Any:
             f"{row['memory_available_bytes'] // MIB:,}",
             "in use" if row["in_use"] else "free",
         )
-        # Half of it is what a node says.
+        # Half of it comes from the nodes.
         table.add_row(*(Text(line(cell)) for cell in cells))
     return table
 

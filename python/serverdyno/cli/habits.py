@@ -1,6 +1,6 @@
-"""Options of wrk, ab, h2load and oha that mean nothing here, each answered with the right one.
+"""Recognise options of wrk, ab, h2load and oha that do not exist here, and name the right one.
 
-Not for those that mean the same: they are spellings of our own options (`plan/quick.py`).
+Options with the same meaning are additional spellings of our own options (`plan/quick.py`).
 """
 
 from __future__ import annotations
@@ -103,12 +103,12 @@ HABITS = {
 
 
 class LoadCommand(TyperCommand):
-    """`dyno load`, which knows the habits of other tools."""
+    """The command `dyno load`, which recognises options of other tools."""
 
     habits: ClassVar[Mapping[str, tuple[str, str]]] = HABITS
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Answer a habit, or read the command line as ever. Raises UserError."""
+        """Parse the command line. Raises UserError for an option of another tool."""
         takes_value = {
             name: not getattr(option, "is_flag", False)
             for option in self.params

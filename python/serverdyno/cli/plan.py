@@ -13,7 +13,7 @@ from serverdyno.cli import extras
 
 EXAMPLE = "Example: dyno plan check plans/quick-static.toml"
 USUAL_SCATTER_PERCENT = 2.0
-"""Standard deviation of the overall averages of equal runs, where no selftest says more. A rule of thumb."""
+"""Standard deviation of the overall averages of equal runs, unless a selftest has measured it. A rule of thumb."""
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +80,7 @@ def check(
 
 
 def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> str:
-    """Say which differences a plan can show, by the scatter that equal runs have on this machine."""
+    """Say which differences a plan can detect, given the scatter of equal runs on this machine."""
     from serverdyno.analysis.sensitivity import design_finds_percent  # noqa: PLC0415
     from serverdyno.analysis.threshold import margin_of  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415

@@ -79,7 +79,7 @@ def _list(faults: list[tuple[str, str]]) -> None:
 
 @contextlib.contextmanager
 def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
-    """Turn what keeps a server from its start into a UserError."""
+    """Turn errors at the start of a server into a UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     where = " or ".join(f"port {port}" for port in ports if port)
@@ -102,7 +102,7 @@ def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
 def _serve(server: _native.ReferenceServer) -> None:
     """Serve until the user ends it."""
     with contextlib.suppress(KeyboardInterrupt):
-        # For programs that start it: where it listens, on one line, as soon as it does.
+        # For programs that start it: one line says where it listens, as soon as it does.
         secure = {} if server.secure_port is None else {"tls_port": server.secure_port}
         typer.echo(json.dumps({"port": server.port, **secure}))
         signal.pause()
@@ -110,10 +110,7 @@ def _serve(server: _native.ReferenceServer) -> None:
 
 
 def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
-    """Whose load is consented to, the token of the environment, and the document that says so.
-
-    Raises UserError.
-    """
+    """Return whose load is allowed: the token of the environment, and the document that says so. Raises UserError."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.consent import CONSENT_VARIABLE  # noqa: PLC0415
@@ -129,7 +126,7 @@ def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
 
 
 def consent_files(bind: str, port: int) -> dict[str, bytes]:
-    """The same as files in the root of each share. Raises UserError."""
+    """Return the consent as files in the root of each share. Raises UserError."""
     return {f"serverdyno-{token}.txt": text for token, text in consents_of(bind, port)}
 
 
@@ -193,7 +190,7 @@ def _serve_files(
     place: Path | None,
     restart: Callable[[], dict[str, int]],
 ) -> None:
-    """Serve until the user ends it; SIGHUP makes it start anew, and what that came to is printed."""
+    """Serve until the user ends it. SIGHUP restarts the server and prints the result."""
     asked = threading.Event()
     signal.signal(signal.SIGHUP, lambda *_: asked.set())
     with counted(counts, place), contextlib.suppress(KeyboardInterrupt):
@@ -207,7 +204,7 @@ def _serve_files(
 
 @contextlib.contextmanager
 def counted(counts: Callable[[], dict[str, int]], place: Path | None) -> Iterator[None]:
-    """Tells a server's counts to whoever connects to the socket `place`, which is removed at the end."""
+    """Send a server's counts to whoever connects to the socket `place`, which is removed at the end."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     if place is None:
