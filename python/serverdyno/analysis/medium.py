@@ -124,7 +124,7 @@ class Layer:
     def gap(self) -> str:
         """Why the effect of a sync here and below is not known; empty: it is known."""
         if self.file_system != "overlay" and self.file_system not in ORDINARY:
-            return f"not known below {self.file_system}: it is no file system of disks"
+            return f"not known below {self.file_system}: it is not a file system of disks"
         if self.unfollowed:
             return f"not known below {self.file_system}: {self.unfollowed}"
         strange = next((option for option in self.options if self._is_strange(option)), "")

@@ -99,7 +99,7 @@ class Law:
 def speed_ups(throughput: Mapping[int, float]) -> tuple[Step, ...]:
     """Return the table of throughput by count. Raises ValueError for counts below 1 or throughputs not above 0."""
     if any(count < 1 for count in throughput) or any(not value > 0 for value in throughput.values()):
-        raise ValueError("counts are from 1, and throughputs above 0")
+        raise ValueError("counts must be at least 1, and throughputs above 0")
     counts = sorted(throughput)
     steps = []
     for place, count in enumerate(counts):
@@ -129,7 +129,7 @@ def fit_law(counts: Sequence[float], throughput: Sequence[float]) -> Law | Troub
     """
     n, x = np.asarray(counts, dtype=np.float64), np.asarray(throughput, dtype=np.float64)
     if n.shape != x.shape or (n < 1).any() or not (x > 0).all():
-        raise ValueError("counts are from 1, throughputs above 0, and as many")
+        raise ValueError("counts must be at least 1, throughputs above 0, and both of equal number")
     if len(np.unique(n)) < FEWEST_COUNTS:
         return Trouble.TOO_FEW
     scale = float(x.max())

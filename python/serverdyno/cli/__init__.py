@@ -137,7 +137,7 @@ def main() -> None:
         if isinstance(error, ModuleNotFoundError):
             error = extras.refusal(error) or error
         elif not isinstance(error, DynoError) and not Path("/proc/self").exists():
-            error = UserError("this needs /proc, which is not there", hint="mount -t proc proc /proc")
+            error = UserError("dyno needs /proc, which is not mounted", hint="mount -t proc proc /proc")
         if not isinstance(error, DynoError):
             raise error
         complain(error)

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def node(
     folder: Annotated[
-        Path, typer.Argument(help="This node's folder, which dyno fleet init made: nodes/NAME of the fleet.")
+        Path, typer.Argument(help="This node's folder, created by dyno fleet init: nodes/NAME of the fleet.")
     ],
 ) -> None:
     """Make load for a fleet on this machine, until Ctrl-C.

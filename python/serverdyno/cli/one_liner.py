@@ -21,11 +21,9 @@ PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 Directory = Annotated[
     str, typer.Option("-d", help="A directory of this machine, or an nfs:// or smb:// URL of a server.")
 ]
-Server = Annotated[
-    str | None, typer.Option(help="In place of -d: a server that is started for it, samba or ganesha.")
-]
+Server = Annotated[str | None, typer.Option(help="Instead of -d: a server to start, samba or ganesha.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="KEY=VALUE: a setting of that server; may be given again.")
+    list[str] | None, typer.Option("--set", help="KEY=VALUE: a setting of that server; may be repeated.")
 ]
 User = Annotated[
     str | None, typer.Option(help=f"User of an SMB server; the password is in {PASSWORD_VARIABLE}.")
@@ -41,7 +39,7 @@ Hours = Annotated[float, typer.Option(min=0.001, max=24.0, help="Stop each step 
 Into = Annotated[
     Path | None, typer.Option(help="Folder of the experiment. Default: a new one in experiments/.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything that was measured as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print all measurements as JSON.")]
 
 
 class Place(NamedTuple):
@@ -70,7 +68,7 @@ def url_of(directory: str) -> str:
         return directory
     if (url := other_spelling(directory)) is not None and not Path(directory).exists():
         raise UserError(
-            f"{directory} is no directory of this machine", hint=f"A server's is written -d '{url}'."
+            f"{directory} is not a directory of this machine", hint=f"A server's is written -d '{url}'."
         )
     return Path(directory).resolve().as_uri()
 
@@ -157,18 +155,18 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         if place.directory != ".":
             raise UserError(
                 f"-d {place.directory} and --server {place.server} can't be used together",
-                hint="Give -d alone, or --server with --set data_directory=DIRECTORY, where its files shall be.",
+                hint="Give only -d, or --server with --set data_directory=DIRECTORY for its files.",
             )
         if by_kerberos:
             raise UserError(
-                "a server that is started here logs its clients on without Kerberos",
+                "a server that dyno starts does not use Kerberos",
                 hint="Leave --authentication out, or give -d and the smb:// URL of a server of the domain.",
             )
         return {"server": place.server, "settings": dict(map(_setting, place.settings))}
     url = url_of(place.directory)
     if "@" in url.partition("://")[2].partition("/")[0]:
         raise UserError(
-            f"-d {url}: a URL has no user name and no password here",
+            f"-d {url}: the URL must not contain a user name or password",
             hint=f"Give --user NAME, and the password in {PASSWORD_VARIABLE}.",
         )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}

@@ -75,7 +75,7 @@ def check(
         if driver_type(name).installed() is None:
             say(console, f"note: {name} is not installed here (see: dyno servers)")
     for refusal in refusals:
-        say(console, f"note: dyno run refuses it here: {refusal}")
+        say(console, f"note: dyno run refuses this plan here: {refusal}")
     say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
 
 
@@ -97,6 +97,6 @@ def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> 
     if configurations < 2:
         return f"{words}: only one configuration, so nothing is compared"
     if found is None:
-        return f"{words}: proves no difference, however large; use 3 or more"
+        return f"{words}: can't prove any difference, however large; use 3 or more"
     scattered = f"if equal runs scatter by {scatter:.2g} %, {whose}"
     return f"{words}: differences above about {found:.2g} % (4 of 5 times, {scattered})"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SMB_EXAMPLE = "Example: dyno reference smb --port 1445, then: smbclient -p 1445 -N //127.0.0.1/volume1"
 NFS_EXAMPLE = (
     "Example: dyno reference nfs --port 12049, then: "
-    "nfs-ls 'nfs://127.0.0.1/volume1?nfsport=12049&mountport=12049'. SIGHUP makes it start anew."
+    "nfs-ls 'nfs://127.0.0.1/volume1?nfsport=12049&mountport=12049'. SIGHUP restarts it."
 )
 EXAMPLE = "Example: dyno reference http --port 8080"
 
@@ -117,7 +117,7 @@ def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
     from serverdyno.servers.reference_model import LOOPBACK  # noqa: PLC0415
 
     if 0 in ports and bind != LOOPBACK:
-        raise UserError("--bind needs ports of your choice: consent is given for each of them")
+        raise UserError("--bind needs explicit ports, because consent is given for each of them")
     token = os.environ.get(CONSENT_VARIABLE)
     if token is None or 0 in ports:
         return []
@@ -215,8 +215,8 @@ def counted(counts: Callable[[], dict[str, int]], place: Path | None) -> Iterato
         listener.bind(str(place))
     except OSError as error:
         raise UserError(
-            f"{place} can't be a socket that tells the counts: {error}",
-            hint="It must be a short path, in a directory that is there, where nothing is yet.",
+            f"{place} can't be made a socket for the counts: {error}",
+            hint="Give a short path that does not exist yet, in an existing directory.",
         ) from error
     listener.listen()
 

@@ -61,7 +61,9 @@ def scenario(
     given: dict[str, Any],
     name_or_file: Annotated[
         str | None,
-        typer.Argument(metavar="[SUITE]", help="A suite of steps, by name or TOML file. Without: the names."),
+        typer.Argument(
+            metavar="[SUITE]", help="A suite of steps: a name or a TOML file. Without it, list the names."
+        ),
     ] = None,
     directory: Directory = ".",
     server: Server = None,
@@ -140,7 +142,9 @@ def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Sui
     else:
         suite = suites.load(name_or_file)
     if suite.workload != SCENARIO:
-        raise UserError(f"the suite {suite.name} has no steps", hint="`dyno scenario` lists those that have.")
+        raise UserError(
+            f"the suite {suite.name} has no steps", hint="`dyno scenario` lists the suites with steps."
+        )
     if (not values.get("readdirplus", True) and scheme not in {None, "nfs"}) or (
         values.get("direct") and scheme != "file"
     ):

@@ -59,7 +59,7 @@ class Authority:
         except (OSError, ValueError) as error:
             raise UserError(f"the authority of the fleet in {folder} can't be read: {error}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise UserError(f"{folder / AUTHORITY_KEY} is no key that dyno fleet init made")
+            raise UserError(f"{folder / AUTHORITY_KEY} is not a key made by dyno fleet init")
         return cls(certificate, key)
 
     def write(self, folder: Path) -> None:
@@ -96,7 +96,7 @@ def ends(folder: Path) -> datetime:
     except (OSError, ValueError) as error:
         raise UserError(
             f"{folder} has no certificate of a fleet: {error}",
-            hint="dyno fleet init makes them, a folder for each node: copy that folder to the node.",
+            hint="dyno fleet init makes a folder with a certificate for each node. Copy that folder to the node.",
         ) from error
     return certificate.not_valid_after_utc
 

@@ -57,7 +57,7 @@ CHECK_MEMBERS_S = 0.5
 """Time between two looks at the members of the fleet."""
 ENDED = "it has ended"
 UNREACHED = "its machine does not answer: it is down, or its link is cut"
-STANDS_STILL = "its machine is there, and it stands still: it was stopped (SIGSTOP), or has no CPU time"
+STANDS_STILL = "its machine answers, but the node stands still: it was stopped (SIGSTOP) or gets no CPU time"
 """Why a node may be silent."""
 
 
@@ -130,7 +130,7 @@ class DaskNode:
         try:
             words, blob = unpacked(answer, MOST_ANSWER_BYTES)
         except ValueError as error:
-            raise DynoError(f"the answer of {self.name} can't be read: it is {error}") from error
+            raise DynoError(f"the answer of {self.name} can't be read: {error}") from error
         try:
             told = told_or_raised(words, blob)
         except (KeyError, TypeError) as error:
@@ -142,7 +142,7 @@ class DaskNode:
         return told
 
     def _no_answer(self, why: Exception) -> DynoError:
-        return DynoError(f"{self.name} answers {self._do} with what is no answer to it: {why}")
+        return DynoError(f"{self.name} answers {self._do} with a malformed answer: {why}")
 
     def cpu_s(self) -> float:
         """Return the CPU time of its process on this machine; 0 if it runs elsewhere."""
@@ -183,7 +183,7 @@ class DaskNode:
                 self._exchange = Exchange(sent_ns, heard, at, came_ns)
                 self._heard.heard(time.monotonic(), late_s)
                 return answer
-        raise PeerError("it says what is no answer")
+        raise PeerError("its answer is malformed")
 
     async def _watch(self) -> None:
         """Ping the node whenever nothing else arrives from it, until it is lost. A late answer counts."""
@@ -217,7 +217,7 @@ class DaskNode:
         match await said(self._rpc, "dyno_ping", controller=self._cluster.controller):
             case {"late_s": float(late_s)}:
                 return late_s
-        raise PeerError("it says what is no answer")
+        raise PeerError("its answer is malformed")
 
     async def _doubt(self) -> None:
         """Give the node up if it has ended or has been silent for too long."""
@@ -266,7 +266,7 @@ class DaskNode:
         )
         return DynoError(
             f"{self.name} is lost: {self._why}{scheduler}",
-            hint="Once it is back (dyno fleet status), dyno resume does what is missing.",
+            hint="Once it is back (dyno fleet status), dyno resume measures what is missing.",
         )
 
 
@@ -389,7 +389,7 @@ class Cluster:
                 except PeerError as error:
                     raise DynoError(f"node {name} is not used: {error}") from error
                 except (KeyError, TypeError, ValueError, RecursionError) as error:
-                    raise DynoError(f"node {name} says of itself what can't be read: {error}") from error
+                    raise DynoError(f"node {name} reports malformed facts: {error}") from error
                 except (OSError, TimeoutError):
                     return None
                 return dict(found)

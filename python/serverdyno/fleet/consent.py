@@ -30,7 +30,7 @@ HINTS: dict[int | None, str] = {
     # A failed look-up has no error number.
     None: "Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.",
     errno.ENOENT: "Check the path: make the directory first.",
-    errno.ENOTDIR: "Name a directory: what is there is none.",
+    errno.ENOTDIR: "Name a directory: the path is not one.",
     errno.EACCES: "Let the user that runs dyno enter the directory, and each directory above it.",
     errno.EPERM: "Run it as root.",
     errno.ETIMEDOUT: "Check the address, and that no firewall lies between: the host does not answer.",

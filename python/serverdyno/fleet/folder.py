@@ -87,7 +87,7 @@ class NodeFolder:
 def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = False) -> FleetFolder:
     """Make a fleet's folder, or with `renew` new certificates for an existing fleet. Raises UserError."""
     problems = [
-        f"{name!r} is no name for a node: small letters, digits, dots and hyphens"
+        f"{name!r} is not a valid name of a node: use lower-case letters, digits, dots and hyphens"
         for name in nodes
         if not NAME.fullmatch(name)
     ]
@@ -97,15 +97,15 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
         # The name in a certificate says what its holder may do.
         problems.append(f"{' and '.join(roles)}: a node needs another name")
     if not nodes:
-        problems.append("a fleet has at least one node")
+        problems.append("a fleet needs at least one node")
     if not 0 < days <= MOST_DAYS:
-        problems.append(f"certificates hold for more than 0 and at most {MOST_DAYS} days")
+        problems.append(f"certificates must be valid for more than 0 and at most {MOST_DAYS} days")
     try:
         at = _with_port(at)
     except ValueError as error:
         problems.append(str(error))
     if (path / AUTHORITY_KEY).exists() and not renew:
-        problems.append(f"{path} has a fleet already; --renew makes new certificates for it")
+        problems.append(f"{path} already has a fleet; --renew makes new certificates for it")
     if problems:
         raise UserError("\n".join(problems), hint=HINT)
     until = datetime.now(UTC) + timedelta(days=days)

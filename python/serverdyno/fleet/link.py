@@ -53,14 +53,14 @@ def check(at: str, folder: Path) -> None:
             name = certificates.name_of(secured.getpeercert())
     except ssl.SSLCertVerificationError as error:
         raise DynoError(
-            f"the scheduler at {at} shows a certificate that is not of this fleet: {error.verify_message}",
+            f"the scheduler at {at} shows a certificate that does not belong to this fleet: {error.verify_message}",
             hint="Is it another fleet's, or were new certificates made since it was started?",
         ) from error
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).lower().replace("_", " ")
         raise DynoError(
             f"the scheduler at {at} refused this certificate or speaks no TLS: {reason}",
-            hint=f"Copy the node's folder anew from the fleet that the scheduler is of: {folder}",
+            hint=f"Copy the node's folder again from the scheduler's fleet: {folder}",
         ) from error
     except OSError as error:
         raise NobodyThere(
@@ -69,8 +69,8 @@ def check(at: str, folder: Path) -> None:
         ) from error
     if name != SCHEDULER:
         raise DynoError(
-            f"at {at}, where the fleet's scheduler should be, answers somebody with the certificate of {name}",
-            hint="Find out who: this certificate was used where it does not belong.",
+            f"at {at}, where the fleet's scheduler should be, something answers with the certificate of {name}",
+            hint="Find out what it is: this certificate is used where it does not belong.",
         )
 
 

@@ -41,8 +41,8 @@ def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None 
     if missing := [name for name in wanted if name not in there]:
         raise FleetError(
             f"the fleet {cluster.folder.name} lacks {', '.join(missing)} of its {len(cluster.folder.nodes)} nodes",
-            hint=f"Start each on its machine: dyno node FOLDER. Who is there: dyno fleet status {cluster.folder.path}. "
-            "An experiment goes on with dyno resume.",
+            hint="Start each on its machine: dyno node FOLDER. To see which nodes are there: dyno fleet status "
+            f"{cluster.folder.path}. To continue an experiment: dyno resume.",
         )
     told = free_again(cluster, there)
     if silent := [name for name, one in told.items() if one is None]:
@@ -184,7 +184,7 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
     ]
     if target.loopback and far:
         raise UserError(
-            f"{target.url} is loopback, which for {', '.join(far)} is another machine or network than for this one",
+            f"{target.url} is loopback, which is a different machine or network for {', '.join(far)}",
             hint="Give the server's address in the nodes' network.",
         )
 
@@ -197,7 +197,7 @@ def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any])
     text = "\n".join(f"{node.name} can't open {target.url}: {error}" for node, error in problems)
     if any(isinstance(error, PermissionError) for _, error in problems):
         raise ConsentError(text, hint="Each node asks for consent itself, at the address that it resolves.")
-    raise DynoError(text, hint="Can the node reach the server?")
+    raise DynoError(text, hint="Check that the node can reach the server.")
 
 
 def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
@@ -207,8 +207,8 @@ def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
         return [len(node.facts["cpus"]) for node in nodes]
     if sorted(stated) != sorted(names):
         raise UserError(
-            f"generator.weights are of {', '.join(sorted(stated))}, and the load is made by {', '.join(sorted(names))}",
-            hint="State a weight for each of them, or for none.",
+            f"generator.weights has {', '.join(sorted(stated))}, but the load is made by {', '.join(sorted(names))}",
+            hint="Give a weight to each of them, or to none.",
         )
     return [stated[name] for name in names]
 

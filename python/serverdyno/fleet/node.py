@@ -84,17 +84,13 @@ class FleetNode(FleetServer):
         try:
             asked, _ = unpacked(request, MOST_REQUEST_BYTES)
         except ValueError as error:
-            return self._answer(
-                heard_ns, refusal(ValueError(f"{self.name} can't read a request: it is {error}"))
-            )
+            return self._answer(heard_ns, refusal(ValueError(f"{self.name} can't read a request: {error}")))
         if asked["do"] == "clock":
             # At once: waiting behind another request would increase the error of the clock's offset.
             return self._answer(heard_ns, {"told": None})
         if controller != self._controller:
             if asked["do"] not in BEGINNINGS:
-                return {
-                    "refused": f"it gave this controller up, from which it heard nothing for {LEASE_S:g} s"
-                }
+                return {"refused": f"it gave this controller up after {LEASE_S:g} s without a message"}
             if self._controller is not None:
                 await self.abandon()
             self._controller = controller
@@ -196,7 +192,7 @@ async def _stay(
             say(f"not joined: {error}")
             again_s = AGAIN_S
         if not folder.path.exists():
-            say(f"{folder.path} was taken away: this node is of no fleet any more")
+            say(f"{folder.path} was taken away: this node no longer belongs to a fleet")
             return
         if not end.is_set():
             await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=again_s)
@@ -247,7 +243,7 @@ async def _membership(folder: NodeFolder, at: str) -> PlainComm:
             await comm.write({"op": "dyno_join", "name": folder.name, "at": at})
             told = await comm.read()
             if "joined" not in told:
-                raise DynoError(str(told.get("refused", "the scheduler says nothing that makes sense")))
+                raise DynoError(str(told.get("refused", "the scheduler's answer is malformed")))
         except BaseException:
             comm.abort()
             raise

@@ -72,13 +72,13 @@ def unpacked(message: bytes, most_bytes: int) -> tuple[Any, bytes | None]:
     try:
         plain = unpacking.decompress(message, most_bytes + 1)
     except zlib.error as error:
-        raise ValueError(f"a message that was damaged on its way: {error}") from error
+        raise ValueError(f"the message is damaged: {error}") from error
     if len(plain) > most_bytes:
-        raise ValueError(f"a message of more than {most_bytes >> 20} MiB")
+        raise ValueError(f"the message has more than {most_bytes >> 20} MiB")
     if not unpacking.eof:
-        raise ValueError("a part of a message")
+        raise ValueError("the message is incomplete")
     words, mark, blob = plain.partition(END_OF_WORDS)
     try:
         return json.loads(words), blob if mark else None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"a message that is not JSON: {error}") from error
+        raise ValueError(f"the message is not JSON: {error}") from error

@@ -61,7 +61,7 @@ class FleetScheduler(FleetServer):
         if holder != name:
             return f"the certificate is of {holder}, and can't join as {name!r}"
         if holder not in self._folder.nodes:
-            return f"{holder} is not of this fleet's list: {', '.join(self._folder.nodes)}"
+            return f"{holder} is not in this fleet's list: {', '.join(self._folder.nodes)}"
         if holder in self._members:
             return f"{holder} is there already, at {self._members[holder]}"
         try:

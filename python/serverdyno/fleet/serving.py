@@ -70,7 +70,7 @@ class ServerPlace:
     def ask(self, number: int, what: str) -> Any:
         """Return one figure of a server."""
         if what not in ASKED:
-            raise ValueError(f"no such question to a server: {what!r}")
+            raise ValueError(f"unknown request to a server: {what!r}")
         if number not in self._servers:
             raise ServerError("the server does not run on this node any more")
         return getattr(self._servers[number][0], what)()
@@ -182,8 +182,7 @@ def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None
     is_inside = namespace and not (node.on_this_machine and NAMESPACE.fullmatch(namespace))
     if hosts != {address.strip("[]")} or is_inside or access["connect_to"]:
         raise DynoError(
-            f"{node.name} says that its server is at {quoted(access['url'])}: "
-            f"it was to be at {address} and nowhere else"
+            f"{node.name} reports its server at {quoted(access['url'])}, but it must be at {address} and nowhere else"
         )
 
 

@@ -41,7 +41,7 @@ class SshHost(Model):
         description="Destination, as `ssh` takes it: me@a.example, or a Host of ~/.ssh/config."
     )
     dyno: list[str] = Field(
-        default=["dyno"], min_length=1, description="How `dyno` is called there, word by word."
+        default=["dyno"], min_length=1, description="Command that runs `dyno` there, word by word."
     )
 
 
@@ -49,7 +49,7 @@ class SshHosts(Model):
     """The file that `dyno fleet up HOSTS.toml` takes."""
 
     at: str = Field(description="HOST or HOST:PORT of this machine, by which every node reaches it.")
-    days: float = Field(default=90, gt=0, le=MOST_DAYS, description="For how long the certificates hold.")
+    days: float = Field(default=90, gt=0, le=MOST_DAYS, description="Validity of the certificates.")
     directory: str = Field(
         default=".cache/serverdyno/fleet",
         min_length=1,
@@ -87,7 +87,7 @@ def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
         made = FleetFolder.open(folder)
         if list(made.nodes) != names:
             raise UserError(
-                f"{folder} is a fleet of {', '.join(made.nodes)}, and {path} names {', '.join(names)}",
+                f"{folder} is a fleet of {', '.join(made.nodes)}, but {path} names {', '.join(names)}",
                 hint=f"End it with dyno fleet down {folder}, then remove {folder}.",
             )
     write_private(folder / HOSTS, path.read_bytes())
@@ -153,7 +153,7 @@ def _each(hosts: SshHosts, do: Callable[[SshHost], None], failed: str) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         problems = [problem for problem in pool.map(tried, hosts.hosts) if problem is not None]
     if problems:
-        raise DynoError("\n".join(problems), hint="Does `ssh DESTINATION true` work without a question?")
+        raise DynoError("\n".join(problems), hint="Check that `ssh DESTINATION true` works without a prompt.")
 
 
 def _run(hosts: SshHosts, host: SshHost, command: str, data: bytes = b"") -> str:
@@ -162,9 +162,9 @@ def _run(hosts: SshHosts, host: SshHost, command: str, data: bytes = b"") -> str
     try:
         done = subprocess.run(words, input=data, capture_output=True, timeout=STEP_S, check=False)
     except FileNotFoundError as error:
-        raise DynoError("there is no ssh here", hint="apt-get install openssh-client") from error
+        raise DynoError("ssh is not installed", hint="apt-get install openssh-client") from error
     except subprocess.TimeoutExpired as error:
-        raise DynoError(f"ssh {host.ssh}: no end after {STEP_S:g} s") from error
+        raise DynoError(f"ssh {host.ssh} did not end within {STEP_S:g} s") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
         raise DynoError(f"ssh {host.ssh}: {said}")

@@ -35,8 +35,9 @@ def start_scheduler(folder: FleetFolder) -> int:
     """
     if (running := scheduler_process(folder)) is not None:
         raise UserError(
-            f"the scheduler of {folder.name} runs already, as process {running.pid}",
-            hint=f"Who is there: dyno fleet status {folder.path}. To start anew: dyno fleet down {folder.path}.",
+            f"the scheduler of {folder.name} already runs, as process {running.pid}",
+            hint=f"To see which nodes are there: dyno fleet status {folder.path}. "
+            f"To end it: dyno fleet down {folder.path}.",
         )
     log_path = folder.path / SCHEDULER_LOG
     write_private(log_path, b"")
@@ -57,7 +58,7 @@ def start_scheduler(folder: FleetFolder) -> int:
         raise DynoError(
             f"the scheduler of {folder.name} does not start at {folder.at}: "
             f"{lines[-1] if lines else 'it says nothing'}",
-            hint=f"Is the address one of this machine's, and the port free? Its log: {log_path}",
+            hint=f"Check that the address is of this machine, and that the port is free. Its log: {log_path}",
         ) from error
     return process.pid
 
@@ -78,7 +79,7 @@ def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
             told = "\n".join(f"{name} says: {ssh.words_of(folder, hosts, name)}" for name in missing)
             raise DynoError(
                 f"{len(missing)} of {len(folder.nodes)} nodes have not joined after {JOIN_S:g} s\n{told}",
-                hint=f"Do they reach this machine at {folder.at}?",
+                hint=f"Check that they can reach this machine at {folder.at}.",
             )
     except BaseException:
         with contextlib.suppress(DynoError):

@@ -60,7 +60,7 @@ def _time_problems(suite: Suite) -> list[Problem]:
             Problem(("delay_s",), f"{message}: the window would begin with fewer clients than planned")
         )
     if suite.think_time_s >= window_s:
-        message = f"{suite.think_time_s:g} s is no shorter than the window of {window_s:g} s"
+        message = f"{suite.think_time_s:g} s is not shorter than the window of {window_s:g} s"
         problems.append(Problem(("think_time_s",), message))
     pace = suite.work.operations_per_client_s(suite.settings(suite.work))
     if suite.think_time_s > 0 and pace is not None:
@@ -83,7 +83,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
     ]
     if len(suite.clients) != 1 or (suite.workload == "scenario" and suite.clients != [1]):
         found.append(
-            Problem(("clients",), "must be one number; of a scenario 1, since its steps name their clients")
+            Problem(("clients",), "must be one number, and 1 for a scenario, whose steps name their clients")
         )
     if (most := max(mix.clients for mix in mixes(suite))) > MOST_SESSIONS:
         message = f"a level would have {most:,} sessions, each with a thread; {MOST_SESSIONS:,} is the most"
@@ -97,8 +97,9 @@ def _operations_problems(suite: Suite) -> list[Problem]:
         return []
     most = max(mix.clients * mix.threads for mix in mixes(suite))
     wrong = {
-        "only for web servers: clients of file servers go through whole passes": not suite.work.uses_documents,
-        "not with a rate of its own: the length of the level decides how many come": suite.open is not None,
+        "only for web servers, because clients of file servers make whole passes": not suite.work.uses_documents,
+        "not with open load, where the rate and the length set the number of operations": suite.open
+        is not None,
         "not with ramps: every operation counts": bool(suite.ramp_up_s or suite.ramp_down_s),
         f"must be at least {most:,}, one for each connection": suite.operations < most,
     }
@@ -118,10 +119,11 @@ def _work_problems(suite: Suite) -> list[Problem]:
 def _open_problems(suite: Suite) -> list[Problem]:
     """Return what conflicts with open load."""
     if suite.open is None:
-        return [Problem(("axis",), "rate: only of a suite with [open]")] if suite.axis == "rate" else []
+        return [Problem(("axis",), "rate is only for a suite with [open]")] if suite.axis == "rate" else []
     problems = [
         Problem(
-            ("open", key, index), f"{after}{unit} after {before}{unit}: the load must grow from mix to mix"
+            ("open", key, index),
+            f"{after}{unit} after {before}{unit}: the load must grow from level to level",
         )
         for key, unit, rates in (
             ("rate_per_s", "/s", suite.open.rate_per_s),
@@ -143,18 +145,17 @@ def _open_problems(suite: Suite) -> list[Problem]:
         (
             suite.think_time_s == 0,
             "think_time_s",
-            "clients don't think where operations come at a rate of their own",
+            "open load has no think time",
         ),
         (
             suite.delay_s == 0,
             "delay_s",
-            "operations come from the start on where they come at a rate of their own",
+            "open load has no delay: operations come from the start",
         ),
         (
             suite.work.takes_open_load(suite.workload),
             "open",
-            f"the operations of {suite.workload} come from clients that wait for their answers: one follows from the "
-            "other, so they can't come at a rate of their own",
+            f"not possible with {suite.workload}, whose clients need an answer before they know their next operation",
         ),
     ):
         if not holds:
@@ -164,7 +165,7 @@ def _open_problems(suite: Suite) -> list[Problem]:
 
 def _load_problems(suite: Suite) -> list[Problem]:
     problems = [
-        Problem(("clients", index), f"{after} clients after {before}: the load must grow from mix to mix")
+        Problem(("clients", index), f"{after} clients after {before}: the load must grow from level to level")
         for index, (before, after) in enumerate(pairwise(suite.clients), start=1)
         if after <= before
     ]
@@ -176,7 +177,7 @@ def _load_problems(suite: Suite) -> list[Problem]:
         if after.clients <= before.clients
     ]
     problems += [
-        Problem(("threads_from", index, "clients"), f"no mix has {step.clients} clients or more")
+        Problem(("threads_from", index, "clients"), f"no level has {step.clients} clients or more")
         for index, step in enumerate(suite.threads_from)
         if step.clients > max(suite.clients)
     ]

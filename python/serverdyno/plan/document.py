@@ -26,7 +26,7 @@ MOST_KNOWN = 20
 """Number of known names that a message lists even if it has a suggestion."""
 DEEPEST = 32
 """Deepest nesting of tables and arrays, and most parts of a key. A plan needs six."""
-_TOO_DEEP = f"tables and arrays inside one another, more than {DEEPEST} deep"
+_TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep"
 # A key stands at the start of a line or in an inline table.
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _LONG_KEY = re.compile(
@@ -72,7 +72,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     """
     if found := _LONG_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise PlanError(source, [f"line {line}: a key of more than {DEEPEST} parts"])
+        raise PlanError(source, [f"line {line}: a key has more than {DEEPEST} parts"])
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -110,7 +110,9 @@ def with_fleet(plan: Plan, folder: Path) -> Plan:
     Raises UserError if the plan sets CPUs or processes.
     """
     if plan.generator.processes > 1 or plan.generator.cpus:
-        raise UserError("--fleet: generator.processes and generator.cpus of the plan are of this machine")
+        raise UserError(
+            "--fleet: the plan must not set generator.processes or generator.cpus, which are for this machine"
+        )
     generator = plan.generator.model_copy(update={"fleet": str(folder.resolve())})
     return plan.model_copy(update={"generator": generator})
 

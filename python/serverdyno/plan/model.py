@@ -94,14 +94,14 @@ class Suite(Model):
     description: str = Field(default="", description="What the suite is, and what it is not.")
     workload: str = Field(description="What clients do.")
     axis: AxisName = Field(
-        default="clients", description="What grows from level to level; of a suite with `[open]` the rate."
+        default="clients", description="What grows from level to level. With `[open]`: the rate."
     )
     clients: Annotated[
         list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]],
         Option(("--clients", "-c"), listed=True, ranges="doubling"),
     ] = Field(
         min_length=1,
-        description="Numbers of clients, one load level each, growing. With a rate: one number, the connections.",
+        description="Growing numbers of clients, one load level each. With a rate: one number, the connections.",
     )
     threads: int = Field(
         default=1, ge=1, le=1000, description="Requests that each client has under way at once."
@@ -120,8 +120,8 @@ class Suite(Model):
         default=None,
         ge=1,
         le=10**12,
-        description="Operations of a load level, after which it ends, at the latest after its length. Default: it ends "
-        "by its length.",
+        description="Number of operations after which a load level ends, at the latest after its length. Default: it "
+        "ends after its length.",
     )
     delay_s: float = Field(
         default=0,
@@ -142,7 +142,7 @@ class Suite(Model):
     )
     open: OpenLoad | None = Field(
         default=None,
-        description="Operations come at a rate of their own, and not as clients get their answers.",
+        description="Open load: operations come at a given rate, even if earlier ones have no answer yet.",
     )
     sections: dict[str, SectionModel] = Field(default={}, exclude=True)
     certainty: dict[str, Certainty] = Field(
@@ -326,9 +326,7 @@ class GeneratorPlan(Model):
     @model_validator(mode="after")
     def _is_in_one_place(self) -> Self:
         if self.fleet is not None and (self.processes > 1 or self.cpus):
-            raise ValueError(
-                "processes and cpus are of this machine, and a fleet's nodes make the load elsewhere"
-            )
+            raise ValueError("processes and cpus are for this machine, but the fleet's nodes make the load")
         return self
 
 
@@ -343,7 +341,7 @@ class Bounds(Model):
         gt=0,
         description="The most requests per second of all clients together. Load outside loopback needs this bound.",
     )
-    max_length_s: float = Field(gt=0, description="The greatest length of a load level.")
+    max_length_s: float = Field(gt=0, description="The longest load level.")
 
 
 class ServerPlan(Model):
@@ -369,15 +367,15 @@ class ServerPlan(Model):
     )
     node: Name | None = Field(
         default=None,
-        description="Node of the fleet on which the server runs; that node makes no load. Left out: this machine.",
+        description="Node of the fleet on which the server runs; that node makes no load. Default: this machine.",
     )
     address: str | None = Field(
         default=None,
-        description="Address on which the server listens, of its node; left out: the one that the fleet knows it by.",
+        description="Address of its node on which the server listens. Default: the one that the fleet knows.",
     )
     back_nodes: list[Name] = Field(
         default=[],
-        description="Nodes of the servers behind the front of a team, dealt out in turn. Left out: that of the front.",
+        description="Nodes for the servers behind a team's front, used in turn. Default: the front's node.",
     )
     url: Annotated[str, AfterValidator(protocols.normal_url)] | None = Field(
         default=None,
@@ -410,15 +408,15 @@ class Plan(Model):
     suites: list[Name] = Field(
         default=[],
         max_length=MOST_SUITES,
-        description="In place of `suite`: several suites, in the order in which each run has them, on one server.",
+        description="Instead of `suite`: several suites. Each run measures them in this order, on one server.",
     )
     scale: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="Shortens each load level to this share of its length. Of levels that end when their work is done: "
-        "this share of Bonnie's file, of the files of scenarios, and of the bytes of their single files. Every figure "
-        "shows the scale.",
+        description="Shortens each load level to this share of its length. For levels that end when done, "
+        "it scales the size of Bonnie's file, the number of files in scenarios, and the size of their single files. "
+        "Every figure shows the scale.",
     )
     repetitions: Annotated[int, Option()] = Field(
         default=3, ge=1, le=1000, description="Number of times that each configuration is measured."
@@ -441,7 +439,8 @@ class Plan(Model):
         default=0.0,
         ge=0,
         le=1000,
-        description="The least difference that would matter; verdicts are about it.",
+        description="The smallest difference that matters: a server counts as faster only if it is proven to be faster "
+        "by more.",
     )
     equivalence_margin_percent: float | None = Field(
         default=None,
@@ -457,11 +456,12 @@ class Plan(Model):
     )
     drop_caches: bool = Field(
         default=False,
-        description="Drop this machine's page cache before each step of a scenario (needs root). The server's files "
-        "are in it, too, where the server runs here.",
+        description="Drop this machine's page cache before each step of a scenario (needs root). This also "
+        "drops the server's files if the server runs here.",
     )
     published: Name | None = Field(
-        default=None, description="A published report whose tables stand next to the steps of these suites."
+        default=None,
+        description="A published report whose tables are shown next to the steps of these suites.",
     )
     servers: list[ServerPlan] = Field(min_length=1, description="What is measured.")
 
@@ -473,9 +473,9 @@ class Plan(Model):
     @model_validator(mode="after")
     def _has_suites(self) -> Self:
         if (self.suite is None) == (not self.suites):
-            raise ValueError("needs suite or suites, and not both")
+            raise ValueError("needs either suite or suites")
         if len(set(self.suites)) < len(self.suites):
-            raise ValueError("suites: a suite is there twice")
+            raise ValueError("suites: a suite is listed twice")
         return self
 
     @property

@@ -58,11 +58,11 @@ def parse_objective(text: str) -> Objective:
         else:
             raise ValueError(f'"{part}" is no bound; {EXPECTED}')
     if not tails:
-        raise ValueError(f"no bound of a response time; {EXPECTED}")
+        raise ValueError(f"no bound on a response time; {EXPECTED}")
     return Objective(tuple(tails.values()), failed_share)
 
 
 def _why_not(percent: float, limit_ms: float) -> str:
     if percent < LOWEST_PERCENTILE:
         return f"a percentile from {LOWEST_PERCENTILE:g} on is needed"
-    return "a time above zero is needed" if limit_ms <= 0 else "a percentile has one bound"
+    return "the time must be above zero" if limit_ms <= 0 else "a percentile can have only one bound"

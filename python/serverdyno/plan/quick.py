@@ -294,7 +294,7 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
                 "into an environment variable, and name the variable with --header-from-env"
             )
     if texts.get("method", "").isdecimal():
-        yield "--method: is a name; streams on a connection, h2load's -m, are --streams"
+        yield "--method: must be a name; for streams per connection (h2load's -m) use --streams"
 
 
 def _by_option(problems: Iterable[Problem]) -> Iterator[str]:

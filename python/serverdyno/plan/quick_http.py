@@ -87,7 +87,7 @@ class HttpOptions(Model):
             yield f"--resolve: {self.resolve!r} is not HOST:PORT:ADDRESS"
             return
         if not _is_address(found["address"].strip("[]")):
-            yield f"--resolve: {found['address']} is no IP address"
+            yield f"--resolve: {found['address']} is not an IP address"
         try:
             parts = urlsplit(url)
             port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
@@ -134,7 +134,7 @@ class HttpOptions(Model):
     def problems(self, url: str, given: Collection[str] = ()) -> Iterator[str]:
         """Yield options that exclude each other or don't apply to this URL. `given` has the names of all options."""
         if self.insecure and self.ca_file is not None:
-            yield "--insecure: accepts any certificate, so that --ca-file says nothing"
+            yield "--insecure: accepts any certificate, so --ca-file has no effect"
         if self._trust() and not url.startswith("https:"):
             yield (
                 "--insecure and --ca-file: only for a URL that begins with https:// (connections are kept without an "
@@ -143,7 +143,7 @@ class HttpOptions(Model):
         yield from self._place_problems(url)
         if self.session is not None and any(name in given for name in NOT_OF_SESSIONS):
             yield (
-                "--session: its steps say what is asked for and what is right; leave out --method, --data, "
+                "--session: its steps define the requests and the expected answers; leave out --method, --data, "
                 "--data-file, --content-type, --urls, --expect-status and --expect-bytes"
             )
 
@@ -162,7 +162,8 @@ def _steps(file: Path) -> list[Any]:
     steps = document.get("steps")
     if set(document) != {"steps"} or not isinstance(steps, list):
         raise UserError(
-            f"{file} is no session: it has nothing but tables [[steps]]", hint="See docs/sessions.md."
+            f"{file} is not a session: it must contain nothing but tables [[steps]]",
+            hint="See docs/sessions.md.",
         )
     return steps
 

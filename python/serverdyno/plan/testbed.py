@@ -32,26 +32,29 @@ class Subnet(Model):
         default=None,
         ge=0.1,
         le=100_000,
-        description="Rate of each host's link, either way; left out: as quick as this machine.",
+        description="Rate of each host's link in each direction. Default: no limit.",
     )
     server_link_mbit_s: float | None = Field(
         default=None,
         ge=0.1,
         le=100_000,
-        description="Rate of the server's leg in this subnet, either way; left out: as quick as this machine.",
+        description="Rate of the server's link in this subnet in each direction. Default: no limit.",
     )
     delay_ms: float = Field(
         default=0,
         ge=0,
         le=10_000,
-        description="Delay on each host's link, either way; needs the kernel's netem.",
+        description="Delay on each host's link in each direction; needs the kernel's netem.",
     )
     loss_percent: float = Field(
-        default=0, ge=0, lt=100, description="Packets lost on each host's link, either way; needs netem."
+        default=0,
+        ge=0,
+        lt=100,
+        description="Packets lost on each host's link in each direction; needs netem.",
     )
     clock_offset_s: list[Annotated[float, Field(ge=-MOST_CLOCK_OFFSET_S, le=MOST_CLOCK_OFFSET_S)]] = Field(
         default=[],
-        description="What each host's monotonic clock is ahead of this machine's, host by host; left out: nothing.",
+        description="How far each host's monotonic clock is ahead of this machine's, host by host. Default: 0.",
     )
 
     @model_validator(mode="after")
@@ -74,7 +77,7 @@ class Testbed(Model):
     __test__: ClassVar[bool] = False  # pytest would take the class for a test
 
     subnets: list[Subnet] = Field(
-        min_length=1, max_length=MOST_SUBNETS, description="Each with a switch of its own."
+        min_length=1, max_length=MOST_SUBNETS, description="Subnets, each with its own switch."
     )
 
     @model_validator(mode="after")

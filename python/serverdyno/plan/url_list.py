@@ -47,7 +47,7 @@ def read_url_list(file: Path, url: str) -> list[str]:
             f"sort -rn | head -{MOST_PATHS} (of an access log: awk '{{print $7}}' first)"
         )
     if not found and not problems:
-        problems.append("no path is in it; write one per line: /path, or /path weight")
+        problems.append("it contains no path; write one per line: /path, or /path weight")
     if problems:
         raise PlanError(str(file), problems)
     return [path if weight == 1 else f"{path} {weight}" for path, weight in found.items()]

@@ -405,13 +405,13 @@ def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context)
     """Yield the reasons why a node can't run the server."""
     if server.node is None:
         if server.address is not None:
-            yield Problem((*path, "address"), "is of a node: name the node on which the server runs")
+            yield Problem((*path, "address"), "needs a node: name the node on which the server runs")
         if server.back_nodes:
-            yield Problem((*path, "back_nodes"), "are behind a front on a node: name the node of the front")
+            yield Problem((*path, "back_nodes"), "need a front on a node: name the node of the front")
         return
     yield from _back_problems(path, server)
     if context.generator.fleet is None:
-        yield Problem((*path, "node"), "is of a fleet, and the plan names none (generator.fleet)")
+        yield Problem((*path, "node"), "needs a fleet, but the plan names none (generator.fleet)")
     settings_type = context.settings_types.get(server.server)
     if settings_type is not None and not _listens_elsewhere(settings_type):
         yield Problem(
@@ -430,18 +430,18 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
         return
     place = (*path, "back_nodes")
     if server.server != "team":
-        yield Problem(place, f"are of a team: {server.server} has no servers behind it")
+        yield Problem(place, f"are only for a team: {server.server} has no servers behind it")
         return
 
     def chosen(key: str, default: Any) -> list[Any]:
         return server.factors.get(key) or [server.settings.get(key, default)]
 
     if "reference" in chosen("front", None):
-        yield Problem(place, "the front reference reaches servers on its own machine alone")
+        yield Problem(place, "the front reference only reaches servers on its own machine")
     counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
     if counts and len(set(server.back_nodes)) > max(counts):
         yield Problem(
-            place, f"{len(set(server.back_nodes))} nodes, and {max(counts)} servers behind the front (backs)"
+            place, f"{len(set(server.back_nodes))} nodes for {max(counts)} servers behind the front (backs)"
         )
 
 

@@ -102,7 +102,7 @@ class FsyncCounter:
             if fallen := [call for call, count in counts.items() if count < 0]:
                 raise Unavailable(f"those of {' and '.join(fallen)} fell")
         except (OSError, Unavailable) as error:
-            self._give_up(f"the kernel's counts are not whole: {error}")
+            self._give_up(f"the kernel's counts are incomplete: {error}")
             return None
         return counts
 
@@ -152,9 +152,7 @@ class FsyncCounter:
         if _count(instance) != before + 1:
             if preloaded(os.getpid()):
                 raise Unavailable("this tool's own fsync does not reach the kernel (LD_PRELOAD)")
-            raise Unavailable(
-                "the kernel knows processes by other numbers than are seen here (PID namespace)"
-            )
+            raise Unavailable("the kernel has other process ids than are visible here (PID namespace)")
 
     def _follow(self) -> None:
         """Follow all threads of the processes instead of ours, and look again until no new one appears.
@@ -215,7 +213,7 @@ def _mount_tracefs() -> int:
     """
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "fsopen"):
-        raise Unavailable("the C library knows no fsopen(2)")
+        raise Unavailable("the C library has no fsopen(2)")
     context = _checked(library.fsopen(b"tracefs", FSOPEN_CLOEXEC))
     try:
         _checked(library.fsconfig(context, FSCONFIG_CMD_CREATE, None, None, 0))

@@ -35,7 +35,7 @@ def check_possible() -> None:
     absent = sorted({package for program, package in NEEDED.items() if shutil.which(program) is None})
     problems = [f"not installed: {', '.join(absent)} (apt-get install {' '.join(absent)})"] if absent else []
     if os.geteuid() != 0:
-        problems.append("network namespaces are made by root, and this user is another one")
+        problems.append("only root can make network namespaces")
     if problems:
         raise UserError(
             "a testbed can't be made here:\n" + "\n".join(problems),

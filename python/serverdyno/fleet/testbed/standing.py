@@ -111,7 +111,8 @@ def _no_queues(testbed: Testbed, error: DynoError) -> DynoError:
             hint="Leave delay_ms and loss_percent out, or run on a kernel that has it.",
         )
     return DynoError(
-        f"the links of the testbed can't have their rates: {error}", hint="Has this kernel tbf (sch_tbf)?"
+        f"the links of the testbed can't have their rates: {error}",
+        hint="Check that this kernel has tbf (sch_tbf).",
     )
 
 
@@ -148,7 +149,7 @@ def _start_fleet(fleet: FleetFolder, hosts: dict[str, Host]) -> None:
         raise DynoError(
             f"{len(missing)} of {len(fleet.nodes)} nodes of the testbed have not joined after {patience_s:g} s; "
             f"{missing[0]} says: {words[-1] if words else 'nothing'}",
-            hint="Take fewer hosts: each needs about 40 MB and a second of CPU time to start.",
+            hint="Use fewer hosts: each needs about 40 MB and a second of CPU time to start.",
         )
 
 

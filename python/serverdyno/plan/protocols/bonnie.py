@@ -38,8 +38,8 @@ class BonnieSettings(Model):
         le=MIB,
         description="Bytes per read or write. Programs before 1996 used 8192.",
     )
-    seeks: int = Field(default=4000, ge=1, le=10**7, description="Seeks of one Bonnie, in all.")
-    seekers: int = Field(default=3, ge=1, le=64, description="Seekers of one Bonnie at the same time.")
+    seeks: int = Field(default=4000, ge=1, le=10**7, description="Total seeks of one Bonnie.")
+    seekers: int = Field(default=3, ge=1, le=64, description="Concurrent seekers of one Bonnie.")
     check: bool = Field(
         default=True,
         description="Compare everything that is read with what was written; a difference ends the run with an error.",

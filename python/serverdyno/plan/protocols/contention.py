@@ -21,7 +21,10 @@ class ContentionSettings(Model):
 
     files: int = Field(default=1, ge=1, le=1024, description="Files that all clients share.")
     blocks: int = Field(
-        default=64, ge=1, le=2**16, description="Blocks of each file. Fewer: locks conflict more."
+        default=64,
+        ge=1,
+        le=2**16,
+        description="Blocks per file. With fewer blocks, locks conflict more often.",
     )
     block_bytes: int = Field(
         default=4096,
@@ -30,7 +33,7 @@ class ContentionSettings(Model):
         description="Bytes of a block, which is locked, read and written as a whole.",
     )
     writes_percent: int = Field(
-        default=50, ge=0, le=100, description="Of a hundred turns, so many write; the others only read."
+        default=50, ge=0, le=100, description="Percentage of turns that write; the others only read."
     )
 
     @property

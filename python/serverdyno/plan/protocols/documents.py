@@ -52,7 +52,7 @@ class DocumentsSettings(SectionModel):
     steps: list[Step] = Field(
         default=[],
         max_length=MOST_STEPS,
-        description="Of the workload session: the requests of one user in their order, see docs/sessions.md.",
+        description="For the workload session: the requests of one user in their order, see docs/sessions.md.",
     )
     dynamic_share: float | None = Field(
         default=None,
@@ -81,7 +81,7 @@ class DocumentsSettings(SectionModel):
     @model_validator(mode="after")
     def _shares_fit(self) -> Self:
         if (self.dynamic_share or 0) + (self.secure_share or 0) > 1:
-            raise ValueError("dynamic_share and secure_share are more than 1 together")
+            raise ValueError("the sum of dynamic_share and secure_share is above 1")
         return self
 
     @field_validator("steps")
@@ -151,14 +151,14 @@ class Documents(Work[DocumentsSettings]):
         """Yield settings that belong to another workload than the suite's."""
         del one_thread, at_once
         if settings.paths and workload != "url":
-            yield ("documents", "paths"), "is what the workload url asks for, and no other"
+            yield ("documents", "paths"), "is only for the workload url"
         if settings.steps and workload != SESSION:
-            yield ("documents", "steps"), f"is of the workload {SESSION}, and of no other"
+            yield ("documents", "steps"), f"is only for the workload {SESSION}"
         if workload == SESSION and not settings.steps:
             yield ("documents", "steps"), f"is missing: the workload {SESSION} needs it"
         for name in SHARES:
             if workload != DYNAMIC and getattr(settings, name) is not None:
-                yield ("documents", name), f"is of the workload {DYNAMIC}, and of no other"
+                yield ("documents", name), f"is only for the workload {DYNAMIC}"
         if workload == DYNAMIC and settings.dynamic_share is None:
             yield ("documents", "dynamic_share"), f"is missing: the workload {DYNAMIC} needs it"
 

@@ -30,19 +30,19 @@ class FailoverSettings(Model):
         default=4096, ge=64, le=2**20, description="Bytes of a block, which is written and read as a whole."
     )
     writes_per_flush: int = Field(
-        default=4, ge=1, le=1_000_000, description="After so many writes a client flushes its file."
+        default=4, ge=1, le=1_000_000, description="Number of writes after which a client flushes its file."
     )
     cut: Literal["server", "processes", "connections"] = Field(
         default="server", description="; ".join(f"{name}: {what}" for name, what in CUTS.items()) + "."
     )
     cut_percent: int = Field(
-        default=30, ge=1, le=99, description="After which part of each mix's window that happens, in percent."
+        default=30, ge=1, le=99, description="When that happens, as a percentage of each level's window."
     )
     away_s: float = Field(
         default=1.0,
         ge=0,
         le=3600,
-        description="How long a server that was killed is away before it is started again.",
+        description="Time between the kill of the server and its restart.",
     )
 
     @property

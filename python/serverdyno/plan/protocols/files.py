@@ -83,7 +83,7 @@ class FilesSettings(SectionModel):
         default=False, description="Positions as the application meant them, not as the captures show them."
     )
     operations_per_client_s: float | None = Field(
-        default=None, gt=0, description="The most operations that a client starts in a second."
+        default=None, gt=0, description="The most operations that a client starts per second."
     )
     load_file: str | None = Field(default=None, description="A dbench load file for the workload loadfile.")
     load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = Field(
@@ -200,10 +200,10 @@ class Files(Work[FilesSettings]):
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield settings that the workload lacks or can't use. Only streams may have several operations under way."""
         if (workload == "loadfile") != (settings.load_file is not None):
-            yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
+            yield ("files", "load_file"), "is required for the workload loadfile, and only for it"
         for name in OWN:
             if name != workload and getattr(settings, name) is not None:
-                yield ("files", name), f"is for the workload {name}, and for no other"
+                yield ("files", name), f"is only for the workload {name}"
         if workload != STREAMS and not one_thread:
             why = "a client that uses files has one thread; several blocks of streams may be under way"
             yield ("threads",), why
@@ -344,7 +344,7 @@ def _problems_of_clients(
     if workload == STREAMS and not (one_thread or at_once):
         yield (
             ("threads",),
-            "must be 1 where operations are due at moments of their own: with think_time_s, "
+            "must be 1 if operations have times of their own: with think_time_s, "
             "operations_per_client_s or open",
         )
 

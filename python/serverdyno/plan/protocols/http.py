@@ -60,7 +60,7 @@ class HttpSettings(SectionModel):
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
     )
     receive_buffer_bytes: int = Field(
-        default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes that one receive takes."
+        default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes per receive call."
     )
     max_head_bytes: Annotated[int | None, Option()] = Field(
         default=None,
@@ -92,14 +92,12 @@ class HttpSettings(SectionModel):
         if self.pipeline is not None and (
             self.version != "1.1" or not self.keep_alive or self.close != "ordinary"
         ):
-            raise ValueError(
-                'pipeline is of version = "1.1", which keeps its connections then and ends them in order'
-            )
+            raise ValueError('pipeline needs version = "1.1", keep_alive and close = "ordinary"')
         if self.version != "2":
             if self.streams is not None:
-                raise ValueError('streams are of version = "2"')
+                raise ValueError('streams need version = "2"')
         elif not self.keep_alive or self.close != "ordinary":
-            raise ValueError('version = "2" keeps its connections and ends them in order')
+            raise ValueError('version = "2" needs keep_alive and close = "ordinary"')
         return self
 
     def parameters(self) -> dict[str, Any]:
@@ -194,8 +192,8 @@ class Http(Protocol[HttpSettings]):
         if settings.tls is None or over_tls(url, server_settings):
             return None
         if url is not None:
-            return "the suite is one over TLS: the URL must begin with https://"
-        return 'the suite is one over TLS: give the server settings = { tls = "ecdsa-p256" }'
+            return "the suite uses TLS: the URL must begin with https://"
+        return 'the suite uses TLS: give the server settings = { tls = "ecdsa-p256" }'
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
         """Describe version, connections and buffer."""
@@ -225,9 +223,9 @@ class Http(Protocol[HttpSettings]):
 def contradiction(settings: HttpSettings, work_settings: DocumentsSettings) -> str | None:
     """Say why clients with these settings can't do the work."""
     if settings.pipeline is not None and (work_settings.steps or work_settings.secure_share):
-        return "pipeline: neither sessions nor work that is partly over TLS can send requests ahead"
+        return "pipeline: not possible with sessions, or with work that is partly over TLS"
     if work_settings.steps and settings.request is not None and not settings.request.has_fields_alone:
-        return "request: a session takes headers and authorization alone; its steps say the rest"
+        return "request: a session allows only headers and authorization; its steps define the rest"
     return None
 
 

@@ -61,7 +61,7 @@ def _header_in(variable: str) -> str:
     header = _variable(variable, "a header", "Name: value")
     if ":" not in header:
         raise UserError(
-            f"the variable {variable} holds no header, Name: value",
+            f"the variable {variable} does not hold a header, Name: value",
             hint=f"export {variable}='X-Api-Key: ...'",
         )
     if problems := _native.header_problems(header_pairs([header])):
@@ -149,7 +149,7 @@ class RequestSettings(Model):
         if scheme == "basic":
             if ":" not in secret:  # the separator (RFC 7617, section 2)
                 raise UserError(
-                    f"{self.authorization_variable} has no colon: it is user:password, as it is and not encoded",
+                    f"{self.authorization_variable} has no colon: give user:password, not encoded",
                     hint=f"export {self.authorization_variable}=user:password",
                 )
             return f"Basic {base64.b64encode(secret.encode()).decode('ascii')}"

@@ -26,15 +26,15 @@ class MetadataSettings(Model):
         default=0, ge=0, le=2**20, description="Size of each file, which is written and read at once."
     )
     shared: bool = Field(
-        default=False, description="Whether all clients' files are in one directory, and not in one a client."
+        default=False, description="Whether all clients share one directory. false: each client has its own."
     )
 
     looks: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="How often a client looks at the directory in each pass: it lists the directory, asks for a name "
-        "that is not there, and for the attributes of each of its files. 0: it asks for these once, and lists nothing.",
+        description="Number of looks at the directory per pass: a client lists it, asks for a missing name, and for "
+        "the attributes of each of its files. 0: it only asks for the attributes, once.",
     )
 
     @property

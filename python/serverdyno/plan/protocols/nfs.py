@@ -82,7 +82,8 @@ class ExportLook:
 
 class NfsSettings(SectionModel):
     readdirplus: bool = Field(
-        default=True, description="List with attributes; false: as clients before 2003, which asked for each."
+        default=True,
+        description="List directories with attributes. false: ask for each, as clients did before 2003.",
     )
 
     def parameters(self) -> dict[str, Any]:

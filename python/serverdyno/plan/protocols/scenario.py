@@ -25,16 +25,18 @@ Name = Annotated[str, Spelled(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "up to 100 le
 class TreeFiles(Model):
     """Files with a common prefix: `aaa1` to `aaa100`."""
 
-    name: Name = Field(description="What the names begin with; a number from 1 on follows.")
-    count: int = Field(ge=1, le=MOST_ENTRIES, description="How many in each directory.")
-    bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="The size of each.")
+    name: Name = Field(description="Prefix of the names; a number from 1 on follows.")
+    count: int = Field(ge=1, le=MOST_ENTRIES, description="Number of files per directory.")
+    bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="Size of each file.")
 
 
 class Tree(Model):
     """A directory, its subdirectories, and the same files in each."""
 
     files: tuple[TreeFiles, ...] = Field(default=(), strict=False, description="The files of each directory.")
-    directories: int = Field(default=0, ge=0, le=10_000, description="Directories in each but the lowest.")
+    directories: int = Field(
+        default=0, ge=0, le=10_000, description="Subdirectories of each directory above the lowest level."
+    )
     levels: int = Field(default=0, ge=0, le=20, description="Levels of directories below the topmost.")
 
     def directory_count(self) -> int:
@@ -55,14 +57,14 @@ class LocalFile(Model):
 class _Step(Model):
     """The keys of all steps."""
 
-    name: str | None = Field(default=None, max_length=60, description="How reports call it.")
+    name: str | None = Field(default=None, max_length=60, description="Name of the step in reports.")
     figure: int | None = Field(
         default=None,
         ge=1,
-        description="Of the published report: what it says of this step is shown next to it.",
+        description="Figure of the published report that is shown next to this step.",
     )
     warm: bool | None = Field(
-        default=None, description="Once more in the same session; by default what changes nothing."
+        default=None, description="Repeat the step in the same session. Default: if the step changes nothing."
     )
 
 
@@ -78,7 +80,7 @@ class List(_Step):
     """`ls`."""
 
     do: Literal["list"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`; its topmost directory is listed.")
+    tree: str = Field(description="A name in `trees`; the topmost directory of that tree is listed.")
     pattern: str = Field(default="*", min_length=1, max_length=100, description="With * and ?.")
     long: bool = Field(default=False, description="With attributes: ls -l.")
 
@@ -108,8 +110,10 @@ class Build(_Step):
     """Build: look for missing headers, read sources, write objects."""
 
     do: Literal["build"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`: the sources.")
-    searches: int = Field(default=5, ge=0, le=1000, description="Names that are not there, for each source.")
+    tree: str = Field(description="A name in `trees`: the sources.")
+    searches: int = Field(
+        default=5, ge=0, le=1000, description="Number of missing names that are looked up per source."
+    )
     object_bytes: int = Field(default=8192, ge=0, le=MOST_BYTES, description="The size of each object.")
 
 
@@ -157,10 +161,14 @@ class Metadata(_Step):
     """
 
     do: Literal["metadata"] = Field(description="What is done.")
-    clients: int = Field(default=1, ge=1, le=256, description="At once, each with a session and a thread.")
+    clients: int = Field(
+        default=1, ge=1, le=256, description="Number of clients at once, each with a session and a thread."
+    )
     files: int = Field(default=1000, ge=1, le=MOST_ENTRIES, description="Of each client.")
     bytes: int = Field(default=0, ge=0, le=1 << 30, description="Of each file.")
-    shared: bool = Field(default=False, description="All in one directory; else each client in its own.")
+    shared: bool = Field(
+        default=False, description="Whether all clients share one directory. false: each client has its own."
+    )
 
 
 class Streams(_Step):
@@ -170,13 +178,13 @@ class Streams(_Step):
     writers: int = Field(default=0, ge=0, le=256, description="Clients that write.")
     readers: int = Field(default=0, ge=0, le=256, description="Clients that read.")
     bytes: int = Field(
-        default=1 << 28, ge=1, le=MOST_BYTES, description="Of each file; whole blocks are used."
+        default=1 << 28, ge=1, le=MOST_BYTES, description="Size of each file; whole blocks are used."
     )
-    block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Of one read or write.")
+    block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Size of one read or write.")
     depth: int = Field(
-        default=1, ge=1, le=1024, description="Reads or writes under way at once, of a client."
+        default=1, ge=1, le=1024, description="Reads or writes that a client has under way at once."
     )
-    random: bool = Field(default=False, description="Each block once, in a random order.")
+    random: bool = Field(default=False, description="Whether the blocks come in a random order, each once.")
 
 
 OnTree = MakeTree | List | Find | Stat | Read | Build | RemoveTree
@@ -226,7 +234,7 @@ class Scenario(Model):
         """Yield the key path and the reason of each contradiction."""
         for name, tree in self.trees.items():
             if tree.levels > 0 and tree.directories == 0:
-                yield ("trees", name, "directories"), "at least 1 where there are levels"
+                yield ("trees", name, "directories"), "must be at least 1 if there are levels"
             elif tree.entries() > MOST_ENTRIES:
                 yield ("trees", name), f"more than {MOST_ENTRIES:,} files and directories"
             names = [files.name for files in tree.files]

@@ -20,9 +20,12 @@ MOST_STEPS = 250
 class Take(Model):
     """The source of a value in an answer: exactly one of the four."""
 
-    header: str | None = Field(default=None, description="The name of a header; of several the first.")
+    header: str | None = Field(
+        default=None, description="The name of a header; the first counts if there are several."
+    )
     cookie: str | None = Field(
-        default=None, description="The name of a cookie that `Set-Cookie` sets; of several the last."
+        default=None,
+        description="The name of a cookie that `Set-Cookie` sets; the last counts if there are several.",
     )
     regex: str | None = Field(
         default=None,
@@ -36,7 +39,7 @@ class Take(Model):
     @model_validator(mode="after")
     def is_one(self) -> Self:
         if len(self.section()) != 1:
-            raise ValueError("needs one of header, cookie, regex and json_pointer")
+            raise ValueError("needs exactly one of header, cookie, regex and json_pointer")
         return self
 
     def section(self) -> dict[str, str]:
@@ -50,7 +53,7 @@ class Step(Model):
     `path`, values of `headers` and `body` may contain `${name}`, a value that an earlier step took.
     """
 
-    name: str = Field(description="What the step is called in reports.")
+    name: str = Field(description="Name of the step in reports.")
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
         default="GET", description="The method."
     )
@@ -61,7 +64,7 @@ class Step(Model):
         default=0, ge=0, le=86_400, description="How long the user waits before this request."
     )
     status: Statuses = Field(default=[], description="Expected statuses of answers. Default: 200 to 299.")
-    body_bytes: int | None = Field(default=None, ge=0, description="The size of the body of right answers.")
+    body_bytes: int | None = Field(default=None, ge=0, description="Expected size of the body of the answer.")
     take: dict[str, Take] = Field(
         default={}, description="Values to be taken from the answer, by the name that later steps use."
     )

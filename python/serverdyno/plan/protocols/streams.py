@@ -31,10 +31,10 @@ class StreamsSettings(Model):
         default=64 * 2**10, ge=1, le=2**20, description="Bytes that one operation reads or writes."
     )
     random: bool = Field(
-        default=False, description="Whether the blocks come in a random order, and not one after another."
+        default=False, description="Whether the blocks come in a random order instead of one after another."
     )
     writers_percent: int = Field(
-        default=50, ge=0, le=100, description="Of a hundred clients, so many write; the others read."
+        default=50, ge=0, le=100, description="Percentage of clients that write; the others read."
     )
 
     @property

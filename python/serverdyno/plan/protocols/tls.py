@@ -110,8 +110,8 @@ def _read(file: str) -> str:
     except UnicodeDecodeError as error:
         raise UserError(
             f"{file} is not PEM, which is text",
-            hint=f"Of PKCS #12 (.p12, .pfx): openssl pkcs12 -in {file} -nodes -out FILE.pem. Of DER: openssl x509 "
-            f"-inform der -in {file} -out FILE.pem.",
+            hint=f"To convert PKCS #12 (.p12, .pfx): openssl pkcs12 -in {file} -nodes -out FILE.pem. "
+            f"To convert DER: openssl x509 -inform der -in {file} -out FILE.pem.",
         ) from error
     except OSError as error:
         raise UserError(f"the client certificate or key {file} can't be read: {error.strerror}") from error
