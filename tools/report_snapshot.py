@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def made_up() -> Iterator[tuple[str, Source]]:
-    """Yield web and file servers; whole, partial, with errors, limited, with many configurations."""
+    """Yield made-up experiments: web and file servers, complete, partial, with errors, limited, with many sides."""
     three = {"apache": web.Shape(2000), "nginx": web.Shape(3000, noise=0.005), "lighttpd": web.Shape(2900)}
     whole = web.experiment(three)
     yield "web", whole

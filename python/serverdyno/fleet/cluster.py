@@ -233,7 +233,9 @@ class DaskNode:
         self._heard.look(late_s=max(0.0, time.monotonic() - due_s))
 
     async def _silence(self) -> str:
-        """Return why the node doesn't answer, as far as can be told from here. A late process looks equally often."""
+        """Return why the node doesn't answer, as far as can be told from here.
+
+        The number of looks is fixed, so that a controller without CPU time does not blame the node."""
         at = host_and_port(self.address.rpartition("/")[2])
         connecting = asyncio.ensure_future(asyncio.open_connection(*at))
         try:
