@@ -1,4 +1,4 @@
-"""`python -m benches`: runs everything, or the part that is named, and writes a dated folder."""
+"""Run all benchmarks, or the named part, and write a dated folder: `python -m benches`."""
 
 from __future__ import annotations
 
@@ -33,22 +33,20 @@ RUNS = Path(__file__).parent / "runs"
 
 
 def run_speed(results: Results, places: Cpus, effort: Effort) -> None:
-    """The comparisons with the peers."""
     _carry_out(speed.cases(), results, places, effort)
 
 
 def run_tls(results: Results, places: Cpus, effort: Effort) -> None:
-    """Handshakes and requests over TLS, against the peers."""
     _carry_out(tls.cases(), results, places, replace(effort, rounds=min(tls.ROUNDS, effort.rounds)))
 
 
 def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
-    """Several streams a connection, against h2load."""
+    """Compare several streams per connection with h2load."""
     _carry_out(http2.cases(), results, places, effort)
 
 
 def run_builds(results: Results, places: Cpus, effort: Effort) -> None:
-    """This build against another, where one is named."""
+    """Compare this build with another one, if one is named."""
     if results.against is None:
         return
     web = [*builds.build_cases(results.against)]
@@ -79,13 +77,16 @@ def _carry_out_files(cases: Iterable[files.FileCase], results: Results, places: 
 
 
 def run_counts(results: Results, places: Cpus, effort: Effort) -> None:
-    """Our counts beside the servers'."""
+    """Compare our counts with the servers'."""
     _say("requests counted by us and by the server")
     results.runs += accuracy.count(places, effort)
 
 
 def run_times(results: Results, places: Cpus, effort: Effort) -> None:
-    """Our response times beside those on the wire; left out, and said to be, without the right to look."""
+    """Compare our response times with those on the wire.
+
+    Without the right to capture packets, report them as left out.
+    """
     _say("response times against the kernel's timestamps")
     try:
         results.comparisons += accuracy.times(places, effort)
@@ -94,7 +95,7 @@ def run_times(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_files(results: Results, places: Cpus, effort: Effort) -> None:
-    """File servers: replay, streams, sessions and counts."""
+    """Run the benchmarks of file servers: replay, streams, sessions and counts."""
     sizes = files.Sizes()
     if absent := files.missing(sizes):
         results.left_out.append(f"file servers: not installed here: {', '.join(absent)}")
@@ -107,7 +108,7 @@ def run_files(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
-    """NFS: copies and listings, against libnfs's tools."""
+    """Compare copies and listings over NFS with libnfs's tools."""
     if absent := nfs.missing():
         results.left_out.append(f"NFS: not installed here: {', '.join(absent)}")
         return
@@ -118,7 +119,6 @@ def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
-    """Bonnie's phases, against bonnie++."""
     if bonnie.missing():
         results.left_out.append(f"Bonnie: {bonnie.PROGRAM} is not installed here")
         return
@@ -127,7 +127,7 @@ def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_startup(results: Results, _: Cpus, effort: Effort) -> None:
-    """CPU time and memory that commands take to start."""
+    """Measure the CPU time and memory that commands take to start."""
     _say("starts of commands")
     results.starts += startup.measured(effort.rounds)
 
@@ -147,7 +147,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
 
 
 def main() -> None:
-    """Exit status 1 where a part fails; what was measured until then is written all the same."""
+    """Run the chosen parts and write their results. Exit with 1 if a part fails, after writing what was measured."""
     options = _options()
     attempts = Effort().attempts if options.patience else 1
     effort = Effort(options.rounds, options.seconds, options.patience, attempts)

@@ -1,4 +1,4 @@
-"""Whether our figures are true: counts against the server's own, response times against what passed over loopback."""
+"""Check that our figures are true: counts against the server's own, response times against packets on loopback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class CountCase:
-    """A server that counts by itself."""
+    """A server that counts its requests itself."""
 
     name: str
     server: str
@@ -55,7 +55,7 @@ COUNTS = tuple(
 
 
 def count(places: Cpus, effort: Effort) -> list[Run]:
-    """Runs whose `requests` and `server_requests` must be equal. Raises DynoError."""
+    """Return runs whose `requests` and `server_requests` must be equal. Raises DynoError."""
     few = Effort(min(COUNT_ROUNDS, effort.rounds), effort.seconds, patience_s=0, attempts=1)
     runs = []
     for case in COUNTS:
@@ -69,10 +69,11 @@ def count(places: Cpus, effort: Effort) -> list[Run]:
 
 @dataclass(frozen=True, slots=True)
 class TimeCase:
-    """A server that takes its time, and clients that wait for it.
+    """A server with delays, and clients that wait for it.
 
-    `command`: of the server, which prints its port. `connect_quantiles`: those at which connecting takes long
-    enough to be judged; else it takes 20 us, most of it in the client's own system calls, unseen by the wire.
+    `command` starts the server, which prints its port. `connect_quantiles` are those at which connecting takes long
+    enough to be judged; otherwise it takes 20 us, most of it in the client's own system calls, which the wire does
+    not show.
     """
 
     name: str
@@ -80,7 +81,7 @@ class TimeCase:
     command: tuple[str, ...]
     options: dict[str, Any]
     connect_quantiles: tuple[str, ...] = ()
-    lengths: int = 1  # of the usual
+    lengths: int = 1  # multiple of the usual length
 
 
 def _reference(delay_ms: int) -> tuple[str, ...]:
@@ -116,7 +117,7 @@ TIMES = (
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One percentile of one kind of time (`response` or `connect`), seconds."""
+    """One percentile of one kind of time (`response` or `connect`), in s."""
 
     case: str
     round: int
@@ -130,14 +131,14 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """Relative to the wire."""
+        """The error relative to the wire."""
         return self.ours_s / self.wire_s - 1
 
 
 def times(places: Cpus, effort: Effort, cases: Sequence[TimeCase] = TIMES) -> list[Comparison]:
-    """Percentiles of ours beside those of the wire. Raises PermissionError, WireError or DynoError.
+    """Return our percentiles next to those of the wire. Raises PermissionError, WireError or DynoError.
 
-    A run that others disturbed is repeated, as in `rounds`; the least disturbed is kept.
+    As in `rounds`, a run that others disturbed is repeated, and the least disturbed one is kept.
     """
     found: list[Comparison] = []
     for number in range(min(TIME_ROUNDS, effort.rounds)):
@@ -164,7 +165,7 @@ def _times(case: TimeCase, number: int, places: Cpus, effort: Effort) -> Iterato
         foreign = foreign_share(machine_before, machine_cpu(), own_s)
         told = account.details
         end_ns = int((told["started_unix_s"] + seconds) * NS_PER_S)
-        # As ours counts: what was complete within the window.
+        # Like our own count: exchanges that were complete within the window.
         seen = [exchange for exchange in exchanges(wire.segments()) if exchange.end_ns <= end_ns]
     responses = [exchange.response_ns for exchange in seen]
     connects = [exchange.connect_ns for exchange in seen if exchange.connect_ns is not None]
@@ -173,7 +174,7 @@ def _times(case: TimeCase, number: int, places: Cpus, effort: Effort) -> Iterato
         ("connect", connects, case.connect_quantiles),
     ):
         for name in quantiles:
-            # The same definition as that of the histogram: the least value with that share at or below it.
+            # The histogram's definition: the smallest value with at least that share at or below it.
             wire_s = float(np.quantile(truth_ns, QUANTILES[name], method="inverted_cdf")) / NS_PER_S
             ours_s = told[f"{kind}_ns"][name] / NS_PER_S
             counts = told[f"{kind}_samples"], len(truth_ns)
@@ -186,7 +187,7 @@ def _cpu_s(*processes: psutil.Process) -> float:
 
 @contextmanager
 def _started(arguments: Sequence[str], cpu: int) -> Iterator[tuple[int, psutil.Process]]:
-    """A server of ours on `cpu`: the port that it prints, and its process."""
+    """Start one of our servers on `cpu`, and yield the port that it prints, and its process."""
     process = subprocess.Popen(
         ["taskset", "--cpu-list", str(cpu), sys.executable, *arguments], stdout=subprocess.PIPE, text=True
     )

@@ -1,10 +1,11 @@
-"""`dyno bonnie` next to bonnie++ on one directory in memory: the phases that both have, with the same chunk.
+"""Compare `dyno bonnie` with bonnie++ on one directory in memory, in their common phases and with equal chunks.
 
-In memory because bonnie++ syncs its file at each close and Bonnie never did: a sync costs nothing there. Characters are
-left out of bonnie++, which makes a system call for each. Not for seeks: theirs are processes, ours threads.
+The directory is in memory because bonnie++ syncs its file at each close and Bonnie never did; there, a sync costs
+nothing. bonnie++ makes a system call per character, so its character phases are left out. Seeks are not compared:
+bonnie++ uses processes, we use threads.
 
-bonnie++ rounds its own figures, and has none of phases below half a second. So its phases are timed from here: it tells
-when each begins and ends, and the clock of its CPU time is read at these moments.
+bonnie++ rounds its own figures, and has none for phases below half a second. So its phases are timed from here: it
+reports the beginning and end of each, and the clock of its CPU time is read at these moments.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PROGRAM = "bonnie++"
 CHUNK_BYTES = 8192
 SIZE_MIB = 1024
 MIB = 1 << 20
-# What bonnie++ 2.00 says on standard error at the begin of a phase; "done" follows at its end.
+# What bonnie++ 2.00 prints on standard error at the beginning of a phase; "done" follows at its end.
 MESSAGES = {
     "write": b"Writing intelligently...",
     "rewrite": b"Rewriting...",
@@ -52,31 +53,31 @@ FIGURES: dict[str, ReadFigure] = {
 
 @dataclass(frozen=True, slots=True)
 class BonnieCase:
-    """One phase. `prefix`: what the name of its runs begins with."""
+    """One phase. The names of its runs begin with `prefix`."""
 
     phase: str
     prefix: str = "bonnie"
     goal: Goal = field(default=Goal(OURS, (PEER,), "MB/s", Bound(0.95, at_least=True)))
-    """By default no slower than the peer, but for what a round differs from the next."""
+    """By default not slower than the peer, with a tolerance for differences between rounds."""
 
     @property
     def name(self) -> str:
-        """Of its runs."""
+        """The name of its runs."""
         return f"{self.prefix}-{self.phase}"
 
     @property
     def title(self) -> str:
-        """Of its table."""
+        """The title of its table."""
         return f"Bonnie's {self.phase}, {SIZE_MIB} MiB in chunks of {CHUNK_BYTES} bytes, on a directory in memory"
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
-        """What is told of each tool."""
+        """The figures of each tool."""
         return FIGURES
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """What it is to be."""
+        """The targets."""
         return (self.goal,)
 
 
@@ -86,7 +87,7 @@ Phases = dict[str, tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One side. `call`: carries all phases out once on a CPU; what they took, and the CPU seconds of all of it."""
+    """One side. `call` runs all phases once on a CPU, and returns their times and the CPU seconds of all of it."""
 
     name: str
     call: Callable[[int], tuple[Phases, float]]
@@ -94,16 +95,15 @@ class Program:
 
 CASES = [BonnieCase(phase) for phase in MESSAGES]
 ProgramsIn = Callable[[Path, int], list[Program]]
-"""The sides that are compared in a directory, with a file of so many MiB."""
+"""Returns the sides to compare in a directory, with a file of this many MiB."""
 
 
 def missing() -> bool:
-    """Return whether the peer is absent."""
     return shutil.which(PROGRAM) is None
 
 
 def beside_peer(folder: Path, size_mib: int) -> list[Program]:
-    """Return ours, with its check and without, and bonnie++."""
+    """Return our program, with and without its check, and bonnie++."""
     return [ours(folder, size_mib), ours(folder, size_mib, check=False), peer(folder, size_mib)]
 
 
@@ -114,7 +114,7 @@ def carry_out(
     programs_in: ProgramsIn = beside_peer,
     cases: Sequence[BonnieCase] = CASES,
 ) -> Iterator[Run]:
-    """Yield runs of all sides in turn, in an order that turns round; all phases of a call are runs of a round.
+    """Yield the runs of all sides in alternating order; all phases of a call are runs of the same round.
 
     Raises BenchError.
     """
@@ -129,9 +129,9 @@ def carry_out(
 def ours(
     folder: Path, size_mib: int, *, check: bool = True, name: str = "", before: Sequence[str] = ()
 ) -> Program:
-    """Return our program, with as few seeks as it takes. `check`: it compares what it reads; bonnie++ does not.
+    """Return our program with as few seeks as possible. `check`: it compares what it reads, unlike bonnie++.
 
-    `before`: words in front of the command.
+    `before` has words in front of the command.
     """
     command = [*before, *BONNIE, "-d", str(folder), "-s", str(size_mib), "--json"]
     command += ["--chunk", str(CHUNK_BYTES), "--seeks", "1", "--seekers", "1"]
@@ -142,7 +142,7 @@ def ours(
         return Account(1, 1, 1.0, 0, details={"phases": _our_phases(text)})
 
     def call(cpu: int) -> tuple[Phases, float]:
-        # Its experiment goes with the directory in which it runs.
+        # Its experiment is removed with the directory in which it runs.
         with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as place:
             there = ["env", "-C", place, *command]
             tool = Tool(name, sys.executable, lambda _url, _seconds: there, account, 1)
@@ -169,7 +169,7 @@ def peer(folder: Path, size_mib: int) -> Program:
 
 
 def _watched(command: list[str], cpu: int) -> tuple[Phases, float]:
-    """Raises BenchError where it fails, does not end, or leaves a phase out."""
+    """Run bonnie++ and return its phases and CPU seconds. Raises BenchError if it fails, hangs, or omits a phase."""
     process = subprocess.Popen(
         ["taskset", "--cpu-list", str(cpu), *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -193,15 +193,15 @@ def _watched(command: list[str], cpu: int) -> tuple[Phases, float]:
 
 
 def cpu_clock(pid: int) -> Callable[[], float]:
-    """Return the clock of the CPU seconds of a process, all its threads (clock_getcpuclockid(3))."""
+    """Return the clock of a process's CPU seconds, with all its threads (clock_getcpuclockid(3))."""
     clock = (~pid << 3) | 2
     return lambda: time.clock_gettime(clock)
 
 
 def timed(said_to: int, cpu_s: Callable[[], float]) -> tuple[str, Phases]:
-    """Read what bonnie++ says until its end, and time the phases that it tells of.
+    """Read the output of bonnie++ to its end, and time the phases that it reports.
 
-    `said_to`: a file descriptor. `cpu_s`: the clock of its CPU time. Returns its words, and the phases that ended.
+    `said_to` is a file descriptor, and `cpu_s` the clock of its CPU time. Returns the output and the finished phases.
     """
     text = b""
     begun: dict[str, tuple[float, float]] = {}
@@ -210,7 +210,7 @@ def timed(said_to: int, cpu_s: Callable[[], float]) -> tuple[str, Phases]:
         text += piece
         try:
             now_s, used_s = time.monotonic(), cpu_s()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         for phase, message in MESSAGES.items():
             if message in text:
@@ -223,7 +223,7 @@ def timed(said_to: int, cpu_s: Callable[[], float]) -> tuple[str, Phases]:
 def one_call(
     program: Program, places: Cpus, effort: Effort, size_mib: int, cases: Sequence[BonnieCase] = CASES
 ) -> list[Run]:
-    """One call, whatever others did meanwhile: a run of each phase. Raises BenchError."""
+    """Call a program once, whatever others do meanwhile, and return a run per phase. Raises BenchError."""
     quiet, waiting = wait_until_quiet(effort.patience_s), time_wait_sockets()
     started, own, machine = datetime.now(UTC), time.process_time(), machine_cpu()
     phases, process_s = program.call(places.generator)

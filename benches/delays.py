@@ -1,9 +1,8 @@
-"""Servers that take their time, for who measures response times: `python -m benches.delays varied|slow-accept`.
+"""Servers with delays, to test the measurement of response times: `python -m benches.delays varied|slow-accept`.
 
-`varied` waits before each answer, each time differently, from a fixed seed. `slow-accept` takes one connection after
-another and hardly queues any: the kernel drops the first segments of connections that come meanwhile, and their
-clients try again after a second. Neither is the measure of anything: that is what passes over the network
-(`wire.py`).
+`varied` waits for a different time before each answer, from a fixed seed. `slow-accept` accepts one connection after
+another with hardly any queue: the kernel drops the first segments of other connections, and their clients retry after
+a second. The truth is not what these servers intend, but what passes over the network (`wire.py`).
 """
 
 from __future__ import annotations
@@ -23,27 +22,22 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 def answer(*, close: bool) -> bytes:
-    """A whole response."""
     words = "close" if close else "keep-alive"
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(BODY)}\r\nConnection: {words}\r\n\r\n"
     return head.encode() + BODY
 
 
 class Varied(asyncio.Protocol):
-    """One connection."""
-
     delays = random.Random(SEED)
 
     def __init__(self) -> None:
         self._unread = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asyncio calls it."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Asyncio calls it."""
         self._unread += data
         if not self._unread.endswith(END_OF_HEAD):
             return
@@ -59,7 +53,6 @@ class Varied(asyncio.Protocol):
 
 
 async def serve_varied() -> None:
-    """For ever."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Varied, LOOPBACK, 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
@@ -67,7 +60,6 @@ async def serve_varied() -> None:
 
 
 def serve_slow_accept() -> None:
-    """For ever."""
     with socket.create_server((LOOPBACK, 0), backlog=2) as listener:
         print(listener.getsockname()[1], flush=True)
         while True:

@@ -1,7 +1,7 @@
-"""One run of a client of a file server: its process watched from outside, measured between the two marks it gives.
+"""Run a file server's client once: its process is watched from outside, and measured between its two marks.
 
-CPU time, the server's and that of others are read at the same two moments for every tool, so that neither the start
-of a process nor the making of files is in any figure. Not for what is compared: see `files.py`.
+Its CPU time, the server's and that of others are read at the same two moments for every tool, so that no figure
+includes the start of a process or the creation of files. `files.py` has the comparisons.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FileStand:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What had been used when a tool gave a mark, s."""
+    """CPU time used so far when a tool gave a mark, in s."""
 
     tool_s: float
     server_s: float | None
@@ -53,16 +53,16 @@ class Moment:
 
 
 def measure(stand: FileStand, tool: FileTool) -> list[Run]:
-    """Repeats a run that others disturbed; keeps the least disturbed."""
+    """Repeat a run that others disturbed, and keep the least disturbed one."""
     return best_of(stand.effort.attempts, lambda: one_run(stand, tool))
 
 
 def one_run(
     stand: FileStand, tool: FileTool, when_open: Callable[[], dict[str, object]] | None = None
 ) -> Run:
-    """One run, whatever others did meanwhile; `when_open` looks at more while the window is open.
+    """Run a tool once, whatever others do meanwhile. `when_open` looks at more while the window is open.
 
-    Raises BenchError where the tool fails or nothing succeeds.
+    Raises BenchError if the tool fails or nothing succeeds.
     """
     quiet = wait_until_quiet(stand.effort.patience_s)
     waiting, started = time_wait_sockets(), datetime.now(UTC)
@@ -91,7 +91,7 @@ def one_run(
     if Mark.OPEN not in moments:
         raise BenchError(f"{tool.name} has no window:\n" + "\n".join(said[-20:]))
     first, last = moments[Mark.OPEN], moments.get(Mark.CLOSED, moments[Mark.OPEN])
-    if first is last:  # held in its window, for a look at it: nothing was measured over time
+    if first is last:  # held in its window for a look: nothing was measured over time
         account = replace(account, requests_in_window=account.requests)
     if not account.requests_in_window:
         raise BenchError(f"{tool.name} has no success:\n" + "\n".join(said[-20:]))
@@ -136,7 +136,7 @@ def _run(stand: FileStand, tool: FileTool, account: Account, first: Moment, last
 
 @contextmanager
 def _started(stand: FileStand, tool: FileTool) -> Iterator[subprocess.Popen[bytes]]:
-    """The tool on its CPU, with what it is to read before it; it and its children are gone afterwards."""
+    """Start the tool on its CPU and write its input. At the end, kill it and its children."""
     process = subprocess.Popen(
         ["taskset", "--cpu-list", str(stand.places.generator), *tool.command(stand.server)],
         stdin=subprocess.PIPE,
@@ -159,7 +159,7 @@ def _tell(process: subprocess.Popen[bytes], line: str = "") -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Children first: a parent that is gone can't be asked for them."""
+    """Kill children first, because a dead parent can't be asked for them."""
     family = _family(process.pid)
     for member in reversed(family):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -173,7 +173,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """As they come, until the tool closes its output. Raises BenchError where it does not within `MOST_S`."""
+    """Yield lines as they come, until the tool closes its output.
+
+    Raises BenchError if that takes more than `MOST_S`.
+    """
     assert process.stdout is not None
     deadline, rest = time.monotonic() + MOST_S, b""
     with selectors.DefaultSelector() as selector:
@@ -203,7 +206,7 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _cpu_s(process: psutil.Process) -> float:
-    """Of a process with one thread, to the nanosecond where the kernel keeps that (schedstat), else in ticks."""
+    """Return the CPU time of a process with one thread: in nanoseconds if the kernel has schedstat, else in ticks."""
     try:
         return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) / NS_PER_S
     except OSError:

@@ -1,7 +1,7 @@
-"""The servers that file benches load: those of `serverdyno.servers`, and how they are emptied after each run.
+"""The servers of the file benchmarks: those of `serverdyno.servers`, and how they are emptied after each run.
 
-Samba also lets SMB1 in, which is all that smbtorture's replay speaks, and it may bound how much one request moves, so
-that all clients move the same. Not for experiments: Serverdyno's own driver offers no SMB1.
+Samba also accepts SMB1, the only dialect of smbtorture's replay, and can limit the bytes per request, so that all
+clients move the same. Serverdyno's own driver offers no SMB1.
 """
 
 from __future__ import annotations
@@ -28,43 +28,42 @@ from serverdyno.servers.samba import CONFIGURATION, Samba
 from serverdyno.servers.samba_settings import SambaSettings
 
 MEMORY = Path("/dev/shm")
-MEMORY_BYTES = 2 << 30  # free there, at least
+MEMORY_BYTES = 2 << 30  # required free space
 SHARE = "volume1"
 REST_S, POLL_S = 60.0, 0.02
-# `SMBreadX_count`, `smb2_read_count`: one request each. What they were made of is counted apart, as `Trans2_`.
+# `SMBreadX_count`, `smb2_read_count`: one request each. Their parts are counted separately, as `Trans2_`.
 REQUEST_COUNTER = re.compile(r"^(?:SMB|smb2_)\w+_count:\s+(\d+)$", re.MULTILINE)
 
 
 class BenchServer(Protocol):
-    """What a bench needs of a server."""
+    """What a benchmark needs of a server."""
 
     directory: Path
     port: int
 
-    def access(self) -> Access:
-        """How to be let in."""
+    def access(self) -> Access: ...
 
     def cpu_s(self) -> float | None:
-        """CPU seconds of all its processes so far."""
+        """Return the CPU seconds of all its processes so far."""
 
     def rss_bytes(self) -> int | None:
-        """Resident memory of all its processes now."""
+        """Return the resident memory of all its processes now."""
 
     def operations_served(self) -> dict[str, int] | None:
-        """Requests since the start by name, by its own counters; None where it has none."""
+        """Return the requests since the start by name, from its own counters; None if it has none."""
 
     def messages_served(self) -> int | None:
-        """All requests since the start, by its own counters; None where it has none."""
+        """Return the number of requests since the start, from its own counters; None if it has none."""
 
     def data_directories(self) -> list[Path]:
-        """Where we find its files, share by share."""
+        """Return where we find its files, share by share."""
 
     def empty(self) -> None:
-        """Removes what clients have left. Raises ServerError."""
+        """Remove what clients have left. Raises ServerError."""
 
 
 class BenchSamba(Samba):
-    """As for experiments, but for the oldest dialect and, if given, the most bytes that one SMB2 request moves."""
+    """The Samba of experiments, but with SMB1 and, if given, a limit on the bytes per SMB2 request."""
 
     def __init__(
         self, settings: SambaSettings, directory: Path, cpus: Sequence[int], most_bytes: int | None = None
@@ -74,7 +73,7 @@ class BenchSamba(Samba):
         self._at_rest = 0
 
     def ready(self) -> None:
-        """Also knows how many processes it has without clients; one more where that of the proof still goes."""
+        """Prove the server, and count its processes without clients, possibly with one more from the proof."""
         super().ready()
         self._at_rest = len(self.pids())
 
@@ -86,15 +85,15 @@ class BenchSamba(Samba):
         return parameters
 
     def messages_served(self) -> int | None:
-        """Requests of SMB1 and SMB2 since the start, by smbd's own counters; None where they can't be read."""
-        if self.requests_served() is None:  # waits until they stand still
+        """Return the SMB1 and SMB2 requests since the start, by smbd's own counters; None if they can't be read."""
+        if self.requests_served() is None:  # waits until the counters stand still
             return None
         command = [str(find_program("smbstatus")), "--profile", "-s", str(self.directory / CONFIGURATION)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return sum(map(int, REQUEST_COUNTER.findall(done.stdout))) if done.returncode == 0 else None
 
     def empty(self) -> None:
-        """Removes what clients have left, once their processes are gone: smbd is not asked. Raises ServerError."""
+        """Remove what clients have left, once their processes have ended, without asking smbd. Raises ServerError."""
         deadline = time.monotonic() + REST_S
         while len(self.pids()) > self._at_rest:
             if time.monotonic() > deadline:
@@ -108,30 +107,30 @@ class BenchSamba(Samba):
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """How a client of others gets to a server: the words before its name, and those after it."""
+    """How a third-party client reaches a server: words before and after the program's name."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
 
 
 class BenchGanesha(Ganesha):
-    """As for experiments."""
+    """The Ganesha of experiments."""
 
     def operations_served(self) -> dict[str, int] | None:
-        """It tells nobody."""
+        """Return None, because Ganesha does not tell."""
         return None
 
     def messages_served(self) -> int | None:
-        """Nor all of them together."""
+        """Return None, because Ganesha does not tell."""
         return None
 
     def empty(self) -> None:
-        """Nothing: Ganesha would go on with what it remembers. Each run has names of its own."""
+        """Do nothing, because Ganesha would go on with what it remembers. Each run has its own names."""
 
 
 @contextmanager
 def running_ganesha(cpus: Sequence[int]) -> Iterator[BenchGanesha]:
-    """Ready for load, with its files in memory where there is room. Raises UserError or ServerError."""
+    """Yield a Ganesha ready for load, with its files in memory if there is room. Raises UserError or ServerError."""
     directory = Path(tempfile.gettempdir()) / f"serverdyno-ganesha-{secrets.token_hex(8)}"
     settings = GaneshaSettings(data_directory=data_directory())
     server = BenchGanesha(settings, directory, Path(os.devnull), cpus)
@@ -141,7 +140,7 @@ def running_ganesha(cpus: Sequence[int]) -> Iterator[BenchGanesha]:
 
 
 def inside(server: BenchServer) -> Inside:
-    """For any of Samba's own clients. The password is the private server's, and no secret."""
+    """Return how any of Samba's own clients reaches the server. The private server's password is no secret."""
     access = server.access()
     before = ("nsenter", f"--net={access.network_namespace}") if access.network_namespace else ()
     after = ("-s", str(server.directory / CONFIGURATION), "-p", str(server.port))
@@ -150,7 +149,7 @@ def inside(server: BenchServer) -> Inside:
 
 @contextmanager
 def running_samba(cpus: Sequence[int], most_bytes: int | None = None) -> Iterator[BenchSamba]:
-    """Ready for load, with its files in memory where there is room: the disk is not what is measured.
+    """Yield a Samba ready for load, with its files in memory if there is room, because the disk is not measured.
 
     Raises UserError or ServerError, with nothing left running.
     """
@@ -168,7 +167,7 @@ def running_samba(cpus: Sequence[int], most_bytes: int | None = None) -> Iterato
 
 
 def _use_plain_congestion_control(server: BenchServer) -> None:
-    """As `make bench` does for all else, in the server's own network, for connections from now on."""
+    """Set, in the server's own network, what `make bench` sets for everything else; it applies to new connections."""
     namespace = server.access().network_namespace
     if namespace:
         setting = "echo reno >/proc/sys/net/ipv4/tcp_congestion_control"
@@ -177,7 +176,7 @@ def _use_plain_congestion_control(server: BenchServer) -> None:
 
 
 def data_directory() -> str | None:
-    """Memory, if this machine has a file system of it with room; else None, where the driver puts its files."""
+    """Return a file system in memory if there is one with room; None: the driver chooses."""
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
         return str(MEMORY)
     return None

@@ -1,7 +1,7 @@
-"""smbclient as a stream: one file put or got several times in one call, at the rate that it prints.
+"""smbclient as a stream: put or get one file several times in one call, at the rate that it prints.
 
-Its start and log-on are taken off its CPU time: those of a call that does nothing else, made just before. Not for
-ours, which streams by a load file: see `load_files.stream`.
+The CPU time of its start and log-on is subtracted, measured by an empty call just before. Our own streams use a load
+file: see `load_files.stream`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from benches.tools import Account, Tool
 NAME = "smbclient"
 REMOTE = "stream"
 TRANSFERS_PER_S = 2
-# "putting file a as \b (670444.8 kb/s) (average ...": of 1,024 bytes, both.
+# "putting file a as \b (670444.8 kb/s) (average ...": both in units of 1,024 bytes.
 RATE = re.compile(r"(?:putting|getting) file .* \(([\d.]+) (?:kb/s|KiloBytes/sec)\) \(average")
 KIB = 1024
 MOST_S = 60.0
 
 
 def transfer(stand: FileStand, way: str, local: Path) -> Run:
-    """`way`: `write` puts `local`, `read` gets it back to /dev/null, as often as fills the time. Raises BenchError."""
+    """Transfer a file as often as fills the time. Raises BenchError.
+
+    `way` `write` puts `local`, and `read` gets it back to /dev/null.
+    """
     effort = stand.effort
     count = max(1, math.ceil(effort.seconds * TRANSFERS_PER_S))
     put, get = f"put {local} {REMOTE}", f"get {REMOTE} /dev/null"
@@ -55,7 +58,10 @@ def _smbclient(stand: FileStand, commands: str, transfers: int, local: Path) -> 
 
 
 def stream_account(output: str, transfers: int, file_bytes: int) -> Account:
-    """In pieces of 64 KiB. Raises BenchError unless every transfer was made; a call without any is one piece."""
+    """Return the account in pieces of 64 KiB. Raises BenchError unless every transfer was made.
+
+    A call without transfers counts as one piece.
+    """
     rates = [float(rate) * KIB for rate in RATE.findall(output)]
     if len(rates) != transfers or "NT_STATUS" in output:
         raise BenchError(f"{NAME} made {len(rates)} transfers of {transfers}:\n{output}")

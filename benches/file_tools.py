@@ -1,6 +1,6 @@
-"""The clients of file servers that are compared: how each is called, and how its window and its account are read.
+"""The compared clients of file servers: how each is called, and how its window and its results are read.
 
-A new one is one function here, and a listener for what it prints. Not for how they are run: see `file_runs.py`.
+To add one, write a function here, and a listener for its output. `file_runs.py` runs them.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from benches.files_generator import CLOSED, OPEN
 from benches.rounds import BenchError
 from benches.tools import Account
 
-# smbtorture's limit for its run: from 20 s on it would warm up and start counting anew. We end it long before.
+# smbtorture's own time limit. From 20 s on it would warm up and start counting anew; we end it long before.
 TORTURE_MOST_S = 19
-RAMP_S = 0.2  # of ours, in which its first operations lie
-SET_UP_MARGIN = 1.25  # smbtorture tells the mean of its clients, and the last must be through, too
-TICK_S = 1.0  # how often smbtorture says how far it is
+RAMP_S = 0.2  # our ramp, which contains the first operations
+SET_UP_MARGIN = 1.25  # smbtorture reports the mean of its clients, and the slowest must have finished, too
+TICK_S = 1.0  # how often smbtorture reports its progress
 
 
 class Mark(Enum):
-    """What a line of a tool can mean."""
+    """The meaning of a line of a tool's output."""
 
     OPEN = "open"
     CLOSED = "closed"
 
 
 class Listener(Protocol):
-    """Hears what a tool prints, line by line, and knows in the end what it did between its marks."""
+    """Reads a tool's output line by line, and knows in the end what the tool did between its marks."""
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """A line that came at `at_s` of the monotonic clock."""
+        """Read a line that came at `at_s` of the monotonic clock."""
 
     def account(self) -> Account:
-        """After the last line. Raises BenchError where no window opened and closed."""
+        """Return the account after the last line. Raises BenchError if no window opened and closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
-    """A client with one set of options. `ends`: by itself once its window has closed; else it is ended."""
+    """A client with one set of options. `ends`: it ends by itself once its window has closed; otherwise we end it."""
 
     name: str
     program: str
     clients: int
     command: Callable[[BenchServer], list[str]]
-    request: Callable[[BenchServer, float], str]  # what it gets on standard input: of server and window, s
-    listener: Callable[[float], Listener]  # of the window, s
+    request: Callable[[BenchServer, float], str]  # standard input for a server and a window in s
+    listener: Callable[[float], Listener]  # for a window in s
     ends: bool
 
 
 def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: Any) -> FileTool:
-    """Ours. `options`: of the mix's shape; and `hold`: it waits in its window until it is told to go on.
+    """Return our client. `options` are of the level's shape, or `hold`: it waits in its window until told to go on.
 
-    Every read is compared with what must be there, unless `verify_share` is less.
+    It compares every read with what must be there, unless `verify_share` is less.
     """
     workload = {"workload": "loadfile", "cache": cache}
     return ours(name, workload, clients, load_file=str(load_file), **options)
@@ -68,7 +68,7 @@ def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: An
 def ours(
     name: str, workload: dict[str, Any], clients: int, load_file: str | None = None, **options: Any
 ) -> FileTool:
-    """Ours with a workload and its options, and those of the mix's shape."""
+    """Return our client with a workload and its options, and those of the level's shape."""
     hold = options.pop("hold", False)
 
     def request(server: BenchServer, seconds: float) -> str:
@@ -88,7 +88,7 @@ def ours(
 
 
 class DynoListener:
-    """Of what `benches.files_generator` prints."""
+    """Reads the output of `benches.files_generator`."""
 
     def __init__(self) -> None:
         self.cpu_s: dict[str, float] = {}
@@ -96,7 +96,7 @@ class DynoListener:
         self.other: list[str] = []
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """A line of JSON; anything else is a complaint."""
+        """Read a line of JSON; anything else is an error message."""
         try:
             told = json.loads(line)
         except ValueError:
@@ -109,7 +109,7 @@ class DynoListener:
         return Mark(told["moment"])
 
     def account(self) -> Account:
-        """CPU time from one mark to the other, of the whole process."""
+        """Return the account with the CPU time of the whole process between both marks."""
         if self.result is None:
             raise BenchError("dyno has no result:\n" + "\n".join(self.other))
         told = self.result
@@ -121,7 +121,7 @@ class DynoListener:
 
 
 def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
-    """The replay of smbtorture, over SMB1, without signing; a process for each client."""
+    """Return smbtorture's replay, over SMB1 without signing, with a process per client."""
 
     def command(server: BenchServer) -> list[str]:
         way = inside(server)
@@ -130,7 +130,7 @@ def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
             *(*way.before, "smbtorture", *way.after, *(f"--option={option}" for option in options)),
             *(f"//127.0.0.1/{SHARE}", "bench.nbench", f"--loadfile={load_file}"),
             *(f"--num-progs={clients}", "-t", str(TORTURE_MOST_S)),
-            f"--basedir={server.directory}",  # where what it leaves when it is ended goes away with the server
+            f"--basedir={server.directory}",  # where its leftovers are removed with the server
         ]
 
     lines = round(SET_UP_MARGIN * set_up_lines(load_file))
@@ -142,7 +142,7 @@ def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
 
 
 def set_up_lines(load_file: Path) -> int:
-    """How many lines of a load file come before its first read: what ours has done before its window."""
+    """Return the number of lines before the first read of a load file, which ours has done before its window."""
     with load_file.open(encoding="utf-8") as file:
         return next((number for number, line in enumerate(file) if line.startswith("ReadX")), 0)
 
@@ -154,7 +154,7 @@ WRONG = re.compile(r"^\[\d+\] (Error|ERROR|Warning|Reconnect|Unknown|client \d+ 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """So far, by one of smbtorture's lines. `lines` of the load file are the mean of the clients."""
+    """Progress in one of smbtorture's lines. `lines` of the load file are the mean of the clients."""
 
     at_s: float
     lines: int
@@ -162,9 +162,9 @@ class Progress:
 
 
 class TortureListener:
-    """Of smbtorture's progress, a line a second. The window opens once the clients are through their set-up.
+    """Reads smbtorture's progress, one line per second. The window opens once the clients have finished their set-up.
 
-    It says how many lines a client has done in the mean, and the bytes since its start as MB/s.
+    A line has the mean number of lines that a client has done, and the bytes since its start as MB/s.
     """
 
     def __init__(self, clients: int, set_up_lines: int, seconds: float) -> None:
@@ -178,7 +178,7 @@ class TortureListener:
         self.said: list[str] = []
 
     def hear(self, line: str, at_s: float) -> Mark | None:
-        """What it counts is as old as the line."""
+        """Read a line, whose counts are as old as the line."""
         self.said.append(line)
         if line.startswith(STARTED):
             self.started_s = at_s
@@ -199,7 +199,7 @@ class TortureListener:
         return Mark.CLOSED
 
     def account(self) -> Account:
-        """One line of the load file is one operation."""
+        """Return the account. One line of the load file is one operation."""
         if self.opened is None or self.closed is None:
             raise BenchError(
                 f"smbtorture was not through its set-up and {self.seconds:g} s more after {TORTURE_MOST_S} s:\n"

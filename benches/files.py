@@ -1,6 +1,6 @@
-"""The claims about file serving: a load file's replay against smbtorture, streams against smbclient, many sessions.
+"""The claims about file serving: replay of a load file against smbtorture, streams against smbclient, many sessions.
 
-One private Samba for all tools of a comparison, in interleaved rounds. Each comparison is a function of `cases`.
+All tools of a comparison use one private Samba, in interleaved rounds. Each comparison is a function of `cases`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ STREAM_BYTES = 256 << 20
 STREAM_LIMITS = (65536, None)
 SESSIONS = (10, 100, 1_000)
 SESSION_ROUNDS, COUNT_ROUNDS = 3, 2
-# Far more than anybody looks; and who would have to wait beyond the end of a mix leaves at once.
+# Far longer than any look. A client that would have to wait beyond the end of a level leaves at once.
 IDLE_S, IDLE_MIX_S = 600.0, 1800.0
 OURS, CACHED, UNCHECKED = "dyno", "dyno, with leases", "dyno, with leases, reads not checked"
 TORTURE = "smbtorture"
 COUNT_CLIENTS = 2
-# Requests that smbd counts under a name of its own, and that nobody sends before a mix or after it.
+# Requests that smbd counts by name, and that nobody sends before or after a level.
 NAMES = {"READ": "read", "FLUSH": "flush"}
 COUNT_PREFIX, SESSION_CASE = "count-samba", "files-sessions"
 
@@ -75,8 +75,8 @@ Once = Callable[[FileStand], list[Run]]  # every attempt of one tool in one roun
 class FileCase:
     """Tools that are compared on one server.
 
-    `own_server`: each run has one to itself, since memory that is freed often stays with the process. `most_rounds`:
-    where fewer tell enough.
+    `own_server`: each run has its own, because freed memory often stays with a process. `most_rounds`: fewer rounds
+    that suffice.
     """
 
     name: str
@@ -84,12 +84,12 @@ class FileCase:
     figures: Mapping[str, ReadFigure]
     tools: Mapping[str, Once]
     goals: tuple[Goal, ...] = ()
-    most_bytes: int | None = None  # of one SMB2 request
+    most_bytes: int | None = None  # per SMB2 request
     most_rounds: int | None = None
     own_server: bool = False
 
     def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
-        """Every round: A B C, then C B A. Raises DynoError."""
+        """Run every round, A B C and then C B A. Raises DynoError."""
         turns = [
             (number, once)
             for number in range(min(effort.rounds, self.most_rounds or effort.rounds))
@@ -101,7 +101,7 @@ class FileCase:
 
     @contextmanager
     def running(self, places: Cpus) -> Iterator[BenchServer]:
-        """The server of some runs."""
+        """Yield the server of some runs."""
         with running_samba([places.server], self.most_bytes) as server:
             yield server
 
@@ -113,7 +113,7 @@ class FileCase:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is big about the comparisons; tests have small ones."""
+    """Sizes of the comparisons; tests use small ones."""
 
     load_file: Path = load_files.PACKAGED
     clients: tuple[int, ...] = REPLAY_CLIENTS
@@ -122,14 +122,14 @@ class Sizes:
 
 
 def missing(sizes: Sizes) -> list[str]:
-    """What has to be installed before any of this can be done."""
+    """Return programs and files that must be installed first."""
     programs = ("smbd", "pdbedit", "smbtorture", "smbclient", "nsenter")
     files = [] if sizes.load_file.is_file() else [str(sizes.load_file)]
     return [*(name for name in programs if find_program(name) is None), *files]
 
 
 def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
-    """In the order in which they are run. `folder` has, or gets, what they need beside a server."""
+    """Return the comparisons in the order in which they run. `folder` gets files that they need."""
     return [
         *(_replay(sizes, clients) for clients in sizes.clients),
         _messages(sizes),
@@ -159,7 +159,7 @@ def _replay(sizes: Sizes, clients: int) -> FileCase:
 
 
 def _messages(sizes: Sizes) -> FileCase:
-    """Ours says what it sent; what smbtorture sent is what the server counted meanwhile."""
+    """Compare what ours says that it sent with what the server counted for smbtorture."""
 
     def ours(tool: FileTool, stand: FileStand) -> list[Run]:
         return [one_run(stand, tool)]
@@ -220,7 +220,10 @@ def _stream(folder: Path, sizes: Sizes, way: str, most_bytes: int | None) -> Fil
 
 
 def in_pieces(run: Run) -> Run:
-    """Return the run with 64 KiB as the operation. The few others, an open, a query and a close a pass, cost too."""
+    """Return the run with 64 KiB as the operation.
+
+    The few others (an open, a query and a close per pass) cost time too.
+    """
     pieces = round(_told(run, "bytes_in_window") / load_files.PIECE_BYTES)
     return replace(run, requests=pieces, requests_s=pieces / run.measured_s)
 
@@ -228,7 +231,7 @@ def in_pieces(run: Run) -> Run:
 def idle(
     folder: Path, sessions: Sequence[int], kind: type[FileCase] | None = None, name: str = "files-idle"
 ) -> FileCase:
-    """Sessions that are logged on, have a document, and wait; memory is looked at when all do."""
+    """Return the case of logged-on sessions that wait with a document; memory is measured once all do."""
 
     def once(count: int, cache: str, stand: FileStand) -> list[Run]:
         server = stand.server
@@ -261,7 +264,7 @@ def idle(
 def working(
     folder: Path, sessions: Sequence[int], kind: type[FileCase] | None = None, name: str = SESSION_CASE
 ) -> FileCase:
-    """The same at work, each on its document."""
+    """Return the case of sessions at work, each on its document."""
 
     def once(count: int, stand: FileStand) -> list[Run]:
         document = load_files.office(folder / "office.load")
@@ -281,7 +284,7 @@ def working(
 
 
 def count(places: Cpus, effort: Effort, sizes: Sizes) -> list[Run]:
-    """Runs whose `requests` and `server_requests` must be equal: all of a run's, and those of some names.
+    """Return runs whose `requests` and `server_requests` must be equal, in total and by name.
 
     Raises DynoError.
     """

@@ -1,8 +1,8 @@
-"""One mix of work on files in a process of its own: a line of JSON in, lines of JSON out; see `run`.
+"""Run one level of work on files in a process of its own: a line of JSON in, lines of JSON out; see `run`.
 
-The first line on standard input says what to do; when the window opens and closes, a line on standard output says so,
-for who measures the server at these moments. The last line is the result. Not for experiments: see
-`serverdyno.run`.
+The first line on standard input is the request. A line on standard output marks the opening and the closing of the
+window, so that the server can be measured at these moments. The last line is the result. Experiments use
+`serverdyno.run` instead.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ OPEN, CLOSED = "open", "closed"
 
 
 def main() -> None:
-    """Runs the mix that the first line of standard input describes."""
+    """Run the level that the first line of standard input describes."""
     say(result=run(json.loads(sys.stdin.readline())))
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """`options`: `target`, `files` and `shape` as `mixes` takes them; `load_file`: a path.
+    """Run a level. `options` has `target`, `files` and `shape` as in `mixes`, and `load_file`, a path.
 
-    With `hold` the window counts as open once all clients wait, and the mix ends when another line comes in; how long
-    it would last without is `length_s`. Raises RuntimeError if it doesn't end.
+    With `hold` the window counts as open once all clients wait, and the level ends when another line comes in;
+    otherwise it lasts `length_s`. Raises RuntimeError if it doesn't end.
     """
     of_nfs = options["target"]["url"].startswith("nfs:")
     target = (nfs_target if of_nfs else smb_target)(**options["target"])
@@ -61,14 +61,14 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wait_until(load: _native.Load, elapsed_s: float) -> None:
-    """Until the mix is so old, or over. It grows older only once every client is prepared."""
+    """Wait until the level has reached this age, or is over. Its age is 0 until every client is prepared."""
     while (left_s := elapsed_s - load.snapshot()["elapsed_s"]) > 0:
         if load.wait(left_s if left_s < elapsed_s else min(left_s, LOOK_S)):
             return
 
 
 def _wait_until_still(load: _native.Load) -> None:
-    """Until no operation ends between two looks. Raises RuntimeError where that does not come."""
+    """Wait until no operation ends between two looks. Raises RuntimeError if that does not happen."""
     deadline, before = time.monotonic() + DRAIN_S, -1
     while (now := load.snapshot()["operations"]) != before:
         if time.monotonic() > deadline:
@@ -78,7 +78,7 @@ def _wait_until_still(load: _native.Load) -> None:
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
-    """What the benches use of a result. Raises RuntimeError where a success of the window has no sample."""
+    """Return what the benchmarks use of a result. Raises RuntimeError if a success of the window has no sample."""
     samples = _native.Histogram.from_bytes(result["response_time_hdr"]).count
     if samples != result["operations"]:
         raise RuntimeError(f"{result['operations']} operations, but {samples} samples")
@@ -100,18 +100,18 @@ def told(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process so far."""
+    """Return the CPU seconds of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def say(**fields: object) -> None:
-    """A line for who started us."""
+    """Print a line for the process that started this one."""
     print(json.dumps(fields), flush=True)
 
 
 def rss_bytes() -> int:
-    """Resident memory of this process now (proc_pid_statm(5))."""
+    """Return the resident memory of this process now (proc_pid_statm(5))."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 

@@ -1,7 +1,7 @@
-"""One mix in a process of its own: `python -m benches.generator '{"url": ..., ...}'`, the answer as JSON on one line.
+"""Run one level in a process of its own: `python -m benches.generator '{"url": ..., ...}'`.
 
-Other generators are processes of their own too, so that CPU time and memory compare. Not for experiments: see
-`serverdyno.run`.
+The result is a line of JSON. Other generators are processes of their own too, so that CPU time and memory are
+comparable. Experiments use `serverdyno.run` instead.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ DRAIN_S = 60.0
 
 
 def main() -> None:
-    """Runs the mix that the only argument describes."""
+    """Run the level that the only argument describes."""
     print(json.dumps(run(json.loads(sys.argv[1]))))
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """`options`: those of `mixes.web_mix`, with `url` for `target`.
+    """Run a level. `options` are those of `mixes.web_mix`, with `url` instead of `target`.
 
-    Raises RuntimeError if it doesn't end. CPU time is that of the whole process from before the mix to after it.
+    Raises RuntimeError if it doesn't end. CPU time is that of the whole process from before the level to after it.
     """
     target = http_target(options.pop("url"), trust=options.pop("trust", None))
     mix = web_mix(target, **options)
@@ -43,7 +43,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(result: dict[str, Any]) -> dict[str, Any]:
-    """What the benches use of a result. Raises RuntimeError where a success of the window has no sample."""
+    """Return what the benchmarks use of a result. Raises RuntimeError if a success of the window has no sample."""
     response = _native.Histogram.from_bytes(result["response_time_hdr"])
     connect = _native.Histogram.from_bytes(result["connect_time_hdr"])
     if response.count != result["operations"]:
@@ -66,7 +66,7 @@ def told(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def quantiles(histogram: _native.Histogram) -> dict[str, int] | None:
-    """Nanoseconds, or None of an empty histogram."""
+    """Return quantiles in ns, or None for an empty histogram."""
     if not histogram.count:
         return None
     return {name: histogram.value_at(quantile) for name, quantile in QUANTILES.items()}

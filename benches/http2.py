@@ -1,7 +1,7 @@
-"""The claims about HTTP/2: requests for a second of the generator's CPU, ten streams a connection, against h2load.
+"""The claims about HTTP/2: requests per second of the generator's CPU, ten streams per connection, against h2load.
 
-Over TLS it is nginx that answers, in the clear the reference server, which speaks both versions on one port. Every
-response of ours is checked and every response time recorded.
+Over TLS the server is nginx; in the clear it is the reference server, which speaks both versions on one port. Ours
+checks every response and records every response time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GOAL = Goal("dyno", ("h2load",), CPU, Bound(1.0, at_least=False))
 
 
 def cases() -> list[Case]:
-    """In the order in which they are run."""
+    """Return the comparisons in the order in which they run."""
     shape = f"{CONNECTIONS} connections of {STREAMS} streams"
     peer = h2load_streams("h2load", CONNECTIONS, STREAMS)
     return [
@@ -46,5 +46,5 @@ def cases() -> list[Case]:
 
 
 def ours(**options: Any) -> Tool:
-    """Ours: a client for each connection, with a thread for each stream."""
+    """Return ours, with a client per connection and a thread per stream."""
     return dyno("dyno", CONNECTIONS, http_version="2", threads=STREAMS, streams=STREAMS, **options)

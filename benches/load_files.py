@@ -1,6 +1,6 @@
-"""Load files of dbench's form: the packaged recording, and those that benches write for one purpose.
+"""Load files in dbench's format: the packaged recording, and those that benchmarks write for one purpose.
 
-Not for replaying them: `serverdyno._native.LoadFile` and smbtorture do.
+`serverdyno._native.LoadFile` and smbtorture replay them.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-# NetBench's disk mix as recorded by dbench's authors, 458,344 operations. Debian's package `dbench` has it.
+# NetBench's disk mix as recorded by dbench's authors, 458,344 operations. It is in Debian's package `dbench`.
 PACKAGED = Path("/usr/share/dbench/client.txt")
 PIECE_BYTES = 65536
 DIRECTORY = r"\clients\client1"
 OK, NOT_THERE = "NT_STATUS_OK", "NT_STATUS_OBJECT_NAME_NOT_FOUND"
-# Of NTCreateX: options and disposition (MS-SMB2 2.2.13).
+# Options and disposition of NTCreateX (MS-SMB2 2.2.13).
 MAKE, OPEN, REPLACE = "0x40 0x2", "0x40 0x1", "0x40 0x5"
 STREAM_WAYS = ("write", "read")
 
 
 def stream(path: Path, way: str, file_bytes: int) -> Path:
-    """A file written over, or read, from its beginning to its end, in pieces of 64 KiB. Gives `path`, written.
+    """Write a load file that writes or reads a file from beginning to end, in pieces of 64 KiB. Return `path`.
 
-    As `put` does to a file that is there, writing makes it empty before; as `get` does, reading asks for its size.
+    Like `put` to an existing file, writing truncates it first; like `get`, reading asks for its size.
     """
     pieces = range(0, file_bytes, PIECE_BYTES)
     command = {"write": "WriteX", "read": "ReadX"}[way]
@@ -33,7 +33,7 @@ def stream(path: Path, way: str, file_bytes: int) -> Path:
             f'NTCreateX "{DIRECTORY}\\stream" {MAKE} 1 {OK}',
             *(f"WriteX 1 {offset} {PIECE_BYTES} {PIECE_BYTES} {OK}" for offset in pieces),
             f"Close 1 {OK}",
-            f'QUERY_PATH_INFORMATION "{DIRECTORY}\\stream" 1004 {OK}',  # the set-up ends where something is found
+            f'QUERY_PATH_INFORMATION "{DIRECTORY}\\stream" 1004 {OK}',  # the set-up ends with a successful query
             f'NTCreateX "{DIRECTORY}\\stream" {again} 2 {OK}',
             f"QUERY_FILE_INFORMATION 2 258 {OK}",
             *(f"{command} 2 {offset} {PIECE_BYTES} {PIECE_BYTES} {OK}" for offset in pieces),
@@ -43,7 +43,10 @@ def stream(path: Path, way: str, file_bytes: int) -> Path:
 
 
 def office(path: Path) -> Path:
-    """A little of each kind of work on one document of 64 KiB, for very many sessions. Gives `path`, written."""
+    """Write a load file with some of each kind of work on a 64 KiB document, for very many sessions.
+
+    Return `path`.
+    """
     document, draft, saved = (f"{DIRECTORY}\\{name}" for name in ("document", "draft.tmp", "saved.bak"))
     return _write(
         path,
@@ -74,7 +77,7 @@ def office(path: Path) -> Path:
 
 
 def listing(path: Path, files: int) -> Path:
-    """A directory of so many empty files, listed again and again. Gives `path`, written."""
+    """Write a load file that lists a directory of empty files again and again. Return `path`."""
     return _write(
         path,
         [
@@ -90,7 +93,7 @@ def listing(path: Path, files: int) -> Path:
 
 
 def beginning() -> Iterator[str]:
-    """The lines that make an empty directory of the client."""
+    """Yield the lines that make the client's empty directory."""
     yield f'Deltree "{DIRECTORY}" {OK}'
     yield f'Mkdir "\\clients" {OK}'
     yield f'NTCreateX "{DIRECTORY}" 0x1 0x2 0 {OK}'

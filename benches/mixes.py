@@ -1,4 +1,7 @@
-"""Mixes from flat options, for benches and tests: the document that `serverdyno._native` takes, without a plan."""
+"""Levels from flat options, for benchmarks and tests.
+
+They become the document that `serverdyno._native` takes, without a plan.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "streams": {"random": False, "writers_percent": 0},
     "metadata": {"shared": False, "looks": 0},
 }
-"""What is left out of a workload; streams are read unless somebody writes."""
+"""Defaults of each workload; streams are read unless an option says otherwise."""
 WINDOW = ("length_s", "ramp_up_s", "ramp_down_s")
 ENGINE = {"engine_threads": "threads", "cpus": "cpus"}
 OF_WEB_CLIENT = {
@@ -58,24 +61,24 @@ OF_WORKLOADS = {*OF_DISK_MIX, *OF_STREAMS, *OF_METADATA, *OF_CONTENTION, *OF_FAI
 def http_target(
     url: str, consent_token: str | None = None, trust: Any = None, **section: Any
 ) -> _native.Target:
-    """Open a web server. `trust`: whose certificates count, of one that speaks TLS."""
+    """Open a web server. `trust` is whose certificates count, if it speaks TLS."""
     return _opened(HTTP, url, {"trust": trust or SYSTEM, **section}, consent_token=consent_token)
 
 
 def smb_target(
     url: str, *, password: str | None = None, consent_token: str | None = None, **section: Any
 ) -> _native.Target:
-    """Open shares; `section`: what differs from the defaults."""
+    """Open shares. `section` has what differs from the defaults."""
     return _opened(SMB, url, section, password=password, consent_token=consent_token)
 
 
 def nfs_target(url: str, *, consent_token: str | None = None, **section: Any) -> _native.Target:
-    """Open exports; `section`: what differs from the defaults."""
+    """Open exports. `section` has what differs from the defaults."""
     return _opened(NFS, url, section, consent_token=consent_token)
 
 
 def directory_target(url: str, **section: Any) -> _native.Target:
-    """Open a directory of this machine; `section`: what differs from the defaults."""
+    """Open a directory of this machine. `section` has what differs from the defaults."""
     return _opened(POSIX, url, section)
 
 
@@ -87,8 +90,10 @@ def _opened(protocol: Protocol[Any], url: str, section: dict[str, Any], **secret
 def document(
     target: _native.Target, workload: dict[str, Any], client: dict[str, Any], **shape: Any
 ) -> dict[str, Any]:
-    """Return the document of a mix, with defaults for what is left out. `shape`: its other keys, those of `window` and
-    `engine` among them, and `think_time_s`, or `rate_per_s` and `law` of open load.
+    """Return the document of a level, with defaults for what is left out.
+
+    `shape` has its other keys, including those of `window` and `engine`, and `think_time_s`, or `rate_per_s` and
+    `law` for open load.
     """
     shape = SHAPE | shape
     window = {key: shape.pop(key, 0.0) for key in WINDOW}
@@ -117,7 +122,7 @@ def document(
 
 
 def _client(protocol: str, client: dict[str, Any]) -> dict[str, Any]:
-    """Return the section of a client, complete."""
+    """Return the complete section of a client."""
     if protocol == HTTP.name:
         complete = HTTP.client_section(HttpSettings())
         return complete | client | {"tls": complete["tls"] | (client.get("tls") or {})}
@@ -127,7 +132,7 @@ def _client(protocol: str, client: dict[str, Any]) -> dict[str, Any]:
 
 
 def web_mix(target: _native.Target, **options: Any) -> _native.PreparedMix:
-    """Prepare a mix of work on documents. `options`: `workload`, those of the client, and the mix's shape."""
+    """Prepare a level of work on documents. `options` has `workload`, those of the client, and the level's shape."""
     client = {name: options.pop(key) for key, name in OF_WEB_CLIENT.items() if key in options}
     workload = {"name": options.pop("workload")}
     return _native.prepare(json.dumps(document(target, workload, client, **options)), target)
@@ -139,7 +144,10 @@ def files_mix(
     workspaces: _native.Workspaces | None = None,
     **shape: Any,
 ) -> _native.PreparedMix:
-    """Prepare a mix of work on files. `files`: `workload` with its options, a `load_file`, and the client's options."""
+    """Prepare a level of work on files.
+
+    `files` has `workload` with its options, a `load_file`, and the client's options.
+    """
     client = dict(files)
     load_file = client.pop("load_file", None)
     workload = {"name": client.pop("workload")}

@@ -1,9 +1,8 @@
-"""The claims about NFS: a large file copied there and back, a large directory listed and blocks read at random, against
-libnfs; and many clients in one process.
+"""The claims about NFS: copies, listings and random reads against libnfs, and many clients in one process.
 
-One private Ganesha for all tools of a comparison, in interleaved rounds. Ours streams in a window; libnfs's tools copy
-or list once a run, from their start to their end, and the CPU time of a call that does next to nothing is taken off.
-Libnfs reads at random in a program of ours in C.
+All tools of a comparison use one private Ganesha, in interleaved rounds. Ours streams in a window. libnfs's tools
+copy a large file or list a large directory once per run, from start to end, and the CPU time of a nearly empty call
+is subtracted. The random reads of libnfs are made by a C program of ours.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is big about the comparisons; tests have small ones."""
+    """Sizes of the comparisons; tests use small ones."""
 
     copy_bytes: int = COPY_BYTES
     files: int = FILES
@@ -65,24 +64,23 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class NfsCase(FileCase):
-    """On Ganesha."""
+    """A comparison on Ganesha."""
 
     @contextmanager
     def running(self, places: Cpus) -> Iterator[BenchServer]:
-        """One that is ready."""
         with running_ganesha([places.server]) as server:
             yield server
 
 
 def missing() -> list[str]:
-    """What has to be installed before any of this can be done."""
+    """Return programs and files that must be installed first."""
     programs = ("ganesha.nfsd", "rpcbind", COPY, LIST, "nsenter", "bash", "gcc")
     absent = [name for name in programs if find_program(name) is None]
     return absent if LIBNFS_HEADER.exists() else [*absent, f"{LIBNFS_HEADER} (libnfs-dev)"]
 
 
 def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
-    """In the order in which they are run. `folder` gets what they need beside a server."""
+    """Return the comparisons in the order in which they run. `folder` gets files that they need."""
     return [
         *(_copy(folder, sizes, way) for way in load_files.STREAM_WAYS),
         _listing(folder, sizes),
@@ -180,7 +178,7 @@ def _random_reads(folder: Path, sizes: Sizes) -> FileCase:
 
 
 def _read(stand: FileStand, name: str, command: list[str]) -> Run:
-    """One run of libnfs's reads. Raises BenchError."""
+    """Run libnfs's reads once. Raises BenchError."""
 
     def account(output: str) -> Account:
         try:
@@ -194,7 +192,7 @@ def _read(stand: FileStand, name: str, command: list[str]) -> Run:
 
 
 def _make_files(server: BenchServer, files: int) -> None:
-    """Behind the server's back, before it has looked there for the first time."""
+    """Make the files behind the server's back, before it has looked there for the first time."""
     [volume] = server.data_directories()
     directory = volume / LISTED
     if directory.exists():
@@ -205,7 +203,7 @@ def _make_files(server: BenchServer, files: int) -> None:
 
 
 def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
-    """One copy there, or back. Raises BenchError."""
+    """Copy a file there or back once. Raises BenchError."""
     # Ganesha goes on with what it remembers of a name that was removed behind its back.
     there = f"copy{next(_numbers)}"
     put = [COPY, str(local), _url(there)]
@@ -218,7 +216,7 @@ def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
     run = _timed(stand, command, idle, local.stat().st_size // load_files.PIECE_BYTES)
     if way == "read" and back.stat().st_size != local.stat().st_size:
         raise BenchError(f"{COPY} brought {back.stat().st_size} bytes of {local.stat().st_size}")
-    # nfs-cp overwrites nothing, and a copy is made again where others were at work.
+    # nfs-cp overwrites nothing, and a disturbed copy is repeated.
     back.unlink(missing_ok=True)
     for name in (there, f"{there}-small"):
         (stand.server.data_directories()[0] / name).unlink()
@@ -227,7 +225,10 @@ def _copied(stand: FileStand, way: str, local: Path, back: Path) -> Run:
 
 
 def _listed(stand: FileStand, files: int) -> Run:
-    """One listing of what the server knows, as it knows what ours lists again and again. Raises BenchError."""
+    """List a directory once that the server already knows, as it does for our repeated listings.
+
+    Raises BenchError.
+    """
     command = [LIST, _url(LISTED)]
     run_tool(_program(stand, command), "", MOST_S, stand.places.generator)
     return _timed(stand, command, [LIST, _url("")], files)
@@ -238,13 +239,13 @@ def _url(path: str) -> str:
 
 
 def _in_namespace(stand: FileStand, name: str, command: list[str], account: Callable[[str], Account]) -> Tool:
-    """A program where the server is."""
+    """Return a program that runs in the server's network."""
     words = ["nsenter", f"--net={stand.server.access().network_namespace}", *command]
     return Tool(name, name, lambda _url, _seconds: words, account, 1)
 
 
 def _program(stand: FileStand, command: list[str], units: int = 1) -> Tool:
-    """One of libnfs's programs, timed from its start to its end; `units`: what it does in that time."""
+    """Return one of libnfs's programs, timed from start to end. `units` is what it does in that time."""
 
     def account(output: str) -> Account:
         lines = output.split()
@@ -258,7 +259,7 @@ def _program(stand: FileStand, command: list[str], units: int = 1) -> Tool:
 
 
 def _timed(stand: FileStand, command: list[str], idle: list[str], units: int) -> Run:
-    """One run; what `idle` takes, a call that does next to nothing, is taken off its CPU time. Raises BenchError."""
+    """Run a command once, with the CPU time of `idle`, a nearly empty call, subtracted. Raises BenchError."""
     wait_until_quiet(stand.effort.patience_s)
     _, idle_s = run_tool(_program(stand, idle), "", MOST_S, stand.places.generator)
     tool = _program(stand, command, units)

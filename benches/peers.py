@@ -1,4 +1,4 @@
-"""The peers on this machine: installed where that is possible, and their versions."""
+"""The peers on this machine: their installation if possible, and their versions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PACKAGES = {
 
 
 def install_missing() -> None:
-    """From Debian's packages, as root; otherwise says what is left out. None of them starts a service.
+    """Install missing peers from Debian's packages if root; otherwise say what is left out. None starts a service.
 
-    dbench is there for its load file alone. Samba's clients come with what `tools/install-servers.sh tests` installs.
+    dbench is only needed for its load file. `tools/install-servers.sh tests` installs Samba's clients.
     """
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if not missing:
@@ -39,7 +39,7 @@ def install_missing() -> None:
 
 
 def versions() -> dict[str, str]:
-    """The first line in which each of them names its version."""
+    """Return the first line in which each peer names its version."""
     found = {}
     for program, option in (
         ("wrk", "-v"),

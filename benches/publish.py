@@ -1,7 +1,7 @@
-"""The dated folder of one execution: README.md for readers, CSV files for who computes with them.
+"""The dated folder of one execution: README.md for people, CSV files for programs.
 
-`raw.csv` has every run, also those that were repeated; `summary.csv` every figure with its spread; `percentiles.csv`
-what the table of response times is made of; `starts.csv` every start of a command.
+`raw.csv` has every run, including repeated ones; `summary.csv` every figure with its spread; `percentiles.csv` the
+data of the table of response times; `starts.csv` every start of a command.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SUMMARY_COLUMNS = (
     *("case", "subject", "figure", "n", "median", "min", "max", "interval_low", "interval_high"),
     *("target", "verdict"),
 )
-# Words of a processor's name that do not tell it from another.
+# Words in a processor's name that do not distinguish it from another.
 COMMON_WORDS = {"amd", "intel", "r", "tm", "cpu", "processor", "core", "with", "arm"}
 
 
 def folder_for(parent: Path) -> Path:
-    """`<date>-<machine>` in `parent`, with a number where there is one already. Makes it."""
+    """Make the folder `<date>-<machine>` in `parent`, with a number if it exists already."""
     name = f"{datetime.now(UTC):%Y-%m-%d}-{machine_name()}"
     number = 1
     while True:
@@ -49,7 +49,7 @@ def folder_for(parent: Path) -> Path:
 
 
 def machine_name() -> str:
-    """`2-core-epyc`."""
+    """Return a name such as `2-core-epyc`."""
     cpu = host_facts()["cpu"]
     assert isinstance(cpu, dict)
     words = re.findall(r"[a-z0-9]+", str(cpu["model"] or "cpu").lower().partition("@")[0])
@@ -58,7 +58,7 @@ def machine_name() -> str:
 
 
 def write(results: Results, folder: Path) -> None:
-    """All files of the folder, which exists."""
+    """Write all files into an existing folder."""
     _csv(folder / "raw.csv", (*RUN_COLUMNS, *DETAILS), map(_raw, results.runs))
     _csv(folder / "summary.csv", SUMMARY_COLUMNS, _summary(results))
     percentiles = tuple(entry.name for entry in fields(Comparison))

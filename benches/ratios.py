@@ -1,4 +1,4 @@
-"""From runs to figures: spread, ratios of runs of the same round, and whether a target is met."""
+"""Turn runs into figures: spread, ratios of runs of the same round, and whether a target is met."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Figures of the rounds. `interval`: 95 % or more for the median, None where the rounds are too few for one."""
+    """Figures of the rounds. `interval` covers the median with 95 % or more; None: too few rounds."""
 
     n: int
     median: float
@@ -24,9 +24,9 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of at least one value.
+    """Return the spread of at least one value.
 
-    The interval is that of the sign test: order statistics, which assume nothing of the distribution but that the
+    The interval is that of the sign test: order statistics, which assume nothing about the distribution but that the
     rounds are independent (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). It needs six rounds.
     """
     ordered = sorted(values)
@@ -36,7 +36,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def _values_outside(n: int) -> int | None:
-    """How many values on each side an interval of `CONFIDENCE` may leave out; None where even all are too few."""
+    """Return how many values on each side an interval of `CONFIDENCE` may leave out; None: too few values."""
     tail, outside = 0.0, None
     for k in range(n // 2 + 1):
         tail += math.comb(n, k) / 2**n
@@ -66,7 +66,7 @@ class Bound:
         return f"{'>=' if self.at_least else '<='} {self.value:g}"
 
     def verdict(self, found: Spread) -> GoalVerdict:
-        """Of the interval where there is one, else of the whole range."""
+        """Return the verdict on the interval, or on the whole range if there is none."""
         low, high = found.interval or (found.low, found.high)
         holds = [
             value >= self.value if self.at_least else value <= self.value

@@ -1,4 +1,4 @@
-"""The README of one execution: what was measured, how, on what, and which targets were met, in plain words."""
+"""The README of one execution: what was measured, how and on what machine, and which targets were met."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ FILES = """\
 
 
 def readme(results: Results, title: str) -> str:
-    """Markdown."""
+    """Return the README as Markdown."""
     parts = [
         f"# {title}",
         f"`{results.command}`, at {_commit()}; {results.effort.rounds} rounds of {results.effort.seconds:g} s; "
@@ -228,7 +228,7 @@ def _facts() -> Iterable[tuple[str, object]]:
 
 
 def _commit() -> str:
-    """The commit of the checkout, with a word where files differ from it."""
+    """Return the commit of the checkout, with a note if files differ from it."""
     command = [
         "git",
         "-C",
@@ -242,7 +242,7 @@ def _commit() -> str:
 
 
 def _number(value: float) -> str:
-    """Four significant digits, as a reader needs."""
+    """Return the value with four significant digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""Everything that one execution of the benches measured, and what follows from it: figures with spread, targets."""
+"""All measurements of one execution of the benchmarks, and the figures and targets that follow from them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """In words; nothing without a target."""
+        """The verdict in words; empty without a target."""
         return self.target.verdict(self.spread).value if self.target else ""
 
 
 @dataclass(slots=True)
 class Results:
-    """What was measured, in the order of measuring. `left_out`: what could not be, and why."""
+    """All measurements in order. `left_out` has what could not be measured, and why."""
 
     effort: Effort
     command: str
@@ -44,25 +44,25 @@ class Results:
     starts: list[startup.Start] = field(default_factory=list)
     file_cases: list[FileCase] = field(default_factory=list)
     against: Path | None = None
-    """Another checkout that this one is compared with."""
+    """Another checkout to compare with."""
     build_cases: list[Case | FileCase | BonnieCase] = field(default_factory=list)
 
     def kept(self, case: str) -> list[Run]:
-        """The runs of a case that count."""
+        """Return the runs of a case that count."""
         return [run for run in self.runs if run.case == case and run.kept]
 
     def cases(self) -> list[Case | FileCase | BonnieCase]:
-        """The comparisons with peers and other builds that were carried out."""
+        """Return the comparisons with peers and other builds that ran."""
         web = [*cases(), *tls.cases(), *http2.cases()]
         every: list[Case | FileCase | BonnieCase] = [*web, *self.file_cases, *bonnie.CASES, *self.build_cases]
         return [case for case in every if self.kept(case.name)]
 
     def rows(self) -> list[Row]:
-        """Every figure: what `summary.csv` holds."""
+        """Return every figure, as in `summary.csv`."""
         return [*self.figures(), *self.targets()]
 
     def targets(self) -> list[Row]:
-        """Every figure that has a target."""
+        """Return every figure that has a target."""
         return [
             *self.ratios(),
             *self.session_errors(),
@@ -72,7 +72,7 @@ class Results:
         ]
 
     def figures(self) -> Iterator[Row]:
-        """Of each tool in each comparison."""
+        """Yield the figures of each tool in each comparison."""
         for case in self.cases():
             yield from self._by_tool(case.name, case.figures)
 
@@ -85,21 +85,21 @@ class Results:
                     yield Row(case, tool, name, spread(values))
 
     def ratios(self) -> Iterator[Row]:
-        """Ours to the peers', round by round."""
+        """Yield the ratios of ours to the peers, round by round."""
         for case in self.cases():
             for goal in case.goals:
                 if found := goal.ratios(self.kept(case.name), case.figures):
                     yield Row(case.name, goal.subject, goal.figure, found, goal.bound)
 
     def session_errors(self) -> Iterator[Row]:
-        """Operations that failed where there were more sessions."""
+        """Yield the failed operations of the cases with many sessions."""
         runs = self.kept(SESSION_CASE)
         for tool in dict.fromkeys(run.tool for run in runs):
             errors = [float(run.errors) for run in runs if run.tool == tool]
             yield Row(SESSION_CASE, tool, "errors", spread(errors), Bound(0, at_least=False))
 
     def count_errors(self) -> Iterator[Row]:
-        """By how many requests our count differs from the server's."""
+        """Yield the differences between our count of requests and the server's."""
         for case in dict.fromkeys(run.case for run in self.runs if run.case.startswith("count-")):
             differences = [
                 float(abs(run.requests - run.server_requests))
@@ -112,7 +112,7 @@ class Results:
             )
 
     def time_errors(self) -> Iterator[Row]:
-        """The share by which the worst of our percentiles differs from that of the wire."""
+        """Yield the largest relative difference of our percentiles from those of the wire."""
         worst: dict[str, dict[int, float]] = {}
         for found in self.comparisons:
             rounds = worst.setdefault(found.case, {})
@@ -127,7 +127,7 @@ class Results:
             )
 
     def start_costs(self) -> Iterator[Row]:
-        """CPU time and memory of the start of each command."""
+        """Yield CPU time and memory of the start of each command."""
         for name in dict.fromkeys(start.command for start in self.starts):
             own = [start for start in self.starts if start.command == name]
             cpu_s, peak_mb = spread([each.cpu_s for each in own]), spread([each.peak_mb for each in own])

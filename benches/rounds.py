@@ -1,6 +1,6 @@
-"""Interleaved rounds: every tool once a round, in an order that turns round, one CPU for the tool, one for the server.
+"""Interleaved rounds: every tool once per round, in alternating order, with a CPU each for tool and server.
 
-Not for what is compared (`speed.py`) nor for what follows from it (`ratios.py`).
+`speed.py` has the comparisons, and `ratios.py` their conclusions.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Number = TypeVar("Number", int, float)
 
 
 class BenchError(DynoError):
-    """A run that gave nothing."""
+    """A run failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is done for a figure. `patience_s`: waiting for a quiet machine before each run."""
+    """How much is done per figure. `patience_s` is the longest wait for a quiet machine before each run."""
 
     rounds: int = 9
     seconds: float = 3.0
@@ -49,9 +49,9 @@ class Cpus:
 
 
 def cpus() -> Cpus:
-    """The first and the last that we may use: on machines with more than one core not two threads of the same.
+    """Return the first and the last usable CPU, which share no core on machines with several cores.
 
-    Raises BenchError where there is only one.
+    Raises BenchError if there is only one.
     """
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < 2:
@@ -61,13 +61,13 @@ def cpus() -> Cpus:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of one tool. None: can't be known. Times in seconds."""
+    """One run of one tool. None: not known. Times are in seconds."""
 
     case: str
     tool: str
     round: int
     attempt: int
-    kept: bool  # of the attempts of a round one is kept
+    kept: bool  # one attempt per round is kept
     started_utc: str
     connections: int
     requests: int
@@ -76,7 +76,7 @@ class Run:
     server_requests: int | None
     generator_cpu_s: float
     server_cpu_s: float | None
-    measured_s: float  # what the tool makes its rate of
+    measured_s: float  # the time from which the tool computes its rate
     foreign_cpu_share: float
     quiet_before: bool
     time_wait_before: int
@@ -84,23 +84,23 @@ class Run:
 
     @property
     def noisy(self) -> bool:
-        """Whether others used more of the machine than a figure should bear."""
+        """Whether others used too much of the machine for the figure to count."""
         return self.foreign_cpu_share > FOREIGN_LIMIT or not self.quiet_before
 
     @property
     def generator_cpu_us(self) -> float:
-        """CPU time of the generator's process for one request, us."""
+        """CPU time of the generator's process per request, in us."""
         return self.generator_cpu_s / self.requests * US_PER_S
 
     @property
     def server_cpu_us(self) -> float | None:
-        """CPU time of the server for one request, us."""
+        """CPU time of the server per request, in us."""
         return None if self.server_cpu_s is None else self.server_cpu_s / self.requests * US_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A running server and how it is measured. `path`: what is asked for, from the slash on."""
+    """A running server and how it is measured. `path` is the requested one, from the slash on."""
 
     case: str
     server: ServerDriver
@@ -110,7 +110,7 @@ class Stand:
 
 
 def rounds(stand: Stand, tools: Sequence[Tool]) -> list[Run]:
-    """All runs of `tools` against one server: A B C, then C B A, and so on."""
+    """Return all runs of `tools` against one server: A B C, then C B A, and so on."""
     runs = []
     for number in range(stand.effort.rounds):
         for tool in tools if number % 2 == 0 else reversed(tools):
@@ -124,7 +124,7 @@ def _attempts(stand: Stand, tool: Tool) -> list[Run]:
 
 
 def best_of(attempts: int, once: Callable[[], Run]) -> list[Run]:
-    """Repeats a run that others disturbed; keeps the first that they did not, or else the least disturbed."""
+    """Repeat a run that others disturbed. Keep the first undisturbed one, or else the least disturbed."""
     runs: list[Run] = []
     for attempt in range(attempts):
         run = once()
@@ -136,7 +136,7 @@ def best_of(attempts: int, once: Callable[[], Run]) -> list[Run]:
 
 
 def one_run(stand: Stand, tool: Tool) -> Run:
-    """One run, whatever others did meanwhile. Raises BenchError where the tool fails or no request succeeds."""
+    """Run a tool once, whatever others do meanwhile. Raises BenchError if it fails or no request succeeds."""
     server, effort = stand.server, stand.effort
     tool = tool if tool.of_server is None else tool.of_server(server)
     url = server.url.removesuffix("/") + stand.path
@@ -146,18 +146,20 @@ def one_run(stand: Stand, tool: Tool) -> Run:
 
 
 class HasCpu(Protocol):
-    """A server, as far as its CPU time is concerned."""
+    """A server whose CPU time can be read."""
 
     def cpu_s(self) -> float | None:
-        """CPU seconds of all its processes so far; None where that can't be known."""
+        """Return the CPU seconds of all its processes so far; None: not known."""
 
 
 def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
     case: str, tool: Tool, places: Cpus, effort: Effort, server: HasCpu | None = None, url: str = ""
 ) -> Run:
-    """One run of a tool once the machine is quiet, whatever others do meanwhile; `server`: whose CPU time is told.
+    """Run a tool once when the machine is quiet, whatever others do meanwhile.
 
-    What the server counted is not known. Raises BenchError as `run_tool` does.
+    `server` is the one whose CPU time counts.
+
+    The server's count is not known. Raises BenchError as `run_tool` does.
     """
 
     def server_s() -> float | None:
@@ -197,9 +199,9 @@ def _difference(before: Number | None, after: Number | None) -> Number | None:
 
 
 def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, float]:
-    """What the tool says of its run, and the CPU seconds of its process, from its start to its end.
+    """Run a tool, and return its account and the CPU seconds of its process from start to end.
 
-    Raises BenchError where it fails, does not end, or has no success.
+    Raises BenchError if it fails, does not end, or has no success.
     """
     process = subprocess.Popen(
         ["taskset", "--cpu-list", str(cpu), *tool.command(url, seconds)],

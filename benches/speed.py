@@ -1,4 +1,4 @@
-"""The claims about speed: requests a second and CPU time for a request, against wrk and ab, in interleaved rounds."""
+"""The claims about speed: requests/s and CPU time per request, against wrk and ab, in interleaved rounds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from serverdyno.servers.registry import driver_type
 from serverdyno.servers.running import running
 
 BODY_BYTES = 1024
-# Of the classes of the WebBench tree the one nearest to 1 KiB that has many files; one of them is asked for.
+# The class of the WebBench tree that is closest to 1 KiB and has many files; one of its files is requested.
 DOCUMENT = "/wbtree/735/735_0000.gif"
 NGINX = {"workers": 1, "access_log": False, "open_file_cache": True}
 CLOSE = "Connection: close"
 THINK_MS = 4
-"""Of both tools, so that neither is the limit: their offered rates are the same, about 16,000/s."""
+"""Think time of both tools, so that neither is the limit: their offered rates are equal, about 16,000/s."""
 
 ReadFigure = Callable[[Run], float | None]
 FIGURES: dict[str, ReadFigure] = {
@@ -40,12 +40,12 @@ class Goal:
 
     @property
     def subject(self) -> str:
-        """`dyno / better of wrk and ab`."""
+        """The two sides, such as `dyno / better of wrk and ab`."""
         best = self.peers[0] if len(self.peers) == 1 else f"better of {' and '.join(self.peers)}"
         return f"{self.ours} / {best}"
 
     def ratios(self, runs: Sequence[Run], figures: Mapping[str, ReadFigure]) -> Spread | None:
-        """Over the rounds in which all ran; None where there is none."""
+        """Return the ratios of the rounds in which all ran; None: there is none."""
         figure, better = figures[self.figure], max if self.bound.at_least else min
         by_round: dict[int, dict[str, float]] = {}
         for run in runs:
@@ -74,16 +74,16 @@ class Case:
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
-        """What is told of each tool."""
+        """The figures of each tool."""
         return FIGURES
 
     @property
     def installed(self) -> bool:
-        """Whether the server is on this machine."""
+        """Whether the server is installed."""
         return driver_type(self.server).installed() is not None
 
     def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
-        """Every round, with the tools that are installed. Raises DynoError."""
+        """Run every round with the installed tools. Raises DynoError."""
         present = [tool for tool in self.tools if tool.installed]
         with running(self.server, self.settings, cpus=[places.server]) as server:
             return rounds(Stand(self.name, server, self.path, places, effort), present)
@@ -91,11 +91,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ShareCase(Case):
-    """How much of the CPU time of both is the generator's."""
+    """A comparison of the generator's share of the CPU time of both."""
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
-        """What is told of each tool."""
+        """The figures of each tool."""
         return {**FIGURES, "generator's share of CPU time, %": _generator_share}
 
 
@@ -106,7 +106,7 @@ def _generator_share(run: Run) -> float | None:
 
 
 def cases() -> list[Case]:
-    """In the order in which they are run."""
+    """Return the comparisons in the order in which they run."""
     return [
         _reference_keep_alive(),
         _reference_close(),

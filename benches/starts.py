@@ -1,8 +1,8 @@
-"""How far apart the nodes of a testbed start, by the server's own log: `python -m benches.starts`.
+"""Measure how far apart the nodes of a testbed start, by the server's own log: `python -m benches.starts`.
 
-Each node has a client whose operations are far apart, so that CPU time is not the cause, and a clock of its own. Apache
-writes the microsecond at which each request came, by one clock, so the error of ours is in it. Not for what a node says
-of its own start: that is in every record.
+Each node has a clock of its own, and a client whose operations are far apart, so that CPU time is not the cause.
+Apache logs the microsecond at which each request arrived, by one clock, so the error of ours is included. A node's
+own report of its start is in every record.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from serverdyno.servers.running import started
 from serverdyno.servers.web import ACCESS_LOG
 
 OFFSETS_S = (0.0, 7200.05, 36000.1, -59.85)
-"""Hours, and 50 ms and more apart. No clock can be behind by more than the time since the machine was started."""
+"""Hours, and at least 50 ms apart. No clock can be behind by more than the time since the machine was started."""
 MIXES, LENGTH_S, THINK_S = 100, 0.4, 10.0
 LINE = re.compile(r"^(\S+) .* (\d+)$")
 
 
 class TimedApache(Apache):
-    """Apache, whose log says of each request at which microsecond it came."""
+    """An Apache that logs the microsecond at which each request arrived."""
 
     def configuration(self) -> dict[str, str]:
-        """With the time at the end of each line (mod_log_config)."""
+        """Return the configuration with the time at the end of each log line (mod_log_config)."""
         return {
             name: text.replace('%>s %b" common', '%>s %b %{begin:usec}t" common')
             for name, text in super().configuration().items()
@@ -51,7 +51,10 @@ class TimedApache(Apache):
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Of one mix. `spread_ms`: from the first node's first request to that of each other one, by the server's log."""
+    """The starts of one level.
+
+    `spread_ms` is from the first node's first request to that of each other one, by the server's log.
+    """
 
     spread_ms: tuple[float, ...]
     own_late_ms: tuple[float, ...]
@@ -60,7 +63,7 @@ class Starts:
 
 @contextmanager
 def serving(address: str, directory: Path) -> Iterator[TimedApache]:
-    """Apache on an address of this network."""
+    """Yield an Apache on an address of this network."""
     server = TimedApache(ApacheSettings(access_log=True), directory, document_root())
     server.listen_on(address)
     with started(server):
@@ -68,7 +71,7 @@ def serving(address: str, directory: Path) -> Iterator[TimedApache]:
 
 
 def measured(mixes: int = MIXES) -> Iterator[Starts]:
-    """One mix after the other. Raises DynoError."""
+    """Yield the starts of one level after the other. Raises DynoError."""
     subnet = Subnet(name="lan", hosts=len(OFFSETS_S), clock_offset_s=list(OFFSETS_S))
     with standing(Testbed(subnets=[subnet])) as made:
         directory = Path(tempfile.gettempdir()) / f"serverdyno-starts-{secrets.token_hex(4)}"
@@ -98,7 +101,7 @@ def measured(mixes: int = MIXES) -> Iterator[Starts]:
 
 
 def spread(lines: list[str]) -> tuple[float, ...]:
-    """From the first of all first requests to that of each host, ms."""
+    """Return the time from the earliest first request to that of each host, in ms."""
     first: dict[str, int] = defaultdict(lambda: sys.maxsize)
     for line in lines:
         found = LINE.match(line)

@@ -1,7 +1,7 @@
-"""What the start of a command costs: CPU time and peak memory, of short commands whole, of `load` to its first packet.
+"""Measure the start of commands: CPU time and peak memory of whole short commands, and of `load` to its first packet.
 
-As of an installed tool, whose modules are compiled already. Children count: `dyno servers` asks each program for its
-version. Not for how far apart nodes start: see `starts.py`.
+As in an installed tool, modules are compiled beforehand. Children count: `dyno servers` asks each program for its
+version. `starts.py` measures how far apart nodes start.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from benches.ratios import Bound
 from benches.rounds import BenchError
 
 MEMORY = Bound(70, at_least=False)
-"""Of the resident set at its peak, MB."""
+"""Peak resident set, in MB."""
 COMMANDS = {
     "plan check": (("plan", "check", str(Path(__file__).parent.parent / "plans" / "quick-web.toml")), 0.35),
     "servers": (("servers",), 0.35),
     "list": (("list", "."), 0.35),
 }
-"""Arguments, and the most CPU time, s."""
+"""Arguments, and the most CPU time, in s."""
 FIRST_PACKET, FIRST_PACKET_CPU_S = "load, to its first packet", 0.5
 TARGETS = {name: Bound(cpu_s, at_least=False) for name, (_, cpu_s) in COMMANDS.items()} | {
     FIRST_PACKET: Bound(FIRST_PACKET_CPU_S, at_least=False)
@@ -54,7 +54,10 @@ class Start:
 
 
 def measured(rounds: int) -> list[Start]:
-    """Start each command once a round, in turn, after a start of each that compiles its modules. Raises BenchError."""
+    """Start each command once per round, in turn, after a first start that compiles its modules.
+
+    Raises BenchError.
+    """
     found = []
     with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as folder:
         for number in range(-1, rounds):
@@ -69,8 +72,8 @@ def _environment() -> dict[str, str]:
 
 
 def _whole(arguments: tuple[str, ...], folder: str) -> tuple[float, float]:
-    """CPU time, s, of a command and its children, and the peak memory, MB, of the largest of these processes."""
-    # From a process that is smaller: the kernel counts the memory of who forked as that of the new program.
+    """Return the CPU time (s) of a command and its children, and the peak memory (MB) of the largest of these."""
+    # The parent must be small, because the kernel counts the memory of a forked parent as the new program's.
     parent = [sys.executable, "-I", "-S", "-c", STARTS_ONE]
     command = [sys.executable, "-m", "serverdyno", *arguments]
     done = subprocess.run(
@@ -83,7 +86,7 @@ def _whole(arguments: tuple[str, ...], folder: str) -> tuple[float, float]:
 
 
 def _to_first_packet(folder: str) -> tuple[float, float]:
-    """The same of `dyno load` until its first connection is there; CPU time in ticks of 10 ms."""
+    """Return the same for `dyno load` until its first connection; CPU time is in ticks of 10 ms."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(WAIT_S)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"

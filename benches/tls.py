@@ -1,8 +1,8 @@
-"""The claims about TLS: handshakes and requests for a second of the generator's CPU, against wrk, h2load and oha.
+"""The claims about TLS: handshakes and requests per second of the generator's CPU, against wrk, h2load and oha.
 
-All verify the signatures of handshakes but oha, which skips them with `--insecure`. None of the peers verifies the
-chain here; ours does in full handshakes, where it counts, and shows next to it what it takes without. The server of
-full handshakes resumes none: wrk, h2load and oha take up whatever session they can without saying so.
+All tools verify the signatures of handshakes, except oha, which skips them with `--insecure`. None of the peers
+verifies the chain here. Ours does in full handshakes, where it matters, and shows next to it the cost without. The
+server of full handshakes resumes none, because wrk, h2load and oha resume any session they can without saying so.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ CPU = "generator CPU, us/request"
 SECURE = {"tls": "ecdsa-p256", "tls_min_version": "1.3", "keep_alive_requests": 1_000_000}
 OFFERED = {"min_version": "1.3", "max_version": "1.3"}
 ROUNDS = 6
-"""As few as an interval takes: there are many tools."""
+"""Fewest rounds that give an interval, because there are many tools."""
 
 
 def cases() -> list[Case]:
-    """In the order in which they are run."""
+    """Return the comparisons in the order in which they run."""
     return [*_handshakes(), _keep_alive()]
 
 
 def ours(name: str = "dyno", resumption: float = 0.0, trust: Any = ANYBODY, **options: Any) -> Tool:
-    """Ours over TLS 1.3."""
+    """Return ours over TLS 1.3."""
     return dyno(name, trust=trust, tls=OFFERED | {"resumption": resumption}, **options)
 
 
 def verifying(**options: Any) -> Tool:
-    """Ours, with the chain verified by the authority of the server that is measured."""
+    """Return ours, with the chain verified by the authority of the measured server."""
 
     def of_server(server: ServerDriver) -> Tool:
         return ours(trust=server.access().trust, **options)

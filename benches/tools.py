@@ -1,6 +1,6 @@
-"""The generators that are compared: how each is called, and how its own account of a run is read.
+"""The compared generators: how each is called, and how its own account of a run is read.
 
-A new one is one function here. Not for how they are run: see `rounds.py`.
+To add one, write a function here. `rounds.py` runs them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from serverdyno.servers.base import ServerDriver
 
 CONNECTIONS = 64
-# ab makes room for this many results at start; it ends by time, long before.
+# ab reserves memory for this many results at its start, but ends by time, long before.
 AB_MAX_REQUESTS = 1_000_000
 USER_AGENT = "User-Agent: serverdyno"
 THINK_SCRIPT = Path(__file__).with_name("think.lua")
@@ -26,11 +26,10 @@ THINK_SCRIPT = Path(__file__).with_name("think.lua")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A run in the tool's own words.
+    """A run in the tool's own figures.
 
-    `requests` from start to end, which is what the server should have counted; `requests_in_window` and `window_s`
-    are what the tool makes its rate of. `cpu_s`: None where the tool does not measure itself. `details`: all that it
-    said, of ours only.
+    `requests` is from start to end, which is what the server should have counted; `requests_in_window` and `window_s`
+    give the tool's rate. `cpu_s` is None if the tool does not measure itself. `details` is all of our own output.
     """
 
     requests: int
@@ -47,22 +46,22 @@ class Tool:
 
     name: str
     program: str
-    command: Callable[[str, float], list[str]]  # of URL and seconds
-    account: Callable[[str], Account]  # of its output
+    command: Callable[[str, float], list[str]]  # from URL and seconds
+    account: Callable[[str], Account]  # from its output
     connections: int = CONNECTIONS
     of_server: Callable[[ServerDriver], Tool] | None = None
-    """What it is once the server is up, where it has to know more of it than the URL."""
+    """Returns the tool for a running server, if it needs more than the URL."""
 
     @property
     def installed(self) -> bool:
-        """Whether its program can be run."""
+        """Whether its program is installed."""
         return shutil.which(self.program) is not None
 
 
 def dyno(name: str = "dyno", connections: int = CONNECTIONS, **options: Any) -> Tool:
-    """Ours; `options` as of `mixes.web_mix`.
+    """Return ours, with `options` as in `mixes.web_mix`.
 
-    Every response is checked and every response time recorded.
+    It checks every response and records every response time.
     """
 
     def command(url: str, seconds: float) -> list[str]:
@@ -73,7 +72,7 @@ def dyno(name: str = "dyno", connections: int = CONNECTIONS, **options: Any) -> 
 
 
 def dyno_account(output: str) -> Account:
-    """Of the last line that `benches.generator` prints."""
+    """Read the last line that `benches.generator` prints."""
     told = json.loads(output.splitlines()[-1])
     return Account(
         told["requests"],
@@ -86,7 +85,10 @@ def dyno_account(output: str) -> Account:
 
 
 def wrk(name: str = "wrk", *headers: str) -> Tool:
-    """wrk with one thread; it takes whole seconds. It names itself as we do: another field costs a server CPU."""
+    """Return wrk with one thread, for whole seconds.
+
+    It names itself as we do, because another field costs a server CPU.
+    """
 
     def command(url: str, seconds: float) -> list[str]:
         fields = [word for header in (USER_AGENT, *headers) for word in ("-H", header)]
@@ -96,7 +98,7 @@ def wrk(name: str = "wrk", *headers: str) -> Tool:
 
 
 def wrk_thinking(think_ms: int) -> Tool:
-    """wrk that pauses between an answer and the next request. Whole milliseconds: it counts in them."""
+    """Return wrk with a pause between an answer and the next request, in its unit of whole milliseconds."""
     plain = wrk()
 
     def command(url: str, seconds: float) -> list[str]:
@@ -106,7 +108,7 @@ def wrk_thinking(think_ms: int) -> Tool:
 
 
 def wrk_account(output: str) -> Account:
-    """Of wrk's summary. Answers other than 2xx and 3xx, which it counts as requests, are errors here."""
+    """Read wrk's summary. Answers other than 2xx and 3xx, which wrk counts as requests, are errors here."""
     requests = _number(r"(\d+) requests in ", output)
     seconds = _seconds(r"requests in ([\d.]+)(us|ms|s|m)\b", output)
     bad = re.search(r"Non-2xx or 3xx responses: (\d+)", output)
@@ -117,7 +119,7 @@ def wrk_account(output: str) -> Account:
 
 
 def ab(name: str = "ab") -> Tool:
-    """ApacheBench: HTTP/1.0, a connection for each request; it takes whole seconds."""
+    """Return ApacheBench: HTTP/1.0 with a connection per request, for whole seconds."""
 
     def command(url: str, seconds: float) -> list[str]:
         return [
@@ -129,7 +131,7 @@ def ab(name: str = "ab") -> Tool:
 
 
 def ab_account(output: str) -> Account:
-    """Of ab's summary. Answers other than 2xx, which it counts as complete, are errors here."""
+    """Read ab's summary. Answers other than 2xx, which ab counts as complete, are errors here."""
     complete = _number(r"Complete requests:\s+(\d+)", output)
     bad = re.search(r"Non-2xx responses:\s+(\d+)", output)
     errors = _number(r"Failed requests:\s+(\d+)", output) + (int(bad[1]) if bad else 0)
@@ -138,11 +140,11 @@ def ab_account(output: str) -> Account:
 
 
 H2LOAD_CLOSED_REQUESTS_S = 3000
-"""h2load 1.52 never ends by time where each request has a connection: so many a second are asked for instead."""
+"""h2load 1.52 never ends by time if each request has its own connection, so it gets a number of requests per second."""
 
 
 def h2load(name: str = "h2load", *headers: str) -> Tool:
-    """h2load over HTTP/1.1, with one thread."""
+    """Return h2load over HTTP/1.1, with one thread."""
 
     def command(url: str, seconds: float) -> list[str]:
         fields = [word for header in headers for word in ("-H", header)]
@@ -158,7 +160,7 @@ def h2load(name: str = "h2load", *headers: str) -> Tool:
 
 
 def h2load_streams(name: str, connections: int, streams: int) -> Tool:
-    """h2load over HTTP/2, by ALPN or with prior knowledge as the URL says, with one thread."""
+    """Return h2load over HTTP/2 with one thread, by ALPN or with prior knowledge, as the URL says."""
 
     def command(url: str, seconds: float) -> list[str]:
         return ["h2load", "-t1", f"-c{connections}", f"-m{streams}", "-D", str(math.ceil(seconds)), url]
@@ -167,7 +169,7 @@ def h2load_streams(name: str, connections: int, streams: int) -> Tool:
 
 
 def h2load_account(output: str) -> Account:
-    """Of h2load's summary. What it calls done and did not succeed is an error."""
+    """Read h2load's summary. Requests that are done but did not succeed are errors."""
     done = _number(r"requests: .*?(\d+) done", output)
     succeeded = _number(r"(\d+) succeeded", output)
     errored = _number(r"(\d+) failed", output)
@@ -176,8 +178,9 @@ def h2load_account(output: str) -> Account:
 
 
 def oha(name: str = "oha", *options: str) -> Tool:
-    """oha with one thread, for whole seconds, as its peers; it is in no package of Debian's, so it is compared where it
-    was installed.
+    """Return oha with one thread, for whole seconds like its peers.
+
+    Debian has no package of it, so it is only compared if it is installed.
     """
 
     def command(url: str, seconds: float) -> list[str]:
@@ -197,7 +200,7 @@ def oha(name: str = "oha", *options: str) -> Tool:
 
 
 def oha_account(output: str) -> Account:
-    """Of oha's JSON. Requests under way when its time is up, which it aborts, are none."""
+    """Read oha's JSON. Requests that it aborts at the end do not count."""
     told = json.loads(output[output.index("{") :])
     statuses = {int(status): count for status, count in told["statusCodeDistribution"].items()}
     good = sum(count for status, count in statuses.items() if status < 400)

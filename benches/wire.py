@@ -1,8 +1,7 @@
-"""Response times as they pass over loopback, from the kernel's own timestamps: the truth that a generator is held
-against.
+"""Response times on loopback, from the kernel's own timestamps: the truth to compare a generator with.
 
-A packet socket (packet(7)) keeps the head of every TCP segment of one port with the time at which it was sent. It is
-read after the run, so that nobody competes with who is measured. Needs root (CAP_NET_RAW).
+A packet socket (packet(7)) keeps the header of every TCP segment of one port with the time at which it was sent. It
+is read after the run, so that reading does not compete with what is measured. Needs root (CAP_NET_RAW).
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ ETH_P_IP = 0x0800
 SOL_PACKET, PACKET_STATISTICS, PACKET_IGNORE_OUTGOING = 263, 6, 23  # linux/if_packet.h
 SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35  # asm-generic/socket.h
 BUFFER_BYTES = 512 * 2**20
-SNAP_BYTES = 120  # the longest heads of IP and TCP
+SNAP_BYTES = 120  # the longest IP and TCP headers
 NS_PER_S = 1_000_000_000
 SYN, ACK = 0x02, 0x10
 STAMP_ATTEMPTS, STAMP_PAUSE_S = 200, 0.01
 
 
 class WireError(RuntimeError):
-    """The kernel lost segments or did not stamp them: there is no truth to be had."""
+    """The kernel lost segments or did not timestamp them, so the truth is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One TCP segment. `at_ns` since 1970."""
+    """One TCP segment. `at_ns` is since 1970."""
 
     at_ns: int
     from_client: bool
@@ -43,10 +42,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its answer. Times in ns since 1970.
+    """One request and its answer. Times are in ns since 1970.
 
-    From the first that the client sent for it (the first SYN, where a connection was made) to the last part of the
-    answer. `connected_ns`: when the server's SYN came; None on a connection that was there.
+    It lasts from the first segment that the client sent for it (the first SYN if a connection was made) to the last
+    part of the answer. `connected_ns` is when the server's SYN came; None on an existing connection.
     """
 
     start_ns: int
@@ -55,20 +54,20 @@ class Exchange:
 
     @property
     def response_ns(self) -> int:
-        """From the request, or the connection made for it, to the end of the answer."""
+        """The time from the request, or from the connection made for it, to the end of the answer."""
         return self.end_ns - self.start_ns
 
     @property
     def connect_ns(self) -> int | None:
-        """From the first SYN to the server's; None on a connection that was there."""
+        """The time from the first SYN to the server's; None on an existing connection."""
         return None if self.connected_ns is None else self.connected_ns - self.start_ns
 
 
 class Wire:
-    """Keeps the segments from and to one port of loopback, from when it is made."""
+    """Keeps the segments from and to one port of loopback, from its creation on."""
 
     def __init__(self, port: int) -> None:
-        """Raises PermissionError without CAP_NET_RAW."""
+        """Open the socket. Raises PermissionError without CAP_NET_RAW."""
         self._port = port
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         program = port_filter(port)
@@ -89,10 +88,13 @@ class Wire:
         self._socket.close()
 
     def segments(self) -> list[Segment]:
-        """All so far, in order. Raises WireError if some were lost, or not stamped when they were sent."""
+        """Return all segments so far, in order.
+
+        Raises WireError if some were lost, or not timestamped when they were sent.
+        """
         now_ns = time.time_ns()
         found = list(self._received())
-        # Stamping that has begun goes on, so the first tells of all. The last may come while we read.
+        # Timestamping does not stop once begun, so checking the first suffices. The last may arrive while we read.
         if found and found[0].at_ns > now_ns:
             raise WireError("segments have the time at which they were read")
         _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
@@ -111,15 +113,15 @@ class Wire:
 
 
 def timestamp_ns(extra: list[tuple[int, int, bytes]]) -> int:
-    """Of the control message of SO_TIMESTAMPNS."""
+    """Return the time in the control message of SO_TIMESTAMPNS."""
     seconds, nanoseconds = struct.unpack("qq", extra[0][2])
     return int(seconds) * NS_PER_S + int(nanoseconds)
 
 
 def await_timestamps() -> None:
-    """Returns once the kernel stamps what it delivers, for which somebody must hold a socket that asks for it.
+    """Wait until the kernel timestamps what it delivers, while a socket that asks for it is open. Raises WireError.
 
-    It begins some time after it is asked; until then a segment gets the time at which it is read. Raises WireError.
+    It begins some time after it is asked; until then a segment gets the time at which it is read.
     """
     with (
         socket.socket(type=socket.SOCK_DGRAM) as receiver,
@@ -137,7 +139,7 @@ def await_timestamps() -> None:
 
 
 def port_filter(port: int) -> bytes:
-    """A classic BPF program that keeps `SNAP_BYTES` of TCP segments from or to `port` (IPv4 without options)."""
+    """Return a classic BPF program that keeps `SNAP_BYTES` of TCP segments of `port` (IPv4 without options)."""
     load_half, load_byte, jump_if_equal, give_back = 0x28, 0x30, 0x15, 0x06
     return b"".join(
         struct.pack("HBBI", *instruction)
@@ -155,7 +157,7 @@ def port_filter(port: int) -> bytes:
 
 
 def segment(at_ns: int, packet: bytes, server_port: int) -> Segment:
-    """Of an IPv4 packet that holds TCP (RFC 791, RFC 9293)."""
+    """Parse an IPv4 packet that contains TCP (RFC 791, RFC 9293)."""
     ip_bytes = (packet[0] & 0x0F) * 4
     total_bytes = int.from_bytes(packet[2:4], "big")
     source, destination = struct.unpack_from("!HH", packet, ip_bytes)
@@ -183,7 +185,7 @@ class _Flow:
 
 
 def exchanges(segments: Iterable[Segment]) -> list[Exchange]:
-    """The answered requests, where no client sends a request before it has the answer to the one before."""
+    """Return the answered requests. A client must not send a request before the previous answer."""
     flows: dict[int, _Flow] = {}
     found = []
     for part in segments:
@@ -197,6 +199,6 @@ def exchanges(segments: Iterable[Segment]) -> list[Exchange]:
             if whole := flow.whole():
                 found.append(whole)
                 flow = flows[part.client_port] = _Flow()
-            if flow.start_ns is None:  # what is sent again belongs to the first
+            if flow.start_ns is None:  # a retransmission belongs to the first
                 flow.start_ns = part.at_ns
     return found + [whole for flow in flows.values() if (whole := flow.whole())]

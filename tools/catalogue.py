@@ -1,8 +1,8 @@
 """Print every text of the project that a person reads, with its place: `python tools/catalogue.py [KIND...]`.
 
-Kinds: `message` (errors, hints, help, settings), `report` (sentences of reports and of the terminal), `docstring` (of
-Python and Rust), `comment`. `--sample N --seed S` draws N of each kind, the same for everybody. What a program puts
-into a sentence stands as {...}.
+Kinds: `message` (errors, hints, help, settings), `report` (sentences of reports and of the terminal), `docstring`
+(Python and Rust), `comment`. `--sample N --seed S` draws N of each kind, in a repeatable way. {...} stands for what a
+program inserts into a sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "serverdyno"
 KINDS = ("message", "report", "docstring", "comment")
 FEWEST_WORDS = 4
-"""A text of fewer words is a name or a unit."""
+"""Fewest words of a text; a shorter one is a name or a unit."""
 RUST_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 RUST_TESTS = re.compile(r"^#\[cfg\(test\)\]$", re.MULTILINE)
 
@@ -56,7 +56,7 @@ def _of_python(path: Path) -> Iterator[Text]:
 
 
 def _said(node: ast.AST) -> str:
-    """Return the words of a text, or of one that is put together."""
+    """Return the words of a string, or of an f-string."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -81,7 +81,7 @@ def _of_rust(path: Path) -> Iterator[Text]:
 
 
 def _comments(source: str, name: str, mark: str, kind: str = "comment") -> Iterator[Text]:
-    """Yield blocks of lines that hold nothing else; a longer mark is another kind."""
+    """Yield blocks of comment lines. A longer mark is another kind."""
     block: list[str] = []
     for number, line in enumerate([*source.splitlines(), ""], 1):
         found = re.match(rf"\s*{re.escape(mark)}(?![/!#])\s?(.*)", line)

@@ -1,6 +1,6 @@
-"""Writes the complete documents that Rust's tests, fuzz targets and examples read, from the models of the settings.
+"""Write the complete documents that Rust's tests, fuzz targets and examples read, from the models of the settings.
 
-`python tools/complete_documents.py`. A test holds the files to what this makes.
+Run `python tools/complete_documents.py`. A test checks that the files are up to date.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def documents() -> dict[str, dict[str, Any]]:
 
 
 def _mixes() -> dict[str, Any]:
-    """Return the document of a mix over HTTP, and the sections that other kinds of work have in its place."""
+    """Return the document of a level over HTTP, and the sections that other kinds of work have instead."""
     suite = Suite(name="x", source="", workload="url", clients=[2], length_s=0.2, leave_after_errors=None)
     place = SimpleNamespace(protocol=HTTP.name, section=HTTP.target_section(Access(""), HttpSettings()))
     setup = LoadSetup(suite, cast(Any, place), GeneratorPlan(), cpus=(), bounds=None)

@@ -1,9 +1,9 @@
 """Count the types of our own that a figure passes on its way from a command to a sentence.
 
-`python tools/count_types.py`. Each path below lists the functions that the figure passes, in this order: down to a
-system call, and up to the report. A type counts if it is defined in this repository and is in the signature of one of
-these functions, or is the class of which one is a method. A function that is not found is an error, so that the lists
-follow the code.
+Run `python tools/count_types.py`. Each path below lists the functions that the figure passes, in this order: down to
+a system call, and up to the report. A type counts if it is defined in this repository and is in the signature of one
+of these functions, or is the class of one that is a method. A missing function is an error, so that the lists follow
+the code.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 @cache
 def own_types(suffix: str) -> frozenset[str]:
-    """Return the names of all types that are defined in the product's Rust or Python."""
+    """Return the names of all types defined in the product's Rust or Python."""
     if suffix == ".rs":
         files = CRATES.glob("*/src/**/*.rs")
         return frozenset(name for path in files for name in RUST_TYPE.findall(path.read_text()))
@@ -117,7 +117,7 @@ def _of_python(path: Path, name: str) -> list[str]:
 
 
 def _names(hint: ast.expr) -> list[str]:
-    """Return the names in an annotation; of `Annotated`, those of the type alone."""
+    """Return the names in an annotation; for `Annotated`, only those of the type."""
     if isinstance(hint, ast.Subscript) and ast.unparse(hint.value) == "Annotated":
         hint = hint.slice.elts[0] if isinstance(hint.slice, ast.Tuple) else hint.slice
     return WORD.findall(ast.unparse(hint))
@@ -136,7 +136,7 @@ def _of_rust(path: Path, name: str) -> list[str]:
 
 
 def main() -> None:
-    """Print each path with the types that it adds, and how many they are."""
+    """Print each path with the types that it adds, and their number."""
     for title, path in PATHS.items():
         met: list[str] = []
         print(f"{title}:")

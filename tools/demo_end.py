@@ -1,6 +1,6 @@
-"""Ends `make demo`: the answer of each report in a few lines, where the reports are, and what to try next.
+"""Print the end of `make demo`: each report's answer in a few lines, where the reports are, and what to try next.
 
-`python tools/demo_end.py EXPERIMENT ...`. What is printed is the answer with which each report begins.
+Run `python tools/demo_end.py EXPERIMENT ...`. The answer is the one with which each report begins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ NEXT = "dyno plan check plans/demo-three-web-servers.toml, then a plan of your o
 
 
 def main() -> None:
-    """Print the end of the demonstration."""
     width = min(100, shutil.get_terminal_size().columns)
     folders = [Path(name) for name in sys.argv[1:]]
     print("\n" + "=" * width)

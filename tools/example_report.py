@@ -1,9 +1,9 @@
-"""Makes the example reports that the README links, in `docs/example/` and `docs/example-files/`.
+"""Make the example reports that the README links, in `docs/example/` and `docs/example-files/`.
 
-`python tools/example_report.py [EXPERIMENT ...]`: finished experiments of the plans of `make demo`; without any, both
-plans are carried out first, each in a folder of its own. What is copied is the report as `dyno report` writes it:
-nothing is edited or chosen, so that an example is as good or bad as a reader's own. Files of more than `MOST_BYTES`
-are left out, since they can be made again from an experiment.
+Run `python tools/example_report.py [EXPERIMENT ...]` with finished experiments of the plans of `make demo`. Without
+any, both plans run first, each in its own folder. The report is copied as `dyno report` writes it: nothing is edited
+or chosen, so that an example is as good or bad as a reader's own. Files of more than `MOST_BYTES` are left out, since
+they can be made again from an experiment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 1_000_000
-"""Of one file of an example: what a repository may carry."""
+"""Most bytes of one file of an example that the repository may contain."""
 # By the name of the plan.
 EXAMPLES = {
     "demo-three-web-servers": ROOT / "docs" / "example",
@@ -27,7 +27,7 @@ EXAMPLES = {
 
 
 def main() -> None:
-    """Ends with the exit status of the `dyno` that failed; its example is then left as it was."""
+    """Make the examples. If a `dyno` fails, exit with its status and leave its example as it was."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiments", type=Path, nargs="*", help="finished experiments; otherwise new ones")
     experiments: list[Path] = parser.parse_args().experiments
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def publish(experiment: Path) -> None:
-    """Puts its report in the place of the example before it."""
+    """Replace the previous example with the experiment's report."""
     plan = tomllib.loads((experiment / "plan.toml").read_text())
     example = EXAMPLES[plan["name"]]
     shutil.rmtree(example, ignore_errors=True)
@@ -61,7 +61,7 @@ def _too_big(folder: str, names: list[str]) -> list[str]:
 
 
 def dyno(*arguments: str) -> None:
-    """Runs the tool as a user does."""
+    """Run the tool as a user does."""
     status = subprocess.run([sys.executable, "-m", "serverdyno", *arguments], check=False).returncode
     if status:
         sys.exit(status)

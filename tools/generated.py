@@ -1,4 +1,4 @@
-"""Writing the files that a tool generates, or checking that they are up to date."""
+"""Write the files that a tool generates, or check that they are up to date."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Holds the reference server against h2spec, in the clear and over TLS: `python tools/h2spec.py [h2spec]`.
+"""Test the reference server with h2spec, in the clear and over TLS: `python tools/h2spec.py [h2spec]`.
 
-h2spec is had by `go install github.com/summerwind/h2spec/cmd/h2spec@latest`. What may fail, and why, is in
-docs/http2.md; exit status 1 where anything else does.
+Install h2spec by `go install github.com/summerwind/h2spec/cmd/h2spec@latest`. docs/http2.md says what may fail, and
+why. The exit status is 1 if anything else fails.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from serverdyno.servers.reference_model import HttpProcess
 TIMEOUT_S = 300
 BODY_BYTES = 1000
 KNOWN = ("Sends invalid connection preface",)
-"""As h2spec names it: what no preface is, is answered as HTTP/1.1."""
+"""h2spec's name for the known failure: anything but a preface is answered as HTTP/1.1."""
 
 
 CROSS = "\N{MULTIPLICATION SIGN}"
 
 
 def main() -> None:
-    """Run it twice."""
+    """Run h2spec twice."""
     program = sys.argv[1] if len(sys.argv) > 1 else "h2spec"
     certificate, key = _native.Authority().certify("ecdsa-p256", ["127.0.0.1"])
     tls: Any = {
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def failures_of(program: str, how: str, options: tuple[str, ...], tls: Any) -> list[str]:
-    """The names of the cases that fail; prints the count."""
+    """Return the names of the cases that fail, and print the count."""
     server = HttpProcess(body_bytes=BODY_BYTES, http2=True).start({}, tls=tls)
     try:
         command = [program, "--host", "127.0.0.1", "--port", str(server.port), "--timeout", "4", *options]

@@ -1,9 +1,9 @@
-"""Holds the reference NFS server against Linux's client: `python tools/linux_nfs_client.py [--version 4.1]`.
+"""Test the reference NFS server with Linux's client: `python tools/linux_nfs_client.py [--version 4.1]`.
 
-A guest (qemu, Debian's kernel for clouds) mounts the server by NFSv3 or NFSv4.1, does what users do there with
-coreutils, tar and find, and compares: `linux_nfs_client.sh`. In the middle of a large write the server starts anew and
-loses what is not stable. What the guest wrote is then read by libnfs's nfs-cat. Exit status 1 where a check fails.
-Needs the packages of `dyno powercut` and libnfs-utils.
+A guest (qemu, Debian's cloud kernel) mounts the server by NFSv3 or NFSv4.1, does what users do with coreutils, tar
+and find, and compares the results: `linux_nfs_client.sh`. In the middle of a large write the server restarts and
+loses unstable data. libnfs's nfs-cat then reads what the guest wrote. The exit status is 1 if a check fails. Needs
+the packages of `dyno powercut` and libnfs-utils.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ CHECK, CHANGE, RESTART, DONE = "check: ", "dyno: change", "dyno: restart", "dyno
 SHARED, BEFORE, AFTER = "shared", b"before\n", b"after\n"
 MODULES = {"3": "nfsv3", "4.1": "nfsv4"}
 GUEST = "10.0.2.15"
-SERVER = "10.0.2.2"  # qemu's own network has the host's loopback there
+SERVER = "10.0.2.2"  # in qemu's own network, the host's loopback has this address
 
 CHECKS = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
 
 
 def main() -> None:
-    """Run it once."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,13 +70,13 @@ def main() -> None:
 
 
 def report(name: str, good: bool) -> bool:
-    """Print a check; whether it failed."""
+    """Print a check. Return whether it failed."""
     print("ok    " if good else "FAILED", name)
     return not good
 
 
 def carried_out(server: _native.ReferenceNfsServer, content: bytes, version: str, place: Path) -> bool:
-    """Boot the guest and follow it to its end. Whether a check failed. Raises ServerError."""
+    """Boot the guest and follow it to its end. Return whether a check failed. Raises ServerError."""
     found = kernel()
     programs = [path for name in PROGRAMS.split() if (path := find_program(name)) is not None]
     contents = Contents(
@@ -107,7 +106,7 @@ def carried_out(server: _native.ReferenceNfsServer, content: bytes, version: str
 
 
 def followed(server: _native.ReferenceNfsServer, machine: subprocess.Popen[bytes], console: Path) -> bool:
-    """Read the console until the guest is done; start the server anew where it says so."""
+    """Read the console until the guest is done, and restart the server when the guest asks for it."""
     deadline = time.monotonic() + TIMEOUT_S
     said, changed = "", False
     while DONE not in said:
@@ -136,16 +135,16 @@ def followed(server: _native.ReferenceNfsServer, machine: subprocess.Popen[bytes
 
 
 def mount_command(port: int, version: str) -> str:
-    """Say how the guest mounts the server."""
+    """Return the command with which the guest mounts the server."""
     options = f"vers={version},proto=tcp,addr={SERVER},port={port},hard"
     if version == "3":
         return f"mount -t nfs -o {options},mountproto=tcp,mountport={port},nolock {SERVER}:/volume1 /mnt"
-    # As mount.nfs has it: this type's options go to the kernel as they are.
+    # As in mount.nfs: the options of this type go to the kernel as they are.
     return f"mount -t nfs4 -o {options},sec=sys,clientaddr={GUEST} {SERVER}:/volume1 /mnt"
 
 
 def init_script(mount: str, content: bytes, links: str) -> str:
-    """Say what the guest does from its start."""
+    """Return the script that the guest runs at its start."""
     return f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 {links}
@@ -164,7 +163,10 @@ while :; do sleep 60; done
 
 
 def overwrite_by_libnfs(port: int, name: str, data: bytes) -> None:
-    """Give a file another content by NFSv3: by libnfs's library, as nfs-cp overwrites nothing. Raises ServerError."""
+    """Replace a file's content over NFSv3 by libnfs's library, because nfs-cp overwrites nothing.
+
+    Raises ServerError.
+    """
     library = ctypes.util.find_library("nfs")
     if library is None:
         raise UserError("not installed: libnfs")
@@ -175,7 +177,7 @@ def overwrite_by_libnfs(port: int, name: str, data: bytes) -> None:
     libnfs.nfs_parse_url_dir(context, f"nfs://127.0.0.1/volume1?nfsport={port}&mountport={port}".encode())
     path, deadline = f"/{name}".encode(), time.monotonic() + PATIENCE_S
     mounted = libnfs.nfs_mount(context, b"127.0.0.1", b"/volume1") == 0
-    # libnfs does not come again by itself where a slow guest has yet to give a delegation back.
+    # libnfs does not retry by itself if a slow guest has yet to return a delegation.
     while mounted and libnfs.nfs_truncate(context, path, ctypes.c_uint64(0)) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     done = (

@@ -1,6 +1,6 @@
-"""Writes docs/plan.md, docs/suites.md and the JSON schemas of plans and suites from their models and the suites.
+"""Write docs/plan.md, docs/suites.md and the JSON schemas of plans and suites from their models and the suites.
 
-`python tools/plan_reference.py`. A test holds the files to what this makes.
+Run `python tools/plan_reference.py`. A test checks that the files are up to date.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ clients do, and that these are [not the original programs](workload.md#names).
 |---|---|---|---|
 """
 SHOWN_CLIENTS = 6
-"""Of a suite with more numbers of clients, the first three and the last are shown."""
+"""If a suite has more numbers of clients, only the first three and the last are shown."""
 
 
 def main() -> None:
@@ -84,9 +84,9 @@ def _suite_row(name: str) -> str:
 
 
 def plan_schema() -> dict[str, Any]:
-    """Return the JSON schema of a plan's file; settings and factors are those of the server's driver."""
+    """Return the JSON schema of a plan's file. Settings and factors are those of the server's driver."""
     schema = _schema(Plan)
-    # They may be paths, too.
+    # A suite may also be a path.
     for part in (*schema["properties"]["suite"]["anyOf"], schema["properties"]["suites"]["items"]):
         part.pop("pattern", None)
     return schema
@@ -177,7 +177,7 @@ def _table(model: type[BaseModel], instead: Mapping[str, str]) -> Iterator[str]:
 
 
 def _values(told: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """What may stand there, in words."""
+    """Return the allowed values in words."""
     if "anyOf" in told:
         parts = [_values(part, definitions) for part in told["anyOf"] if part.get("type") != "null"]
         return " or ".join(parts)

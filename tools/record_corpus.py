@@ -90,12 +90,10 @@ workspace_bytes = 15728640
 
 
 def web(clients: list[int], length_s: float = 1.6, more: str = "") -> str:
-    """Return a suite of web documents."""
     return WEB.format(clients=clients, length_s=length_s, more=more)
 
 
 def files(workload: str, clients: list[int], length_s: float, more: str) -> str:
-    """Return a suite of file operations."""
     return FILES.format(workload=workload, clients=clients, length_s=length_s, more=more)
 
 
@@ -163,7 +161,7 @@ def planned(folder: Path, suite: str, plan: str) -> Path:
 
 
 def dyno(*arguments: object) -> None:
-    """Run a command to its end; a selftest on an unfit machine ends with 1."""
+    """Run a command to its end. A selftest may exit with 1, on an unfit machine."""
     words = [str(DYNO), *(str(argument) for argument in arguments)]
     print(*words[1:], flush=True)
     done = subprocess.run(words, timeout=TIME_LIMIT_S, check=False)

@@ -1,7 +1,7 @@
-"""Writes what a record is in Python, and its table in docs/data-format.md, from the structures that count.
+"""Write the Python type of a record, and its table in docs/data-format.md, from the structures that count.
 
-`python tools/records.py`, after `make setup`. A test holds the files to what this makes; with `--check` nothing is
-written. The structures are `crates/engine/src/tally.rs` and the files that it names.
+Run `python tools/records.py` after `make setup`. A test checks that the files are up to date; with `--check` nothing
+is written. The structures are in `crates/engine/src/tally.rs` and the files that it names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_COLUMN = {"column": False}
 TAIL = '''
     @staticmethod
     def of(told: Mapping[str, Any]) -> Counted:
-        """Return what the data plane tells as a dictionary (`_native.Load.result`)."""
+        """Return the counts in a dictionary of the data plane (`_native.Load.result`)."""
         rows = {name: [row_type(**row) for row in told.get(name, ())] for name, row_type in _row_types().items()}
         return Counted(**{**told, **rows})
 
@@ -59,15 +59,15 @@ def main() -> None:
     schema = json.loads(_native.counted_schema())
     made = {COUNTED: python_of(schema)}
     if COUNTED.exists() and COUNTED.read_text(encoding="utf-8") == made[COUNTED]:
-        # The record has columns of its own besides, so it is asked for its table.
+        # The record also has columns of its own, so its table comes from the Python type.
         before, rest = DOCUMENT.read_text(encoding="utf-8").split(TABLE_BEGINS)
         made[DOCUMENT] = before + TABLE_BEGINS + table() + TABLE_ENDS + rest.split(TABLE_ENDS)[1]
-    if COUNTED in write_or_check(made):  # the table is made from the module that has just been written
+    if COUNTED in write_or_check(made):  # the table needs the module that has just been written
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def python_of(schema: Mapping[str, Any]) -> str:
-    """Return the module with a dataclass for each structure, those of rows first."""
+    """Return the module with a dataclass for each structure, rows first."""
     classes = [_class(_row_name(name), told, schema) for name, told in schema["$defs"].items()]
     counted = _class("Counted", schema, schema)
     return HEAD + "".join(f"\n\n{text}" for text in (*classes, counted)) + TAIL
@@ -78,7 +78,10 @@ def _row_name(name: str) -> str:
 
 
 def _class(name: str, told: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Return a dataclass: by keyword and with defaults that of the mix, by place those of rows, which are many."""
+    """Return a dataclass.
+
+    That of the level has keyword arguments and defaults; rows, which are many, are positional.
+    """
     is_row = told is not schema
     decorator = "frozen=True, slots=True" if is_row else "frozen=True, slots=True, kw_only=True"
     what = _one_line(
@@ -120,7 +123,7 @@ def _hint(told: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def _default(hint: str, is_column: bool, *, is_row: bool) -> str:
-    """Return the default of a field: unknown, or none. What is no column is not known of a stored record."""
+    """Return the default of a field: unknown, or none. Stored records do not have what is not a column."""
     if is_column and (is_row or not hint.endswith("None")):
         return " = field(default_factory=list)" if hint.startswith("list") else ""
     if is_column:
@@ -136,7 +139,7 @@ def _one_line(text: str) -> str:
 
 
 def table() -> str:
-    """Return the table of the columns of a mix's file."""
+    """Return the table of the columns of a level's file."""
     from serverdyno.store.records import MixRecord, column_types  # noqa: PLC0415 (it needs what this makes)
 
     head = ["| column | type | unit, meaning |\n", "|---|---|---|\n"]
@@ -144,7 +147,7 @@ def table() -> str:
 
 
 def _rows(row_type: Any, within: str, column_types: Callable[[Any], Mapping[str, Any]]) -> Iterator[str]:
-    """A line per column; the columns of rows of a list after the list itself."""
+    """Yield a line per column; the columns of a list's rows follow the list itself."""
     texts = get_type_hints(row_type, include_extras=True)
     for name, hint in column_types(row_type).items():
         assert get_origin(texts[name]) is Annotated, f"{row_type.__name__}.{name} has no text"

@@ -1,8 +1,8 @@
-"""Writes every view of many reports into a folder, so that two versions of the tool can be compared cell by cell.
+"""Write every view of many reports into a folder, so that two versions of the tool can be compared cell by cell.
 
-`python tools/report_snapshot.py FOLDER [EXPERIMENT ...]`: of the experiments that the tests make up, and of finished
-ones. Run it with both versions, then `diff -r` the folders: a change of the code's shape alone shows no difference.
-PDF is left out: it is typeset from the same document as `report.json`.
+`python tools/report_snapshot.py FOLDER [EXPERIMENT ...]` uses the experiments that the tests make up, and finished
+ones. Run it with both versions, then `diff -r` the folders: a pure refactoring shows no difference. PDF is left out,
+because it is typeset from the same document as `report.json`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from support import synthetic_files as files  # noqa: E402
 
 
 def main() -> None:
-    """One folder a report."""
+    """Write a folder per report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("experiments", type=Path, nargs="*")
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def made_up() -> Iterator[tuple[str, Source]]:
-    """Web and file servers; whole, partial, with errors, limited, with many configurations."""
+    """Yield made-up experiments: web and file servers, complete, partial, with errors, limited, with many sides."""
     three = {"apache": web.Shape(2000), "nginx": web.Shape(3000, noise=0.005), "lighttpd": web.Shape(2900)}
     whole = web.experiment(three)
     yield "web", whole
@@ -69,11 +69,11 @@ def made_up() -> Iterator[tuple[str, Source]]:
 
 
 DRAWN = {"web", "files"}
-"""The reports whose charts are drawn, and so their pages: drawing takes most of the time."""
+"""The reports whose charts and pages are made, because drawing takes most of the time."""
 
 
 def write(made: Report, folder: Path) -> None:
-    """All views of one report."""
+    """Write all views of one report."""
     (folder / "tables").mkdir(parents=True)
     if folder.name in DRAWN:
         report.write_report(made, Folder.open(folder))

@@ -1,7 +1,7 @@
-"""Pages of the site that lie outside docs/, and links that lead out of it: a hook of mkdocs (`make site`).
+"""A hook of mkdocs (`make site`): pages of the site that are outside docs/, and links that lead out of it.
 
-In the repository links are relative to the file, so that they work there, too. On the site they lead to the page, or
-out of target/site to the file in the checkout. A link to a file that is not there is an error.
+In the repository, links are relative to the file, so that they also work there. On the site they lead to the page, or
+out of target/site to the file in the checkout. A link to a missing file is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKOUT = "checkout:"
-"""Stands for the root of the checkout until a page is made: mkdocs refuses links that lead out of the site."""
+"""Stands for the root of the checkout until a page is made, because mkdocs refuses links that lead out of the site."""
 PAGES = {
     "README.md": "overview.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -29,7 +29,7 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that lie outside docs/."""
+    """Add the pages that are outside docs/."""
     for name, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
     return files
@@ -63,7 +63,7 @@ def _linked(text: str, source: str) -> str:
 
 
 def site_link(target: str, source: str) -> str:
-    """Return where a link leads on the site. Raises PluginError for a file that is not there."""
+    """Return where a link leads on the site. Raises PluginError for a missing file."""
     path = PurePosixPath(os.path.normpath(PurePosixPath(source).parent / target))
     if not (ROOT / path).exists():
         raise PluginError(f"{source}: there is no {path}")

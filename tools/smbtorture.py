@@ -1,10 +1,10 @@
-"""Holds the reference SMB server against Samba's smbtorture: `python tools/smbtorture.py [SUITE ...]`.
+"""Test the reference SMB server with Samba's smbtorture: `python tools/smbtorture.py [SUITE ...]`.
 
-Each test of the core suites (`SUITES`) runs alone against a server of its own, with a time limit: one that hangs
-costs no other. What fails or is skipped is printed, and the share that passes. With `--handles` the suites are those of
-`HANDLES`; with names, these suites or tests. Needs smbtorture (Debian's samba-testsuite).
+Each test of the core suites (`SUITES`) runs alone against its own server, with a time limit, so that a hanging test
+does not affect others. It prints what fails or is skipped, and the share that passes. With `--handles` the suites are
+those of `HANDLES`; with names, these suites or tests. Needs smbtorture (Debian's samba-testsuite).
 
-Not for: judging servers of users. The tests at times ask for what Windows does, not for what MS-SMB2 demands.
+It does not judge users' servers, because the tests sometimes demand what Windows does instead of what MS-SMB2 says.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ SUITES = (
     "setinfo",
     "rename",
 )
-"""What a server of files is at its core: connections and messages, files, caching, directories, metadata."""
+"""The core of a file server: connections and messages, files, caching, directories, metadata."""
 
 HANDLES = ("durable-open", "durable-open-disconnect", "durable-v2-open", "durable-v2-delay", "replay")
-"""Handles that outlive their connection, and what is sent again on the next."""
+"""Handles that outlive their connection, and requests that are sent again on the next."""
 
 USER, PASSWORD = "bench", "correct horse"  # of a server that lives as long as a test
 TIMEOUT_S = 60
@@ -51,7 +51,7 @@ SAID_MOST = 110
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test. `said` is smbtorture's first line about it."""
+    """The result of one test. `said` is smbtorture's first line about it."""
 
     test: str
     result: str
@@ -59,7 +59,6 @@ class Outcome:
 
 
 def main() -> None:
-    """Run it once."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -76,7 +75,7 @@ def main() -> None:
 
 
 def tests_of(names: Iterable[str]) -> list[str]:
-    """The tests of these suites, or with these names, in smbtorture's order. Raises UserError."""
+    """Return the tests of these suites, or with these names, in smbtorture's order. Raises UserError."""
     listed = subprocess.run(
         ["smbtorture", "--list"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
@@ -91,13 +90,16 @@ def tests_of(names: Iterable[str]) -> list[str]:
 
 
 def outcomes_of(tests: Iterable[str], *, whole: bool = False) -> Iterator[Outcome]:
-    """Some at a time, in order. `whole`: with all that smbtorture says, not the first line."""
+    """Yield outcomes in order; several tests run at once.
+
+    `whole`: with all of smbtorture's output, not its first line.
+    """
     with ThreadPoolExecutor(AT_ONCE) as threads:
         yield from threads.map(lambda test: outcome_of(test, whole=whole), tests)
 
 
 def outcome_of(test: str, *, whole: bool) -> Outcome:
-    """Run one test against a server of its own."""
+    """Run one test against its own server."""
     server = SmbProcess(threads=2, user=USER).start({}, PASSWORD)
     command = ["smbtorture", "//127.0.0.1/volume1", "-p", str(server.port), "-U", f"{USER}%{PASSWORD}"]
     command += ["--configfile=/dev/null", test]
@@ -119,21 +121,21 @@ def outcome_of(test: str, *, whole: bool) -> Outcome:
 
 
 def first_line(text: str) -> str:
-    """The first line of what smbtorture says, without where its own source stands."""
+    """Return the first line of smbtorture's output, without the place in its source."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"^\(?(?:\.\./)*source4/torture/[\w/]+\.c:\d+\)?:? *", "", line)
     return line if len(line) <= SAID_MOST else f"{line[:SAID_MOST]} ..."
 
 
 def said(outcome: Outcome) -> Outcome:
-    """The same, printed unless it passed."""
+    """Print an outcome unless the test passed, and return it."""
     if outcome.result != "success":
         print(f"{outcome.result:8} {outcome.test}: {outcome.said}", flush=True)
     return outcome
 
 
 def share_of(outcomes: Iterable[Outcome]) -> tuple[int, int]:
-    """How many passed, and how many there are without those that smbtorture skips."""
+    """Return how many tests passed, and how many there are without skipped ones."""
     counts = Counter(outcome.result for outcome in outcomes)
     return counts["success"], counts.total() - counts["skip"]
 

@@ -1,7 +1,7 @@
-"""Tries a wheel as its user would: in an empty environment, with no compiler on the path, against a real server.
+"""Try a wheel as its user would: in an empty environment, with no compiler on the path, against a real server.
 
-`python tools/try_wheel.py WHEEL`, which `make wheel` does. Fails where the wheel is not for every Python from 3.11 on
-and for manylinux, or where `dyno load` in that environment measures nothing.
+`make wheel` runs `python tools/try_wheel.py WHEEL`. It fails if the wheel is not for every Python from 3.11 on and
+for manylinux, or if `dyno load` in that environment measures nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIME_LIMIT_S = 600
 
 
 def main() -> None:
-    """Exit with 1 and a sentence where something is wrong."""
+    """Exit with 1 and a sentence if something is wrong."""
     wheel = Path(sys.argv[1]).resolve()
     tags = wheel.stem.split("-", 2)[2]
     if "abi3" not in tags or "manylinux" not in tags:
@@ -27,7 +27,7 @@ def main() -> None:
         venv.create(place / "venv", with_pip=True)
         binaries = place / "venv" / "bin"
         run(binaries / "pip", "install", "--quiet", f"{wheel}[report]")
-        # Nothing but the new environment and the shell's own tools: no cargo, no rustc, no gcc.
+        # Only the new environment and the shell's own tools: no cargo, no rustc, no gcc.
         environment = {
             "PATH": f"{binaries}",
             "HOME": name,
@@ -50,7 +50,7 @@ sys.exit(subprocess.run(["dyno", "load", url, "--clients", "1,4", "--into", "tri
 
 
 def run(*command: object, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
-    """What a command printed. Ends with its words where it fails."""
+    """Return a command's output. If it fails, exit with its output."""
     words = [str(word) for word in command]
     done = subprocess.run(
         words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False

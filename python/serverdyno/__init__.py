@@ -16,7 +16,7 @@ __all__ = ["__version__", "open"]
 def open(folder: str | Path) -> Records:
     """Open the records of an experiment as Arrow tables: mixes, clients, operations, timeline, errors, histograms.
 
-    Raises UserError where the folder is no experiment, DynoError where a record is damaged.
+    Raises UserError if the folder is not an experiment, and DynoError if a record is damaged.
     """
     from serverdyno.frames import open_experiment  # noqa: PLC0415 (a run needs none of it)
 

@@ -1,4 +1,4 @@
-"""`python -m serverdyno`: the same as `dyno`."""
+"""`python -m serverdyno`, which is the same as `dyno`."""
 
 from serverdyno.cli import main
 

@@ -18,23 +18,23 @@ class TreeFacts(TypedDict):
 
 def tree_facts() -> TreeFacts: ...
 def tree_write(directory: str) -> None:
-    """Writes the WebBench document tree below `directory`, which must exist. Raises OSError."""
+    """Write the WebBench document tree below `directory`, which must exist. Raises OSError."""
 
 def tree_check(directory: str) -> list[str]:
-    """Problems of a tree written earlier (missing, wrong size or content), at most 20; empty when whole."""
+    """Return at most 20 problems of a tree (missing, wrong size or content); empty: it is complete."""
 
 def workload_paths(seed: int, client: int, thread: int, count: int) -> list[str]:
-    """The first `count` request paths of one client thread of `webbench-static`."""
+    """Return the first `count` request paths of one client thread of `webbench-static`."""
 
 def session_problems(steps: str) -> list[str]:
-    """What is wrong with the steps of a session (JSON, as in the section `workload` of a document), a sentence each."""
+    """Return the problems of a session's steps (JSON, as in the section `workload` of a document), a sentence each."""
 
 def header_problems(headers: list[tuple[str, str]]) -> list[str]:
-    """What is wrong with headers of a request, each a name and a value; a sentence each."""
+    """Return the problems of a request's headers, each a name and a value; a sentence each."""
 
 @final
 class Target:
-    """A destination that load may go to. `open` is the only way to get one, and `prepare` takes nothing else."""
+    """A destination that consents to load. Only `open` makes one, and `prepare` accepts nothing else."""
 
     @staticmethod
     def open(
@@ -46,12 +46,13 @@ class Target:
         ticket: str | None = None,
         identity: tuple[str, str] | None = None,
     ) -> Target:
-        """Resolves the URL of the section `target` of a document (JSON) once, and proves consent where it is not
-        loopback. What is in the section is in `crates/engine/src/kinds/`.
+        """Resolve the URL in the section `target` of a document (JSON) once, and prove consent unless it is loopback.
+
+        `crates/engine/src/kinds/` defines the section.
 
         Raises ValueError (not a usable section or URL; every problem, a line each), OSError (does not resolve or
-        connect), AnswerError (was asked for its consent and did not answer), PermissionError (no consent; the message
-        says how to give it), SessionError (a file server gives no session to look for it).
+        connect), AnswerError (did not answer the request for consent), PermissionError (no consent; the message
+        says how to give it), SessionError (a file server gives no session to look for consent).
         """
     protocol: str
     section: dict[str, Any]  # as it was opened
@@ -60,12 +61,13 @@ class Target:
     loopback: bool
     facts: dict[str, Any]  # of HTTP `host` (the Host header) and `path`, of SMB `shares`
     def look(self, nonce: int) -> list[ShareLook]:
-        """Logs on to every share and asks what room there is; within ten seconds, and nothing is written. None of a
-        target without shares. `nonce`: another each time, so that the server meets clients that it does not know.
+        """Log on to every share and ask for its free space, within ten seconds and without writing.
+
+        Empty for a target without shares. `nonce` must differ each time, so that the server sees new clients.
         """
 
 class JournalEntry(TypedDict):
-    """A file of a journal, and what the server acknowledged of it; bytes count from its beginning."""
+    """A file of a journal, and what the server acknowledged of it. Bytes count from the file's beginning."""
 
     client: int
     file: int
@@ -85,10 +87,10 @@ class Journal:
     """Files that clients write and flush until the server is gone."""
 
     def entries(self) -> list[JournalEntry]:
-        """What was acknowledged until now."""
+        """Return what was acknowledged so far."""
 
     def end(self) -> list[str]:
-        """Lets the clients come to an end, within a second. Why each ended that did not by itself; the first time."""
+        """End the clients within a second, and return the error of each that failed; a second call returns none."""
 
 class JobStage(TypedDict):
     ended: bool
@@ -111,22 +113,25 @@ class Job:
     def stop(self, *, at_once: bool = False) -> None:
         """Stop it after its current call; it removes its files. `at_once`: its server is gone, and its files stay."""
     def tallies(self) -> bytes:
-        """What was counted of each level, for `merge_levels`. Raises ValueError, and AnswerError with the number of the
-        step behind its other arguments.
+        """Return what was counted of each level, for `merge_levels`. Raises ValueError or AnswerError.
+
+        The last argument of the AnswerError is the number of the step.
         """
 
 def merge_levels(tallies: list[bytes]) -> list[dict[str, Any] | None]:
-    """What all nodes counted of each level of a job: the fields of `serverdyno.counted.Counted`; None: of a level in
-    which none of them took part.
+    """Return what all nodes counted of each level of a job: the fields of `serverdyno.counted.Counted`.
+
+    None stands for a level in which no node took part.
     """
 
 def begin_journal(target: Target, spec: str, nonce: int) -> Journal:
-    """Begins to write, on a thread of its own. `spec`: JSON of seed, directory, clients, most_ns. `nonce`: another each
-    time. Raises ValueError.
+    """Start to write, on a thread of its own. Raises ValueError.
+
+    `spec` is JSON of seed, directory, clients, most_ns. `nonce` must differ each time.
     """
 
 def read_journal(target: Target, spec: str, entries: str, nonce: int) -> list[LeftOfFile]:
-    """Reads what is left of all `entries` (JSON). Raises ValueError, AnswerError."""
+    """Read what is left of all `entries` (JSON). Raises ValueError, AnswerError."""
 
 @final
 class Load:
@@ -134,22 +139,22 @@ class Load:
 
     def snapshot(self) -> Snapshot: ...
     def go(self, start_monotonic_ns: int) -> None:
-        """Starts a mix whose document says `"start": "on_command"`, at that moment of CLOCK_MONOTONIC."""
+        """Start a mix whose document says `"start": "on_command"`, at this time of CLOCK_MONOTONIC."""
 
     def stop(self) -> None:
-        """Ends the mix early; `result` still comes, marked `stopped`."""
+        """End the mix early. Its `result` is marked `stopped`."""
 
     def wait(self, timeout_s: float) -> bool:
-        """True once the mix has ended. Releases the GIL."""
+        """Wait for the end of the mix; true once it has come. Releases the GIL."""
 
     def result(self) -> dict[str, Any]:
-        """Return what was counted: the fields of `serverdyno.counted.Counted`, those alone that the work has.
+        """Return what was counted: those fields of `serverdyno.counted.Counted` that the work has.
 
         Raises RuntimeError while the mix runs.
         """
 
     def tally(self) -> bytes:
-        """The same as the part of a mix, for `merge`."""
+        """Return what was counted as the part of a mix, for `merge`."""
 
 class Snapshot(TypedDict):
     elapsed_s: float  # 0 while clients are being prepared
@@ -169,56 +174,56 @@ class PreparedMix:
     """A mix that was checked, ready to start."""
 
     def start(self) -> Load:
-        """Starts it, on threads of its own. Raises OSError where this process may not have enough files."""
+        """Start the mix on its own threads. Raises OSError if this process may not open enough files."""
 
     def workspace_bytes(self) -> int | None:
-        """The most bytes that the files of one client have at one time, in a first pass; servers need a little more.
-        None of work that makes none.
+        """Return the most bytes that one client's files have at one time, in a first pass; None: it has no files.
+
+        Servers need a little more.
         """
 
     def remove_workspaces(self, most_s: float) -> Removal | None:
-        """Begins to take away what clients have left; ends by itself after `most_s`. None: the work leaves nothing."""
+        """Start to remove what clients left; ends by itself after `most_s`. None: the work leaves nothing."""
 
 def prepare(
     document: str, target: Target, workspaces: Workspaces | None = None, load_file: LoadFile | None = None
 ) -> PreparedMix:
-    """The mix of a document (`MixSpec` in `crates/engine/src/spec.rs`, as JSON), for a target that was opened.
+    """Return the mix of a document (`MixSpec` in `crates/engine/src/spec.rs`, as JSON) for an open target.
 
-    Raises ValueError that lists every problem, one a line, with its key's path.
+    Raises ValueError that lists every problem, one per line, with its key's path.
     """
 
 def merge(tallies: list[bytes], *, with_clients: bool = True) -> dict[str, Any]:
-    """One mix, as `Load.result` tells it, from the tallies of its parts, in any order.
+    """Return one mix, as `Load.result` does, from the tallies of its parts in any order.
 
-    Raises ValueError where they are not of one mix.
-
-    `with_clients`: the rows of single clients, too; else `by_client` is empty.
+    `with_clients` includes the rows of single clients; otherwise `by_client` is empty. Raises ValueError if the
+    tallies are not of one mix.
     """
 
 @final
 class Workspaces:
-    """What the clients' files contain, kept from mix to mix so that what an earlier one wrote can be checked."""
+    """The content of the clients' files, kept from mix to mix so that data of an earlier one can be checked."""
 
     DIRECTORY: str  # how the name of a load's directory in a share begins
     def __init__(self, name: int | None = None) -> None:
-        """`name`: 32 bits, for processes that share a load; None: one of its own."""
+        """Create workspaces. `name` has 32 bits, for processes that share a load; None: a new one."""
 
     def standing(self) -> list[int]:
-        """Clients whose workspaces stand on the server, whole or in part."""
+        """Return the clients whose workspaces are on the server, in whole or in part."""
 
     def assume_standing(self, clients: list[int]) -> None:
-        """Clients of the load may have workspaces that the process which carried them can't tell of any more."""
+        """Record clients that may have workspaces of which their process can no longer tell."""
 
     def begun(self) -> bool:
-        """Whether any was ever begun, also where it is gone by now."""
+        """Return whether any workspace was ever begun, even if it is gone by now."""
 
     def diskmix_files(
         self, client: int, *, seed: int, operations: int, workspace_bytes: int = 20971520
     ) -> dict[str, bytes] | None:
-        """What lies in a client's directory, by path, after one mix from nothing in which so many operations succeeded.
+        """Return the files of a client's directory, by path, after this many successful operations of a first mix.
 
-        Played on files in memory: nothing that the mix did comes in but the mark by which contents differ from mix
-        to mix. None: no mix has left a workspace of this client.
+        They are computed in memory. Only the mark by which contents differ from mix to mix comes from the mix. None:
+        no mix has left a workspace of this client.
         """
 
 @final
@@ -227,10 +232,10 @@ class LoadFile:
 
     @staticmethod
     def read(path: str) -> LoadFile:
-        """Raises OSError, or ValueError that lists what can't be understood, each with its line."""
+        """Read a file. Raises OSError, or ValueError that lists what is invalid, each with its line."""
     @staticmethod
     def parse(content: bytes) -> LoadFile:
-        """Raises ValueError as `read` does."""
+        """Parse the content of a file. Raises ValueError as `read` does."""
     operations: int
     counts: dict[str, int]  # by the file's own names of operations
 
@@ -243,7 +248,7 @@ class AcceptanceLine(TypedDict):
     within: bool
 
 def diskmix_acceptance() -> list[AcceptanceLine]:
-    """The disk mix held against the published counts, sizes and positions."""
+    """Compare the disk mix with the published counts, sizes and positions."""
 
 class SessionError(Exception):
     """A file server gave no session. `args`: why, and what to try."""
@@ -265,16 +270,16 @@ class LeftOver(TypedDict):
 
 @final
 class Removal:
-    """Takes away what the clients of mixes have made and not taken away themselves."""
+    """A removal of what the clients of mixes have made and not removed themselves."""
 
     def wait(self, timeout_s: float) -> bool:
-        """True once it has ended. Releases the GIL."""
+        """Wait for the end; true once it has come. Releases the GIL."""
 
     def stop(self) -> None:
-        """Gives up within a moment."""
+        """Give up within a moment."""
 
     def left(self) -> list[LeftOver]:
-        """What stands now."""
+        """Return what remains now."""
 
 @final
 class Histogram:
@@ -286,7 +291,7 @@ class Histogram:
     def merged(parts: list[bytes]) -> Histogram: ...
     def to_bytes(self) -> bytes: ...
     def value_at(self, quantile: float) -> int:
-        """The value at `quantile` (0..1), ns; 0 of an empty histogram: ask `count` first."""
+        """Return the value at `quantile` (0..1), in ns; 0 if the histogram is empty, so check `count` first."""
     count: int
     mean: float
     deviation: float  # about the mean, divided by the count
@@ -294,7 +299,7 @@ class Histogram:
     min: int
 
 class AnswerError(Exception):
-    """A server gave no answer that can be read. `args`: the fault's name, its side, words, and what to try or None."""
+    """A server gave no readable answer. `args`: the fault's name, its side, a message, and a hint or None."""
 
 class Answer(TypedDict):
     status: int
@@ -303,13 +308,13 @@ class Answer(TypedDict):
     whole: bool  # whether it is all of the body
 
 def identity_problem(certificate: str, key: str) -> str | None:
-    """Why a client can't show this certificate with this key, both PEM; None: it can."""
+    """Return why a client can't use this certificate with this key, both PEM; None: it can."""
 
 def http_connect(target: Target, *, timeout_s: float) -> None:
-    """Make a connection to the target's address and ask nothing on it. Raises AnswerError."""
+    """Connect to the target's address without a request. Raises AnswerError."""
 
 def http_get(target: Target, path: str, *, timeout_s: float, most_bytes: int) -> Answer:
-    """One plain GET to the target's address, outside of load; reads no further than `most_bytes` of the body.
+    """Send a plain GET to the target's address, outside of load; read at most `most_bytes` of the body.
 
     Releases the GIL; a signal ends it. Raises AnswerError.
     """
@@ -323,34 +328,35 @@ class Offer(TypedDict):
     max_write_bytes: int
 
 def smb_probe(address: str, *, timeout_s: float, network_namespace: str | None = None) -> Offer:
-    """What the SMB server at "127.0.0.1:445" offers, by one NEGOTIATE from inside the namespace of that file.
+    """Return what the SMB server at "127.0.0.1:445" offers, by one NEGOTIATE from inside the namespace.
 
     Releases the GIL; a signal ends it. Raises AnswerError.
     """
 
 def look_while_waiting(look: Callable[[], None]) -> None:
-    """From now on each wait of this module for an answer calls `look` a few times per second, in the thread that waits,
-    and once at its end. What `look` raises ends the wait. `Load.wait` and `Removal.wait` are short and call nothing.
-    Raises RuntimeError the second time.
+    """Call `look` a few times per second during each later wait for an answer, and once at its end.
+
+    It runs in the waiting thread, and an exception in it ends the wait. `Load.wait` and `Removal.wait` are short and
+    do not call it. Raises RuntimeError the second time.
     """
 
 def names_loopback(host: str) -> bool:
-    """Whether a host, with or without a port, is loopback by how it is written: an address, or `localhost`."""
+    """Return whether a host, with or without a port, is written as loopback: an address, or `localhost`."""
 
 def consent_document(authority: str, token: str) -> str:
-    """What `/.well-known/serverdyno/<token>` must contain on `authority` ("host:port")."""
+    """Return what `/.well-known/serverdyno/<token>` must contain on `authority` ("host:port")."""
 
 @final
 class Authority:
-    """Makes certificates for the servers of a run. Its key is nowhere else."""
+    """An authority for the certificates of a run's servers. Its key exists nowhere else."""
 
     def __init__(self) -> None: ...
     pem: str  # its own certificate, to be trusted
     def certify(self, key: str, names: list[str], *, expired: bool = False) -> tuple[str, str]:
-        """A certificate and its key as PEM. `key`: "ecdsa-p256" or "rsa-2048". Raises ValueError."""
+        """Return a certificate and its key as PEM. `key` is "ecdsa-p256" or "rsa-2048". Raises ValueError."""
 
 def tls_problem(least: str, most: str, ciphers: list[str]) -> str | None:
-    """What keeps clients from offering these cipher suites with these versions of TLS."""
+    """Return why clients can't offer these cipher suites with these versions of TLS; None: they can."""
 
 @final
 class ReferenceServer:
@@ -358,7 +364,7 @@ class ReferenceServer:
 
     @staticmethod
     def start(options: str, documents: dict[str, bytes]) -> ReferenceServer:
-        """`options`: the JSON of `HttpProcess.document()`. `documents`: further ones by path, which no fault touches.
+        """Start with the JSON of `HttpProcess.document()`, and further `documents` by path, which no fault affects.
 
         Raises ValueError or OSError.
         """
@@ -368,19 +374,19 @@ class ReferenceServer:
     requests: int  # answered so far
 
 def page_path() -> str:
-    """Where servers have the dynamic page."""
+    """Return the path of the dynamic page."""
 
 def page_bytes() -> int:
-    """The size of a dynamic page."""
+    """Return the size of a dynamic page."""
 
 def page_check(page: bytes, script: str, query: str) -> bool:
-    """Whether a page is, byte for byte, the one that answers a GET of `script` with `query`."""
+    """Return whether a page is, byte for byte, the answer to a GET of `script` with `query`."""
 
 def page_shown(page: bytes, name: str) -> str | None:
-    """The value that a page shows for a CGI variable, or for CARRIER; None: it shows none."""
+    """Return the value that a page shows for a CGI variable, or for CARRIER; None: it shows none."""
 
 def reference_faults(protocol: str) -> list[tuple[str, str]]:
-    """Names and meanings of the faults that the reference server of a protocol can commit: http, smb or nfs."""
+    """Return names and meanings of the faults of a protocol's reference server: http, smb or nfs."""
 
 @final
 class ReferenceSmbServer:
@@ -391,7 +397,7 @@ class ReferenceSmbServer:
 
     @staticmethod
     def start(options: str, files: dict[str, bytes]) -> ReferenceSmbServer:
-        """`options`: the JSON of `SmbProcess.document()`. `files`: in the root of each share.
+        """Start with the JSON of `SmbProcess.document()`, and `files` in the root of each share.
 
         Raises ValueError or OSError.
         """
@@ -401,7 +407,7 @@ class ReferenceSmbServer:
     def cut_connections(self) -> None:
         """Close every connection."""
     def requests(self) -> dict[str, int]:
-        """Requests so far by command."""
+        """Return the requests so far by command."""
     port: int
     open_files: int  # now, in all shares
 
@@ -414,21 +420,21 @@ class ReferenceNfsServer:
 
     @staticmethod
     def start(options: str, files: dict[str, bytes]) -> ReferenceNfsServer:
-        """`options`: the JSON of `NfsProcess.document()`. `files`: in the root of each export.
+        """Start with the JSON of `NfsProcess.document()`, and `files` in the root of each export.
 
         Raises ValueError or OSError.
         """
     def stop(self) -> None: ...
     def restart(self, *, outage_s: float = 0.0) -> int:
-        """Start anew: connections close, unstable writes are lost, the write verifier changes, files stay.
+        """Restart: connections close, unstable writes are lost, the write verifier changes, files stay.
 
         Returns how many files lost something, once the server is up again.
         """
     def requests(self) -> dict[str, int]:
-        """Requests so far by procedure."""
+        """Return the requests so far by procedure."""
     port: int
     restarts: int
     replies_given_again: int  # to calls that were sent once more
 
 def build_info() -> dict[str, str]:
-    """`version`, `profile` ("release" or "debug"), `target`."""
+    """Return `version`, `profile` ("release" or "debug") and `target`."""

@@ -1,7 +1,7 @@
-"""Text that others wrote, made safe to show: names, notes, a server's words, lines of a load file.
+"""Make others' text safe to show: names, notes, a server's messages, lines of a load file.
 
-Whatever a view adds of its own (HTML's and Markdown's escapes) begins from `text`. Not for: text of ours, and not for
-deciding whether an input is valid.
+Views apply their own escapes (HTML, Markdown) to the result of `text`. This does not decide whether an input is
+valid.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pydantic import BaseModel
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MOST_LINE = 4_000
-"""Characters of one line. No name or setting needs more; a line of megabytes hides everything else."""
+"""Most characters of a line. No name or setting needs more, and a line of megabytes hides everything else."""
 MOST_TEXT = 2**20
-"""Characters of a text of several lines, such as a configuration file."""
+"""Most characters of a text of several lines, such as a configuration file."""
 MOST_QUOTED = 500
-"""Characters of a text that is quoted within a sentence."""
+"""Most characters of a quotation in a sentence."""
 
-# Control characters but for tab and line feed, which a terminal obeys and XML forbids; lone surrogates, which no
-# encoding has; line and paragraph separators; marks that reverse what is read; what Unicode calls no characters.
+# Control characters except tab and line feed, which terminals obey and XML forbids; lone surrogates, which no
+# encoding has; line and paragraph separators; marks that reverse the reading direction; Unicode noncharacters.
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufeff\ufffe\uffff"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
@@ -38,7 +38,7 @@ Anything = TypeVar("Anything")
 
 
 def text(value: str) -> str:
-    """Return the text without what a screen or a parser obeys, its lines and its length bounded."""
+    """Return the text without what a screen or a parser obeys, and with bounded lines and length."""
     if value.isprintable() and len(value) <= MOST_LINE:
         return value
     lines = value.replace("\r\n", "\n").split("\n")
@@ -47,24 +47,24 @@ def text(value: str) -> str:
 
 
 def line(value: str, most: int = MOST_LINE) -> str:
-    """Return the text on one line of `most` characters: for a terminal, and for a text within a sentence."""
+    """Return the text on one line of at most `most` characters, for a terminal or within a sentence."""
     cut = value[: 4 * most]  # so that a text of megabytes costs nothing
     words = " ".join(text(cut).split())
     return words if len(words) <= most and cut == value else f"{words[:most]}… ({len(value):,} characters)"
 
 
 def quoted(value: str) -> str:
-    """Return the beginning of a text, to stand within a sentence."""
+    """Return the beginning of a text, for use within a sentence."""
     return line(value, MOST_QUOTED)
 
 
 def markdown(value: str) -> str:
-    """Return the text on one line, to be read as it is, whatever of Markdown or HTML it holds; not shortened."""
+    """Return the text on one line, escaped so that its Markdown and HTML are shown literally; not shortened."""
     return MARKDOWN.sub(r"\\\1", re.sub(r"\s*[\n\t]\s*", " ", UNSAFE.sub(REPLACEMENT, value)))
 
 
 def shortened(value: str, most: int) -> str:
-    """Return at most `most` characters, and behind them of how many."""
+    """Return at most `most` characters, followed by the full length if the text is longer."""
     return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
 
 
@@ -75,7 +75,7 @@ def everything(value: Anything) -> Anything:
 
 def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
-        # A member of an enumeration is a text of ours.
+        # A member of an enumeration is our own text.
         return text(value) if type(value) is str else value
     if isinstance(value, BaseModel):
         changed = _changed(value, tuple(type(value).model_fields))
@@ -91,13 +91,13 @@ def _cleaned(value: Any) -> Any:
 
 
 def _changed(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Those of its fields in which cleaning changed something."""
+    """Return the fields in which cleaning changed something."""
     found = {name: (getattr(value, name), _cleaned(getattr(value, name))) for name in names}
     return {name: new for name, (old, new) in found.items() if new is not old and new != old}
 
 
 def _has_text(values: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether any text can stand in it: rows of numbers, of which a record has many, are passed over."""
+    """Return whether the values can contain text. Rows of numbers, of which a record has many, are skipped."""
     first = values[0] if values else None
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         return bool(_fields_with_text(type(first)))
@@ -106,10 +106,10 @@ def _has_text(values: list[Any] | tuple[Any, ...]) -> bool:
 
 @functools.cache
 def _fields_with_text(kind: type[Any]) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields that can hold text, themselves or within."""
+    """Return the names of a dataclass's fields that can contain text, directly or nested."""
     try:
         types = get_type_hints(kind)
-    except NameError:  # a name that is imported for type checkers alone
+    except NameError:  # a name that is only imported for type checkers
         types = {}
     names = [field.name for field in dataclasses.fields(kind)]
     return tuple(name for name in names if not _is_number(types.get(name, str)))

@@ -181,7 +181,7 @@ class Counted:
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> Counted:
-        """Return what the data plane tells as a dictionary (`_native.Load.result`)."""
+        """Return the counts in a dictionary of the data plane (`_native.Load.result`)."""
         rows = {name: [row_type(**row) for row in told.get(name, ())] for name, row_type in _row_types().items()}
         return Counted(**{**told, **rows})
 

@@ -1,6 +1,6 @@
-"""Errors that reach the user: whose fault it is, and what to try.
+"""Errors that reach the user, with whose fault it is and what to try.
 
-Not for faults of a single operation under load; those are counted (see `crates/measure/src/fault.rs`).
+Failed operations under load are counted instead (see `crates/measure/src/fault.rs`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 MOST_PROBLEMS = 100
-"""Of one document, in words."""
+"""Most problems of one document that are reported."""
 
 
 class DynoError(Exception):
@@ -28,7 +28,7 @@ class UserError(DynoError):
 
 
 class PlanError(UserError):
-    """All problems of one plan or suite at once, each with its place."""
+    """All problems of one plan or suite, each with its place."""
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -48,22 +48,22 @@ class ServerError(DynoError):
 
 
 class ServerEndedError(ServerError):
-    """A server that we started has ended by itself, and its files are gone. It ends every wait for the server."""
+    """A server that we started has ended by itself, and its files are gone. This ends every wait for the server."""
 
 
 class WorkloadError(ServerError):
-    """A server answers, and does not serve what the workload asks for."""
+    """A server answers, but does not serve what the workload requests."""
 
 
 class GoneError(ServerError):
-    """Nothing takes a connection any more, where a server did before."""
+    """Nothing accepts connections any more where a server did before."""
 
 
 NOBODY_THERE = ("connection_refused", "connect_timeout", "unreachable")
 
 
 def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
-    """The error of a server that gave no answer; `error` is the data plane's `AnswerError`."""
+    """Return the error of a server that gave no answer. `error` is the data plane's `AnswerError`."""
     fault, side, words, advice = error.args
     if side == "client":
         return ServerError(f"{url} can't be reached from here: {words}", hint=advice)
@@ -73,7 +73,7 @@ def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
 
 
 def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
-    """The error of a server that is not there any more after a mix; None where it may only be slow or overloaded."""
+    """Return the error of a server that is gone after a level; None if it may only be slow or overloaded."""
     fault, _, words, _ = error.args
     if fault not in ("connection_refused", "unreachable"):
         return None
@@ -84,13 +84,13 @@ def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
 
 
 class ConsentError(UserError):
-    """A target outside loopback that has not shown that load is welcome."""
+    """A target outside loopback that has not consented to load."""
 
 
 def refuse_contradictions(wrong: Mapping[str, bool]) -> None:
-    """Raise ValueError that names every contradiction at once. `wrong`: each in words, and whether it is there.
+    """Raise ValueError with all contradictions that apply. `wrong` maps each message to whether it applies.
 
-    For the validator of a settings model: the plan's problem is made of it.
+    It is meant for the validator of a settings model, whose message becomes the plan's problem.
     """
     if problems := [problem for problem, found in wrong.items() if found]:
         raise ValueError("; ".join(problems))

@@ -1,7 +1,6 @@
 """Records as tables for notebooks: `serverdyno.open(FOLDER).mixes.to_pandas()`, or `polars.from_arrow(...)`.
 
-Every table is an Arrow table with documented columns (docs/frames.md). Not for judging: intervals and verdicts are in a
-report's JSON.
+Every table is an Arrow table with documented columns (docs/frames.md). Intervals and verdicts are in a report's JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ FACTOR = "factor_"
 
 
 class Records:
-    """The records of one experiment, as tables. Each row begins with its run, configuration, factors and load level."""
+    """The records of one experiment, as tables.
+
+    Each row begins with its run, configuration, factors and load level.
+    """
 
     def __init__(self, experiment: Experiment) -> None:
         self.head: ExperimentHead = experiment.head
@@ -38,32 +40,32 @@ class Records:
 
     @cached_property
     def mixes(self) -> pa.Table:
-        """One row a run and load level: counts, rates, times and CPU seconds of its window."""
+        """One row per run and load level: counts, rates, times and CPU seconds of its window."""
         return self._table((_mix(record) for record in self._records), self._records)
 
     @cached_property
     def clients(self) -> pa.Table:
-        """One row a run, load level and client."""
+        """One row per run, load level and client."""
         return self._nested("by_client")
 
     @cached_property
     def operations(self) -> pa.Table:
-        """One row a run, load level and class of operation, with percentiles of its response time."""
+        """One row per run, load level and class of operation, with percentiles of its response time."""
         return self._nested("by_operation")
 
     @cached_property
     def timeline(self) -> pa.Table:
-        """One row a run, load level and second since its start, ramps included."""
+        """One row per run, load level and second since its start, ramps included."""
         return self._nested("by_second")
 
     @cached_property
     def errors(self) -> pa.Table:
-        """One row a run, load level and kind of error."""
+        """One row per run, load level and kind of error."""
         return self._nested("errors")
 
     @cached_property
     def histograms(self) -> pa.Table:
-        """One row a run, load level and share of its operations: the response time within which that share was done."""
+        """One row per run, load level and share of its operations, with the response time of that share."""
         rows, owners = [], []
         for record in self._records:
             found = Histogram.from_bytes(record.response_time_hdr)
@@ -90,7 +92,10 @@ class Records:
 
 
 def open_experiment(folder: str | Path) -> Records:
-    """Open the records of an experiment, finished or not. Raises DynoError for damaged files, UserError for none."""
+    """Open the records of an experiment, finished or not.
+
+    Raises UserError if there are none, DynoError if they are damaged.
+    """
     return Records(Experiment.open(Path(folder)))
 
 
@@ -103,7 +108,7 @@ def _mix(record: MixRecord) -> dict[str, Any]:
 
 
 def _flat(row: Any) -> dict[str, Any]:
-    """A row without what is nested in it; a histogram as its count and percentiles in ms."""
+    """Return a row without nested values, and with histograms as their count and percentiles in ms."""
     return dict(_items(row))
 
 
@@ -117,7 +122,7 @@ def _items(row: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _times(name: str, data: bytes | None) -> Iterator[tuple[str, float | None]]:
-    """`response_time_p99_ms` and so on; None of an empty histogram."""
+    """Yield `response_time_p99_ms` and so on; None for an empty histogram."""
     found = Histogram.from_bytes(data) if data else None
     for label, share in QUANTILES.items():
         known = found is not None and found.count > 0
@@ -125,7 +130,7 @@ def _times(name: str, data: bytes | None) -> Iterator[tuple[str, float | None]]:
 
 
 def _text(level: object) -> str | None:
-    """Levels of one factor may be of several types, a column is of one."""
+    """Return a level as text, because the levels of a factor may have several types but a column has one."""
     if isinstance(level, bool):
         return f"{level}".lower()
     return None if level is None else f"{level}"

@@ -1,8 +1,8 @@
-"""Signals that wait until something which must not be cut in two has ended.
+"""Hold signals back until an operation has ended that must not be interrupted.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread. Inside a lock of the standard library
-that ends as another error; inside a console that has just written its buffer, the line is written twice. Not for: what
-a signal means (`cli`).
+it becomes another error; inside a console that has just written its buffer, the line is written twice. `cli` decides
+what a signal means.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 
 
 class Held:
-    """The signals that have come meanwhile."""
+    """The signals that have arrived meanwhile."""
 
     def __init__(self) -> None:
         self._came: list[int] = []
@@ -26,21 +26,21 @@ class Held:
         return bool(self._came)
 
     def came(self, number: int, _frame: FrameType | None) -> None:
-        """Keep the first for later. A second one ends even what waits for ever."""
+        """Keep the first signal for later. A second one interrupts even an endless wait."""
         self._came.append(number)
         if len(self._came) > 1:
             raise KeyboardInterrupt
 
     def first(self) -> int | None:
-        """The first, which the handlers have not heard of yet."""
+        """Return the first signal, of which the handlers don't know yet."""
         return self._came[0] if self._came else None
 
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """Keep signals back until the block has ended; then the first is handled as always. True once one has come.
+    """Hold signals back until the block has ended, and then handle the first as usual.
 
-    Signals are handled in the main thread alone: in others there is nothing to keep back.
+    Only the main thread handles signals, so other threads hold nothing back.
     """
     signals = Held()
     if threading.current_thread() is not threading.main_thread():

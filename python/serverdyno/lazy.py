@@ -1,7 +1,4 @@
-"""A table whose values are made when they are asked for: drivers and commands, each of which imports modules.
-
-Not for what every command needs.
-"""
+"""A table whose values are made at first use: drivers and commands, each of which imports modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units and how figures are written for people: one place, so that every table agrees."""
+"""Units, and how figures are written for people in every table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ BITS_PER_MBIT = 1e6
 
 
 def mbit_per_s(byte_count: float, seconds: float) -> float:
-    """Throughput in Mbit/s (10^6 bits) of `byte_count` bytes moved in `seconds`."""
+    """Return the throughput in Mbit/s (10^6 bits) of `byte_count` bytes moved in `seconds`."""
     return byte_count * BITS_PER_BYTE / BITS_PER_MBIT / seconds
 
 
 class Written(str):
-    """A figure as people read it. `value`: the same figure unrounded, for programs."""
+    """A figure as people read it. `value` is the same figure unrounded, for programs."""
 
     __slots__ = ("value",)
     value: float
@@ -27,12 +27,12 @@ class Written(str):
 
 
 def format_count(value: float) -> str:
-    """A count or rate with thousands separators: `12,345`, or two decimals below ten."""
+    """Return a count or rate with thousands separators: `12,345`, or two decimals below ten."""
     return Written(f"{value:,.0f}" if abs(value) >= 10 else f"{value:,.2f}", value)
 
 
 def format_duration_s(seconds: float) -> str:
-    """A duration as a person says it: `45 s`, `3 min 20 s`, `12 min`, `1 h 20 min`."""
+    """Return a duration as a person says it: `45 s`, `3 min 20 s`, `12 min`, `1 h 20 min`."""
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""How figures and lists are written in sentences and tables. What is said is decided elsewhere."""
+"""How figures and lists are written in sentences and tables."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ REFUSALS = {
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """`1 mix`, `2 mixes`, `3 points`; `nouns` where that isn't how the noun ends."""
+    """Return `1 mix`, `2 mixes` or `3 points`. `nouns` is an irregular plural."""
     many = nouns or f"{noun}{'es' if noun.endswith('x') else 's'}"
     return f"{count:,} {noun if count == 1 else many}"
 
 
 def refusal(error: ErrorDetails) -> str:
     """Return what a refused value must be, and what it is: `must be at least 1, not 0`."""
-    if error["type"] == "value_error":  # a validator of the model's own, which says all there is to say
+    if error["type"] == "value_error":  # a validator of the model itself, whose message is complete
         return error["msg"].removeprefix("Value error, ")
     wanted = REFUSALS.get(error["type"])
     message = error["msg"].removeprefix("Input ") if wanted is None else wanted.format(**error.get("ctx", {}))
@@ -51,14 +51,14 @@ def refusal(error: ErrorDetails) -> str:
 
 
 def listing(names: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b` or `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def numbers(values: Sequence[int]) -> str:
-    """Return whole numbers that grow, runs of them as spans: `3 to 12 and 14`."""
+    """Return increasing whole numbers with runs as spans: `3 to 12 and 14`."""
     spans: list[list[int]] = []
     for value in values:
         if spans and value == spans[-1][1] + 1:
@@ -69,25 +69,25 @@ def numbers(values: Sequence[int]) -> str:
 
 
 def span(low: float, high: float) -> str:
-    """`8,100 to 8,146`; one figure where both are written the same."""
+    """Return `8,100 to 8,146`, or one figure if both are written the same."""
     texts = rate(low), rate(high)
     return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
 
 
 def cpus(value: float | None) -> str:
-    """CPUs busy to a hundredth, the precision of the kernel's ticks: `0.64`."""
+    """Return busy CPUs to a hundredth, the precision of the kernel's ticks: `0.64`."""
     if value is None:
         return NOTHING
     return units.Written(f"{round(value, 2) + 0.0:.2f}".replace("-", "−"), value)  # noqa: RUF001  a minus sign
 
 
 def cpu_set(numbers: Sequence[int]) -> str:
-    """`CPU 1`, `CPUs 0 and 1`."""
+    """Return `CPU 1` or `CPUs 0 and 1`."""
     return f"{'CPU' if len(numbers) == 1 else 'CPUs'} {listing([f'{number}' for number in numbers])}"
 
 
 def share(value: float | None) -> str:
-    """A share as per cent: `43 %`, one decimal below ten."""
+    """Return a share in per cent: `43 %`, with one decimal below ten."""
     if value is None:
         return NOTHING
     percent = value * 100
@@ -96,17 +96,17 @@ def share(value: float | None) -> str:
 
 
 def share_span(low: float | None, high: float | None) -> str:
-    """`72 % to 81 %`; the sign for nothing where an end isn't known."""
+    """Return `72 % to 81 %`, or the sign for nothing if an end isn't known."""
     return NOTHING if low is None or high is None else f"{share(low)} to {share(high)}"
 
 
 def index(value: float) -> str:
-    """Return an index between 0 and 1 to three places: `0.125`, `0.999`; 1 is written where nothing is lost to it."""
+    """Return an index between 0 and 1 to three decimals: `0.125`, `0.999`, `1.000`."""
     return units.Written(f"{value:.3f}", value)
 
 
 def change(percent: float | None) -> str:
-    """A signed change in per cent: `+14 %`, `−3.2 %`; one decimal below ten."""  # noqa: RUF002
+    """Return a signed change in per cent: `+14 %`; one decimal below ten."""
     if percent is None:
         return NOTHING
     text = f"{abs(percent):,.0f}" if abs(percent) >= 9.95 else f"{abs(percent):.1f}"
@@ -115,17 +115,17 @@ def change(percent: float | None) -> str:
 
 
 def change_span(low: float | None, high: float | None) -> str:
-    """`+31 % to +78 %`."""
+    """Return `+31 % to +78 %`."""
     return NOTHING if low is None or high is None else f"{change(low)} to {change(high)}"
 
 
 def ratio(value: float) -> str:
-    """A ratio to two digits, from ten on to whole numbers: `2.3`, `14`."""
+    """Return a ratio to two digits, or as a whole number from ten on: `2.3`, `14`."""
     return units.Written(f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}", value)
 
 
 def seconds_span(values: Iterable[float]) -> str:
-    """`4.8 s`, or `4.8 s to 5.1 s` where they differ."""
+    """Return `4.8 s`, or `4.8 s to 5.1 s` if they differ."""
     texts = [seconds(value) for value in sorted(values)]
     if not texts:
         return NOTHING
@@ -159,5 +159,5 @@ def places(value: float | None, digits: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a length of time of a mix: `300 s`, `4.8 s`."""
+    """Return a duration of a level: `300 s`, `4.8 s`."""
     return f"{value:,.3g} s" if value < 100 else f"{value:,.0f} s"

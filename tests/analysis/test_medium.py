@@ -104,16 +104,16 @@ STACKS: dict[str, tuple[tuple[Layer, ...], float | None, str]] = {
     ),
     "virtual disk, write through": ((on_disk(device=Device("vda", "write through")),), DISK_MS, EACH),
     "virtual disk that answers without its host": ((on_disk(),), NOTHING_MS, f"{EACH}, {NO_DEVICE}"),
-    "FUSE": ((FUSE,), DISK_MS, f"{SYNCED}not known below fuse.bindfs: it is no file system of disks"),
+    "FUSE": ((FUSE,), DISK_MS, f"{SYNCED}not known below fuse.bindfs: it is not a file system of disks"),
     "FUSE whose program knows no fsync": (
         (FUSE,),
         NOTHING_MS,
-        f"{SYNCED}not known below fuse.bindfs: it is no file system of disks, {NO_DEVICE}",
+        f"{SYNCED}not known below fuse.bindfs: it is not a file system of disks, {NO_DEVICE}",
     ),
     "a file system of a later kernel": (
         (on_disk("laterfs"),),
         NOTHING_MS,
-        f"{SYNCED}not known below laterfs: it is no file system of disks, {NO_DEVICE}",
+        f"{SYNCED}not known below laterfs: it is not a file system of disks, {NO_DEVICE}",
     ),
     "nothing known of it": ((), NOTHING_MS, f"{SYNCED}what the files lie on is not known, {NO_DEVICE}"),
     "persistent memory, or memory that is called so": (

@@ -68,14 +68,14 @@ def test_what_is_not_there_on_this_machine_is_a_note(home: Home, tmp_path: Path)
     done = home.here("plan", "check", plan(tmp_path, "quick-files", user))
     assert done.returncode == 0
     assert (
-        "note: dyno run refuses it here: external-smb: the password of me is missing: the variable "
+        "note: dyno run refuses this plan here: external-smb: the password of me is missing: the variable "
         "DYNO_SMB_PASSWORD is not set" in done.stdout
     )
     small = f"{OURS}\nsettings = {{ capacity_mib = 16 }}"
     done = home.here("plan", "check", plan(tmp_path, "bonnie", small), "--scale", "0.1")
     assert (done.returncode, "note: " in done.stdout) == (0, False), done.stdout  # 10 MiB of 100
     done = home.here("plan", "check", plan(tmp_path, "quick-files", small))
-    assert "note: dyno run refuses it here: no room for the files of " in done.stdout
+    assert "note: dyno run refuses this plan here: no room for the files of " in done.stdout
 
 
 def test_the_time_of_workspaces_is_that_of_the_links_that_they_go_over(home: Home, tmp_path: Path) -> None:

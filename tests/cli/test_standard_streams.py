@@ -67,4 +67,4 @@ def test_without_proc_a_verb_says_what_it_needs(home: Home) -> None:
     command = ["unshare", "--mount", "sh", "-c", 'umount --lazy /proc; exec "$@"', "sh", *DYNO]
     done = home.run([*command, "scenario", "unpack-and-build", "--scale", "0.01"])
     assert (done.returncode, done.stdout) == (2, "")
-    assert "error: this needs /proc, which is not there\nhint: mount -t proc proc /proc\n" in done.stderr
+    assert "error: dyno needs /proc, which is not mounted\nhint: mount -t proc proc /proc\n" in done.stderr

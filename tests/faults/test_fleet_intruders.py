@@ -144,17 +144,17 @@ def refused(home: Home, fleet: RunningFleet) -> int:
         ("facts: an error", "node b is not used: it fails with boom"),
         ("facts: a pickle", "node b is not used: a message that is not a map"),
         ("facts: frames of Dask", "node b is not used: a message that is not plain data"),
-        ("facts: nothing that it should", "node b says of itself what can't be read: "),
-        ("facts: another shape", "node b says of itself what can't be read: host: Field required"),
+        ("facts: nothing that it should", "node b reports malformed facts: "),
+        ("facts: another shape", "node b reports malformed facts: host: Field required"),
         ("look: an error", "node b is lost: it fails with boom"),
         ("look: a pickle", "node b is lost: a message that is not a map"),
         ("look: frames of Dask", "node b is lost: a message that is not plain data"),
         (
             "look: a pickle in an answer",
-            "the answer of node b can't be read: it is a message that was damaged",
+            "the answer of node b can't be read: the message is damaged",
         ),
-        ("look: nothing that it should", "node b is lost: it says what is no answer"),
-        ("look: another shape", "node b answers start with what is no answer to it: "),
+        ("look: nothing that it should", "node b is lost: its answer is malformed"),
+        ("look: another shape", "node b answers start with a malformed answer: "),
     ],
 )
 def test_what_a_hostile_node_answers_is_not_run_and_ends_in_words(
@@ -200,7 +200,7 @@ def test_load_goes_nowhere_else_than_to_the_node_that_was_asked_to_serve(harm: d
     told = {"number": 1, "access": access, "description": description}
     there: Node = SimpleNamespace(name="node b", on_this_machine=harm.pop("claims", False))
     assert NodeServer(there, told, {"address": "10.0.0.2"}, TOKEN).url == access["url"]
-    with pytest.raises(DynoError, match="it was to be at 10\\.0\\.0\\.2 and nowhere else"):
+    with pytest.raises(DynoError, match="it must be at 10\\.0\\.0\\.2 and nowhere else"):
         NodeServer(there, told | {"access": access | harm}, {"address": "10.0.0.2"}, TOKEN)
 
 
@@ -260,9 +260,9 @@ def test_a_node_in_the_schedulers_place_is_told_by_its_certificate(tmp_path: Pat
     scheduler = [sys.executable, "-m", "serverdyno.fleet.scheduler", str(folder.path)]
     with subprocess.Popen(scheduler) as process:
         try:
-            with pytest.raises(DynoError, match="answers somebody with the certificate of b"):
+            with pytest.raises(DynoError, match="something answers with the certificate of b"):
                 link.wait_for(folder.at, folder.path / CONTROLLER, PATIENCE_S)
-            with pytest.raises(DynoError, match="answers somebody with the certificate of b"):
+            with pytest.raises(DynoError, match="something answers with the certificate of b"):
                 link.check(folder.at, folder.node("a"))
         finally:
             process.kill()

@@ -163,6 +163,6 @@ def test_a_plan_says_everything_that_is_wrong_with_the_nodes_of_a_team_at_once()
         "nginx has no servers behind it",
         "name the node of the front",
         "2 nodes, and 1 servers",
-        "own machine alone",
+        "own machine",
     ):
         assert words in told, told

@@ -178,7 +178,7 @@ def test_an_experiment_of_format_2_is_read(tmp_path: Path) -> None:
 
 def test_shares_of_a_suite_that_are_more_than_all_requests_are_refused() -> None:
     DocumentsSettings(dynamic_share=0.6, secure_share=0.4, dynamic_share_of_secure=1.0)
-    with pytest.raises(ValueError, match="more than 1 together"):
+    with pytest.raises(ValueError, match="is above 1"):
         DocumentsSettings(dynamic_share=0.6, secure_share=0.5, dynamic_share_of_secure=0.1)
 
 

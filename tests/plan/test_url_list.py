@@ -57,7 +57,7 @@ def test_lists_that_people_have_are_taken(tmp_path: Path, content: bytes | str, 
         ),
         ("/a 0.5\n", "line 1: the weight 0.5 is not a whole number"),
         (b"/a\n/caf\xe9\n", "line 2: not UTF-8 text; iconv -f ISO-8859-1 -t UTF-8"),
-        ("# nothing\n", "no path is in it; write one per line"),
+        ("# nothing\n", "it contains no path; write one per line"),
         (
             "".join(f"/{number}\n" for number in range(251)),
             "251 different paths, more than 250; keep the most",

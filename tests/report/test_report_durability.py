@@ -234,7 +234,7 @@ def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_run
     [
         (
             FileShape(100, layers=(("fuse.bindfs", "rw"),)),
-            f"{SYNCED}, but not known below fuse.bindfs: it is no file system of disks",
+            f"{SYNCED}, but not known below fuse.bindfs: it is not a file system of disks",
             "Whether they reached a disk is not known below fuse.bindfs",
         ),
         (

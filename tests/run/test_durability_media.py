@@ -213,7 +213,7 @@ def test_fuse_is_not_known_to_pass_a_sync_on(place: Path) -> None:
     subprocess.run(command, check=True, timeout=PATIENCE_S, env=environment)
     with judged_by_two_flushes({"data_directory": str(place / "passed")}) as (outcome, _):
         assert re.fullmatch(
-            r"at least as many syncs as flushes, but not known below fuse(\.bindfs)?: it is no file system of disks",
+            r"at least as many syncs as flushes, but not known below fuse(\.bindfs)?: it is not a file system of disks",
             str(outcome),
         )
 

@@ -125,8 +125,8 @@ url = "nfs://192.0.2.1/export"
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ('suites = ["bonnie", "bonnie"]', "a suite is there twice"),
-        ('suite = "bonnie"\nsuites = ["streams"]', "needs suite or suites, and not both"),
+        ('suites = ["bonnie", "bonnie"]', "a suite is listed twice"),
+        ('suite = "bonnie"\nsuites = ["streams"]', "needs either suite or suites"),
         ('suites = ["bonnie", "quick-open"]', "it must be the only suite of a plan"),
     ],
 )

@@ -359,7 +359,7 @@ def test_a_suite_all_over_tls_refuses_a_server_that_would_answer_in_the_clear() 
     _, problems = check_plan(
         data | {"servers": [{"server": "reference", "settings": BOTH}]}, settings_types()
     )
-    assert ["one over TLS" in problem.message for problem in problems] == [True], problems
+    assert ["uses TLS" in problem.message for problem in problems] == [True], problems
 
 
 @pytest.mark.parametrize("name", ["nginx", "reference"])

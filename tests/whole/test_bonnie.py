@@ -259,7 +259,7 @@ def test_an_option_of_bonnie_plus_plus_is_answered_with_ours(home: Home, option:
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
-        (("-s", "16g"), "16 GB are -s 16384."),
+        (("-s", "16g"), "Give 16 GB as -s 16384."),
         (("-s", "16384:8k"), "-s SIZE --chunk BYTES"),
         (("--server", "samba", "-d", "/tmp"), "--set data_directory=DIRECTORY"),
         (("-d", "smb://somebody@127.0.0.1/data"), "Give --user NAME, and the password in DYNO_SMB_PASSWORD."),

@@ -107,10 +107,10 @@ def test_an_objective_is_read(text: str, words: str) -> None:
     [
         ("p99<50", "no bound; expected bounds like"),
         ("mean<50ms", "no bound"),
-        ("failed<1%", "no bound of a response time"),
+        ("failed<1%", "no bound on a response time"),
         ("failed<101%,p99<1s", "no bound"),
         ("p10<1s", "a percentile from 50 on"),
-        ("p99<0ms", "a time above zero"),
+        ("p99<0ms", "the time must be above zero"),
         ("p99<1s,p99<2s", "one bound"),
         ("", "no bound"),
     ],

@@ -224,7 +224,7 @@ def test_an_experiment_runs_from_plan_to_report_and_says_what_breaks_took(tmp_pa
         ({}, ""),
         ({"threads": 2}, "threads: a client that uses files has one thread"),
         ({"files": {"contention": None}}, "files.contention: is missing"),
-        ({"workload": "diskmix"}, "files.contention: is for the workload contention, and for no other"),
+        ({"workload": "diskmix"}, "files.contention: is only for the workload contention"),
         ({"files": {"redirector": "xp"}}, 'files.redirector: must be "plain" for contention'),
     ],
 )

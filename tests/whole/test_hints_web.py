@@ -412,7 +412,7 @@ def test_credentials_that_were_sent_in_vain_are_told(home: Home, tmp_path: Path)
         done = home.here("load", url, "--auth", "basic", *SHORT, DYNO_AUTHORIZATION="me:wrong")
         encoded = home.here("load", url, "--auth", "basic", *SHORT, DYNO_AUTHORIZATION="bWU6d3Jvbmc=")
     assert done.returncode == 1 and "does not accept the credentials" in done.stderr, done.stderr
-    assert encoded.returncode == 2 and "has no colon: it is user:password" in encoded.stderr, encoded.stderr
+    assert encoded.returncode == 2 and "has no colon: give user:password" in encoded.stderr, encoded.stderr
 
 
 def test_bounds_of_a_head_can_be_raised(home: Home) -> None:

@@ -47,7 +47,7 @@ def test_a_number_of_requests_is_made_exactly_and_the_level_ends_with_the_last(
 
 def test_a_number_of_requests_excludes_a_rate_and_ramps(home: Home) -> None:
     for options, words in (
-        (("--rate", "10"), "not with a rate of its own"),
+        (("--rate", "10"), "not with open load"),
         (("--ramp", "1s"), "not with ramps"),
     ):
         done = home.here("load", "127.0.0.1:9/", "-n", "1000", *options)
@@ -87,7 +87,7 @@ def test_a_header_that_looks_secret_is_refused_with_the_option_to_use(
         done = home.here("load", "127.0.0.1:9/", "-H", header)
         assert done.returncode == 2 and "--header-from-env" in done.stderr and ": x" not in done.stderr
     monkeypatch.setenv("WRONG", "no header")
-    for variable, words in (("NOT_SET", "is not set"), ("WRONG", "holds no header")):
+    for variable, words in (("NOT_SET", "is not set"), ("WRONG", "does not hold a header")):
         done = home.here("load", "127.0.0.1:9/", "--header-from-env", variable)
         assert done.returncode == 2 and words in done.stderr, done.stderr
 

@@ -122,7 +122,7 @@ def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_co
         (f"other.example:{server.port}:127.0.0.1", "is not the URL's host"),
         (f"shop.example:{server.port + 1}:127.0.0.1", "is not the URL's host"),
         ("shop.example:127.0.0.1", "is not HOST:PORT:ADDRESS"),
-        (f"shop.example:{server.port}:here", "is no IP address"),
+        (f"shop.example:{server.port}:here", "is not an IP address"),
         (f"shop.example:{server.port}:192.0.2.1", "--max-rate: needed"),
     ):
         refused = home.here("load", url, *SHORT, "--resolve", wrong)
@@ -220,7 +220,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("-L",), "redirects are not followed"),
         (("--cacert", "ca.pem"), "--ca-file"),
         (("--concurrency", "10"), "--clients"),
-        (("--http3",), "is not spoken"),
+        (("--http3",), "does not speak HTTP/3"),
         (("--compressed",), "Accept-Encoding"),
         (("--tlsv1.2",), "--tls-min"),
         (("-w",), "--report"),

@@ -220,8 +220,8 @@ def test_an_experiment_runs_from_plan_to_report(tmp_path: Path, clients: list[in
         ({"threads": 4}, "threads: a client that uses files has one thread"),
         ({"files": {"cache": "leases"}}, 'files.cache: must be "none"'),
         ({"files": {"metadata": None}}, "files.metadata: is missing"),
-        ({"files": {"streams": {}}}, "files.streams: is for the workload streams"),
-        ({"workload": "diskmix"}, "files.metadata: is for the workload metadata"),
+        ({"files": {"streams": {}}}, "files.streams: is only for the workload streams"),
+        ({"workload": "diskmix"}, "files.metadata: is only for the workload metadata"),
     ],
 )
 def test_a_suite_says_what_metadata_needs(changes: dict[str, Any], said: str) -> None:

@@ -180,13 +180,13 @@ def test_mistakes_in_steps_are_told_together_before_load(home: Home, tmp_path: P
     )
     done = home.here("load", "http://127.0.0.1:9/", "--session", file, "--method", "POST")
     assert done.returncode == 2
-    assert "--session: its steps say what is asked for" in done.stderr
+    assert "--session: its steps define the requests" in done.stderr
     assert "--session: step 2, take.w: " in done.stderr
     file.write_text(file.read_text().replace(', cookie = "b"', ""))
     done = home.here("load", "http://127.0.0.1:9/", "--session", file, "--rate", "10")
     assert 'no step before this one takes "x"' in done.stderr
     assert 'the expression "(" is none' in done.stderr
-    for text, said in (("steps = 3", "is no session"), ("[[steps]]\nname =", "not valid TOML")):
+    for text, said in (("steps = 3", "is not a session"), ("[[steps]]\nname =", "not valid TOML")):
         file.write_text(text)
         done = home.here("load", "http://127.0.0.1:9/", "--session", file)
         assert done.returncode == 2 and said in done.stderr, done.stderr
@@ -197,7 +197,7 @@ def test_steps_that_follow_from_each_other_come_at_no_rate_of_their_own(home: Ho
         "load", "http://127.0.0.1:9/", "--session", session_file(tmp_path), "--rate", "10", "-c", "4"
     )
     assert done.returncode == 2
-    assert "one follows from the other" in done.stderr
+    assert "before they know their next operation" in done.stderr
 
 
 def test_the_data_plane_reads_the_steps_that_the_control_plane_writes() -> None:

@@ -1,7 +1,8 @@
-"""From figures to judgements: pure functions on arrays. No files, no clocks, no knowledge of records.
+"""Statistics that turn figures into judgements: pure functions on arrays, without files, clocks or records.
 
-One configuration: `curve` (means, average), `peak` (how high, at which mix), `overload` (what is kept), `dips`
-(dips, drops, collapses). Several: `improvement` compares two, `comparisons` all of an experiment, `holm` corrects for
-many, `sensitivity` says what could have been found, `ablation` takes tunings apart, `scaling` follows processors.
-`contrast` is the interval behind most of them; `trust` says which figures need a mark.
+For one configuration: `curve` (means and average), `peak` (how high and at which level), `overload` (what is kept
+under overload), `dips` (dips, drops and collapses). For several: `improvement` compares two, `comparisons` compares
+all of an experiment, `holm` corrects for many claims, `sensitivity` says what could have been found, `ablation`
+separates tunings, `scaling` follows processors. Most intervals come from `contrast`; `trust` says which figures need
+a mark.
 """

@@ -1,9 +1,9 @@
-"""Tunings one by one and together: what each brought over the baseline.
+"""Ablation: what each tuning brings over the baseline, alone and with the others.
 
-As VeriTest tuned Samba in 2003 (File Server Performance Comparison, appendix C): a baseline, one change at a time, all
-together. Each row is an improvement over the baseline, with verdicts that hold for all rows together (`pairs`).
-Changes that were piled up one on another have two rows each: against the baseline, and against the step before. Which
-changes interact is not judged: that takes a factorial design.
+VeriTest tuned Samba in this way in 2003 (File Server Performance Comparison, appendix C): a baseline, one change at a
+time, then all together. Each row is an improvement over the baseline, with verdicts that hold for all rows together
+(`pairs`). A change that was added to earlier ones has two rows: against the baseline, and against the previous step.
+Interactions of changes are not judged, because that needs a factorial design.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from serverdyno.analysis.pairs import Comparison, Side, compared
 
 
 class Role(StrEnum):
-    """What a row compares."""
-
     ONE_CHANGE = "one change, against the baseline"
     CUMULATIVE = "this change and those before it, against the baseline"
     STEP = "this change, against those before it"
@@ -27,7 +25,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One row; its verdicts hold for all rows."""
+    """One row. Its verdicts hold for all rows together."""
 
     name: str
     role: Role
@@ -35,13 +33,13 @@ class Effect:
 
     @property
     def found(self) -> tuple[Improvement, ...]:
-        """Of each figure, in the order of `Metric`."""
+        """The improvements, in the order of `Metric`."""
         return self.comparison.improvements
 
 
 @dataclass(frozen=True, slots=True)
 class Tunings:
-    """The sides of an ablation. `piled_up`: in the order in which the changes were added."""
+    """The sides of an ablation. `piled_up` is in the order in which the changes were added."""
 
     baseline: Side
     single: Sequence[Side]
@@ -50,13 +48,13 @@ class Tunings:
 
 
 def ablation(tunings: Tunings, *, paired: bool, margins: Margins = NO_MARGINS) -> tuple[Effect, ...]:
-    """Return single changes, then what was piled up, then all together."""
+    """Return the single changes, then the cumulative steps, then all together."""
     baseline = tunings.baseline
     rows = [(Role.ONE_CHANGE, (baseline, side)) for side in tunings.single]
     before: Side | None = None
     for side in tunings.piled_up:
         rows.append((Role.CUMULATIVE, (baseline, side)))
-        if before is not None:  # the first step is both
+        if before is not None:  # the first cumulative step is in both rows
             rows.append((Role.STEP, (before, side)))
         before = side
     if tunings.together is not None:

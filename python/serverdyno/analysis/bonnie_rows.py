@@ -1,7 +1,4 @@
-"""The rows of Bonnie's report, byte for byte as the program of 1996 prints them: text and HTML.
-
-Not for: carrying the phases out (the data plane).
-"""
+"""The rows of Bonnie's report as text and HTML, byte for byte as the program of 1996 prints them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import NamedTuple, TypedDict
 
 KIB = 1024
 SEQUENTIAL = ("putc", "write", "rewrite", "getc", "read")
-"""Phases in the order of the report, which is not that in which they run."""
+"""Phases in the order of the report, which differs from the order in which they run."""
 HEAD = (
     "              -------Sequential Output-------- ---Sequential Input-- --Random--\n"
     "              -Per Char- --Block--- -Rewrite-- -Per Char- --Block--- --Seeks---\n"
@@ -20,24 +17,24 @@ HEAD = (
 
 
 class Rate(NamedTuple):
-    """A rate, K/sec or seeks/sec, and the CPU time in percent of the elapsed time."""
+    """A rate in K/sec or seeks/sec, and the CPU time in percent of the elapsed time."""
 
     per_s: float
     cpu_percent: float
 
 
 def sequential(size_bytes: int, elapsed_s: float, cpu_s: float) -> Rate:
-    """Return the rate in K/sec of a phase that went through the file."""
+    """Return the rate of a sequential phase, in K/sec."""
     return Rate(size_bytes / KIB / elapsed_s, 100 * cpu_s / elapsed_s)
 
 
 def random(seeks: int, elapsed_s: float, cpu_s: float) -> Rate:
-    """Return the rate in seeks/sec. With several seekers the CPU time may be above 100 %."""
+    """Return the rate in seeks/sec. With several seekers the CPU time can exceed 100 %."""
     return Rate(seeks / elapsed_s, 100 * cpu_s / elapsed_s)
 
 
 class Phase(TypedDict):
-    """What is known of a phase, as far as its rate needs it; CPU time of the threads that did it."""
+    """The part of a phase's record from which its rate follows. CPU times are those of the threads that ran it."""
 
     phase: str
     elapsed_s: float
@@ -56,14 +53,14 @@ def rates(phases: Iterable[Phase], size_bytes: int, seeks: int) -> dict[str, Rat
 
 
 def text_row(machine: str, size_mib: int, rates: Mapping[str, Rate]) -> str:
-    """Return the line below `HEAD`; `rates`: those of `SEQUENTIAL`, and `seeks`."""
+    """Return the line below `HEAD`. `rates` must have `SEQUENTIAL` and `seeks`."""
     columns = "".join(f"{int(rates[name].per_s):5d} {rates[name].cpu_percent:4.1f} " for name in SEQUENTIAL)
     seeks = rates["seeks"]
     return f"{machine:<8.8s} {size_mib:4d} {columns}{seeks.per_s:5.1f} {seeks.cpu_percent:4.1f}\n"
 
 
 def html_row(machine: str, size_mib: int, rates: Mapping[str, Rate]) -> str:
-    """Return the table row of `-html`, for a table that the user writes; `rates`: as of `text_row`."""
+    """Return the table row of `-html`, for a table that the user writes. `rates` are as in `text_row`."""
     cells = [f"<TD>{escape(machine)}</TD><TD>{size_mib}</TD>"]
     cells += [
         f"<TD>{int(rates[name].per_s)}</TD><TD>{rates[name].cpu_percent:4.1f}</TD>" for name in SEQUENTIAL

@@ -1,19 +1,20 @@
-"""Capacity at an objective: the highest rate at which a server holds it, found by trials that each hold it or do not.
+"""Capacity at an objective: the highest rate at which a server meets it, found by trials that either hold or fail.
 
-Whether a trial holds its objective is noisy near the limit, so no single trial decides. The chance that it does is
-modelled as a logistic curve over the logarithm of the rate, with an unknown midpoint (the capacity: half of the trials
-hold there), an unknown steepness, and a small share of trials that end by chance. Bayes' rule on a grid gives the
+The result of a trial is noisy near the limit, so no single trial decides. The probability that a trial holds is
+modelled as a logistic curve over the logarithm of the rate, with an unknown midpoint (the capacity, where half of the
+trials hold), an unknown steepness, and a small share of trials that end by chance. Bayes' rule on a grid gives the
 capacity and its interval after each trial; the steepness is averaged out. This is the psychometric method of
-psychophysics (A. B. Watson and D. G. Pelli, QUEST: A Bayesian adaptive psychometric method, Perception & Psychophysics
-33(2), 1983, doi:10.3758/BF03202828), and bisection for noisy answers (M. Horstein, Sequential transmission using
-noiseless feedback, IEEE Transactions on Information Theory 9(3), 1963, doi:10.1109/TIT.1963.1057832).
+psychophysics (A. B. Watson and D. G. Pelli, QUEST: A Bayesian adaptive psychometric method, Perception &
+Psychophysics 33(2), 1983, doi:10.3758/BF03202828), and bisection for noisy answers (M. Horstein, Sequential
+transmission using noiseless feedback, IEEE Transactions on Information Theory 9(3), 1963,
+doi:10.1109/TIT.1963.1057832).
 
-The first trials double the rate from the lowest, so that a server is never asked for more than twice of what it can do.
-After the first that fails, each trial is at the median of what is known: half-way where trials agree, the same rate
-once more where they do not. The prior is uniform over the logarithm of the rate, a factor of four beyond the range on
-both sides. Constants are checked by simulation in `tests/whole/test_capacity.py`.
+The first trials double the rate from the lowest, so that no trial demands more than twice what the server can do.
+After the first failure, each trial is at the median of the posterior: half-way between trials that agree, or at the
+same rate again if they disagree. The prior is uniform over the logarithm of the rate, and extends a factor of four
+beyond the range on both sides. `tests/whole/test_capacity.py` checks the constants by simulation.
 
-Not for: what a trial is and whether it holds, see `report/subjects/capacity.py`.
+`report/subjects/capacity.py` defines what a trial is and whether it holds.
 """
 
 from __future__ import annotations
@@ -28,24 +29,24 @@ import numpy as np
 from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, of_one
 
 CHANCE = 0.03
-"""The share of trials that a burst of noise decides, on either side."""
+"""Share of trials that a burst of noise decides, in either direction."""
 STEEPNESS = np.geomspace(4.0, 256.0, 7)
-"""Of the logistic curve, in units of 1 / ln(rate). The rates at which 90 % and 10 % of the trials hold differ by a
-factor of 3 (4), or by 2 % (256)."""
+"""Steepness of the logistic curve, in units of 1 / ln(rate).
+
+The rates at which 90 % and 10 % of the trials hold differ by a factor of 3 (at 4), or by 2 % (at 256).
+"""
 BEYOND = 4.0
-"""The factor by which the prior goes beyond the range."""
+"""Factor by which the prior extends beyond the range."""
 GROWTH = 2
 LOOKS = 2
-"""At the highest rate, before it is said to hold."""
+"""Trials at the highest rate before it counts as held."""
 STEPS = 8
-"""Of the grid, in one share of precision."""
+"""Grid steps in one unit of precision."""
 SURE = 0.99
-"""That the capacity is outside of the range: one trial that chance decided must not end a search."""
+"""Required probability that the capacity is outside the range. One trial decided by chance must not end a search."""
 
 
 class End(StrEnum):
-    """Why a search is over."""
-
     FOUND = "found"
     BUDGET = "as many trials as were allowed"
     LOWEST_FAILS = "the lowest rate fails"
@@ -54,15 +55,13 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One look at one rate."""
-
     rate_per_s: int
     held: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Where capacity is looked for, how exactly (half of the 95 % interval), and in how many trials at most."""
+    """The range of rates to search, the precision (half of the 95 % interval), and the largest number of trials."""
 
     lowest_per_s: int
     highest_per_s: int
@@ -72,10 +71,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What trials say of the capacity, in requests/s, with its 95 % interval. `end`: None while more trials are due.
+    """The capacity in requests/s with its 95 % interval. `end` is None while more trials are due.
 
-    `low_per_s`: None where it is below the range; `high_per_s` likewise above it. `held_per_s`: the highest rate tried
-    at which, and below which, every trial held; None: there is none.
+    `low_per_s` is None if it is below the range, and `high_per_s` if it is above. `held_per_s` is the highest rate at
+    which, and below which, every trial held; None: there is none.
     """
 
     rate_per_s: float
@@ -87,7 +86,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The capacity after some trials. `below`, `above`: how probably it is outside the range; others: ln(rate)."""
+    """The capacity after some trials, as ln(rate).
+
+    `below` and `above` are the probabilities that it is outside the range.
+    """
 
     low: float
     median: float
@@ -110,9 +112,10 @@ def next_rate(within: Range, trials: Sequence[Trial]) -> int | None:
 
 
 def _most_asked_for(within: Range, trials: Sequence[Trial]) -> int:
-    """A rate that failed more often than it held is looked at again before any above it: chance may have failed it.
+    """Return the highest rate that a trial may have, so that a server is not overloaded in vain.
 
-    None is more than twice what held, so that a server is not overloaded for nothing.
+    It is at most twice what held. A rate that failed more often than it held is tried again before any higher one,
+    because it may have failed by chance.
     """
     balance: dict[int, int] = {}
     for trial in trials:
@@ -123,7 +126,7 @@ def _most_asked_for(within: Range, trials: Sequence[Trial]) -> int:
 
 
 def estimate(within: Range, trials: Sequence[Trial]) -> Estimate:
-    """Return what some trials say, one or more."""
+    """Return the estimate from one or more trials."""
     known = _known(within, trials)
     failed = min((trial.rate_per_s for trial in trials if not trial.held), default=None)
     held = [trial.rate_per_s for trial in trials if failed is None or trial.rate_per_s < failed]
@@ -138,9 +141,10 @@ def estimate(within: Range, trials: Sequence[Trial]) -> Estimate:
 
 
 def together(estimates: Sequence[Estimate]) -> tuple[float, float | None, float | None] | None:
-    """Return the geometric mean of the runs of one configuration, and its 95 % interval; None where one has no figure.
+    """Return the geometric mean of one configuration's runs and its 95 % interval; None if a run has no figure.
 
-    Of two runs and more the interval is Student's over the runs, which are what was repeated; of one it is its own.
+    With two runs or more, the interval is Student's over the runs, which are the repetitions; a single run has its
+    own.
     """
     if not estimates or any(found.end not in (End.FOUND, End.BUDGET) for found in estimates):
         return None
@@ -162,7 +166,7 @@ def _end(within: Range, trials: Sequence[Trial], known: _Known) -> End | None:
 
 
 def _known(within: Range, trials: Sequence[Trial]) -> _Known:
-    """The posterior of ln(capacity)."""
+    """Return the posterior of ln(capacity)."""
     first, last = log(within.lowest_per_s), log(within.highest_per_s)
     step = log1p(within.precision_percent / 100) / STEPS
     grid = np.arange(first - log(BEYOND), last + log(BEYOND) + step, step)

@@ -1,8 +1,8 @@
-"""Whether two figures may be compared at all: what a verdict rests on besides its interval.
+"""Decide whether two figures can be compared at all, whatever their interval says.
 
-An interval knows what differs from run to run. It does not know that one server threw its clients out, that a neighbour
-took a CPU from the other, that the two were asked for different operations, that one of them kept a promise that the
-other didn't, or that the generator or the plan held one of them back. Each of these shifts every run of one side alike.
+An interval covers what differs from run to run. It does not cover that a server dropped its clients, that another
+program took a CPU from one side, that the two got different operations, that only one of them kept a promise, or that
+the generator or the plan limited one of them. Each of these shifts every run of one side alike.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from serverdyno.analysis.improvement import Improvement, Verdict
 from serverdyno.analysis.trust import generator_marks
 
 TOLERATED_SHARE = 0.01
-"""Of the clients of a mix that left, and of its operations that failed. Throughput is of the others, so that it shifts
-by about that share: below what is claimed at all. A rule of thumb."""
+"""Tolerated share of a level's clients that left, and of its operations that failed.
+
+Throughput is that of the others, and so shifts by about this share, which is less than any claim. A rule of thumb.
+"""
 MOST_SHARE = 0.10
-"""The same, from which on the load was another one, so that no difference stands. Between the two a difference stands
-that is larger than what the share can explain. A rule of thumb."""
+"""Share of missing clients or failed operations above which the load differs so much that no difference can be
+claimed. Between the two shares, a difference can be claimed if it is larger than the missing load explains. A rule
+of thumb."""
 TOLERATED_OTHER_WORK = 0.02
-"""Of the operations, by class, beyond what two draws of the same mixture differ by."""
+"""Tolerated difference in the operations by class, in addition to that between two draws of the same mixture."""
 
 
 class ObstacleKind(StrEnum):
-    """Why two figures are not comparable."""
-
     CLIENTS_LEFT = "clients left"
     FAILED = "operations failed"
     OTHER_WORK = "different operations"
@@ -40,8 +41,10 @@ class ObstacleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One reason. `name`: of the configuration it is about, or nothing where it is about both. `amount`: a share; of
-    noise and of what is hidden, by how much the configuration may be faster."""
+    """One reason. `name` is the configuration that causes it, or empty if both do.
+
+    `amount` is a share; for noise and hidden speed, it is by how much the configuration may be faster.
+    """
 
     kind: ObstacleKind
     name: str = ""
@@ -50,12 +53,12 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under what the mixes of one side ran at which a figure was read.
+    """The conditions of one side in the levels at which a figure was read.
 
-    `left_share`, `failed_share`: of clients and of operations, in the mix where it is largest. `slowed`: by how much
-    the figure may be higher without other programs and the hypervisor, at most; None: not known. `operations`:
-    successes by class. `hidden_speed`: by how much the figure may be higher without the generator, at most; None: not
-    measured. `rate_bound`: the plan's rate held a mix.
+    `left_share` and `failed_share` are the largest shares of clients and operations in any level. `slowed` is by how
+    much the figure could at most rise without other programs and the hypervisor; None: not known. `operations` has
+    successes by class. `hidden_speed` is by how much the figure could at most rise without the generator; None: not
+    measured. `rate_bound`: the plan's rate limited a level.
     """
 
     name: str
@@ -68,34 +71,34 @@ class Conditions:
 
     @property
     def held_back(self) -> bool:
-        """Whether something else than the server limits its figure: the generator or the plan's rate."""
+        """Whether the generator or the plan's rate limits the figure instead of the server."""
         return self.rate_bound or bool(generator_marks(self.hidden_speed))
 
 
 class Judged(Protocol):
-    """A difference with its interval and what that says by itself: an `Improvement`, or one load level of `levels`."""
+    """A difference, its interval, and the verdict of the interval alone: an `Improvement`, or one load level."""
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval says."""
+        """The verdict of the interval."""
 
     @property
     def low_percent(self) -> float | None:
-        """Of the interval; None of one repetition."""
+        """The lower end of the interval; None with one repetition."""
 
     @property
     def high_percent(self) -> float | None:
-        """Of the interval; None of one repetition."""
+        """The upper end of the interval; None with one repetition."""
 
     @property
     def minimum_percent(self) -> float:
-        """The minimum effect that the verdict is about."""
+        """The minimum effect of the verdict."""
 
 
 def obstacles(
     base: Conditions, other: Conditions, found: Judged, *, differs_in_durability: bool | None
 ) -> tuple[Obstacle, ...]:
-    """Return why a verdict may not be given; nothing where it may."""
+    """Return the reasons why no verdict may be given; empty if it may."""
     why = []
     for side in (base, other):
         for kind, share in (
@@ -113,7 +116,7 @@ def obstacles(
 
 
 def is_at_least(verdict: Verdict, *, base_held: bool, other_held: bool) -> bool:
-    """Whether a proven gap may be larger than shown, and not smaller: its faster side alone was held back."""
+    """Return whether a proven gap can only be larger than shown, because only its faster side was held back."""
     return (verdict, base_held, other_held) in (
         (Verdict.FASTER, False, True),
         (Verdict.SLOWER, True, False),
@@ -121,18 +124,18 @@ def is_at_least(verdict: Verdict, *, base_held: bool, other_held: bool) -> bool:
 
 
 def _beyond_loss(found: Judged, share: float) -> bool:
-    """Whether the verdict stands although that share of a load is missing: a difference larger than it explains.
+    """Return whether the difference is larger than this missing share of the load explains.
 
-    Throughput rises and falls at most as the load does, as long as little of it is missing.
+    Throughput changes at most in proportion to the load, as long as little of the load is missing.
     """
     explained = -math.log1p(-share) if share < 1 else math.inf
     return share <= MOST_SHARE and _stands(found, base=explained, other=explained)
 
 
 def _stands(found: Judged, *, base: float = 0.0, other: float = 0.0) -> bool:
-    """Whether the verdict holds although a side may be faster than shown, by that log ratio at most.
+    """Return whether the verdict holds even if a side is faster than shown by at most that log ratio.
 
-    What is left of the difference has to be beyond the minimum effect; of an equivalence, within its margin.
+    The remaining difference must exceed the minimum effect; for an equivalence, it must be within the margin.
     """
     if found.low_percent is None or found.high_percent is None:
         return True
@@ -152,10 +155,10 @@ def _stands(found: Judged, *, base: float = 0.0, other: float = 0.0) -> bool:
 
 
 def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
-    """Return the share of operations that are of other classes on one side than on the other; 0 where it is tolerated.
+    """Return the share of operations that are of different classes on the two sides; 0 if it is tolerated.
 
-    Half the sum of the differences of shares (total variation). Two draws of one mixture of k classes, the smaller of n
-    operations, differ by less than sqrt(k / n) in nearly all cases.
+    It is half the sum of the differences of shares (total variation). Two draws of one mixture of k classes, the
+    smaller one of n operations, nearly always differ by less than sqrt(k / n).
     """
     totals = sum(base.values()), sum(other.values())
     if not all(totals):
@@ -166,7 +169,7 @@ def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
 
 
 def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
-    """What the generator or the plan may hide of a side. Who is slower must be so with all of it on its side."""
+    """Return the obstacles by generator or plan. The slower side must stay slower with all hidden speed added."""
     why = []
     for side, stands in (
         (base, _stands(found, base=_hidden(base))),
@@ -180,12 +183,15 @@ def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[O
 
 
 def _hidden(side: Conditions) -> float:
-    """By how much the side may be faster, as a log ratio: a plan's rate may hide any speed."""
+    """Return by how much the side may be faster, as a log ratio. A plan's rate may hide any speed."""
     return math.inf if side.rate_bound else math.log1p(side.hidden_speed or 0.0)
 
 
 def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
-    """Others slow a server down: it may be faster in spite of them, or slower by more than they can explain."""
+    """Return an obstacle unless the verdict holds without the difference in noise.
+
+    Other programs only slow a server down: its true figure may be higher, but not lower.
+    """
     if base.slowed is None or other.slowed is None or base.slowed == other.slowed:
         return ()
     more = math.log1p(other.slowed) - math.log1p(base.slowed)
@@ -195,11 +201,11 @@ def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obsta
 
 
 def explained_share(taken_cpus: float, cpus: int, busy_share: float = 1.0) -> float:
-    """Return by how much a side would be faster, at most, that had back what others took from its CPUs.
+    """Return by how much a side could at most be faster with all CPU time that other programs took.
 
-    Work takes cpus / (cpus - taken) times as long on a CPU that others share. That delays an answer only while it
-    needs the CPU: for the share of the time in which the CPU is busy (of one request at a time exactly; of more, that
-    is the worst case). `busy_share`: of the CPUs, by the server or the generator and by others; 1: not known.
+    On a shared CPU, work takes cpus / (cpus - taken) times as long. That delays an answer only while it needs the
+    CPU, which is the share of time in which the CPU is busy (exactly so for one request at a time; otherwise this is
+    the worst case). `busy_share` is that of the CPUs, by the server or the generator and by others; 1: not known.
     """
     if taken_cpus >= cpus:
         return math.inf

@@ -1,13 +1,13 @@
-"""All comparisons of one experiment: one estimate of the noise, and verdicts that hold for all of them together.
+"""Compare all configurations of an experiment with one estimate of the noise and verdicts that hold together.
 
-**Noise.** The runs of three configurations or more tell more of the noise than those of one pair: all of them share one
-pooled variance (`contrast.scatter`). It holds where all configurations are equally noisy. Of few repetitions that can't
-be tested: of four equal ones with three runs each, half of all experiments show spreads that differ more than
-threefold. So a pair takes the larger of the pooled variance and its own. Pairs stand alone where configurations didn't
-finish the same mixes in the same repetitions.
+**Noise.** The runs of three or more configurations say more about the noise than those of one pair, so all pairs
+share one pooled variance (`contrast.scatter`). This assumes that all configurations are equally noisy, which few
+repetitions can't test: with four equal ones of three runs each, the spreads differ more than threefold in half of all
+experiments. So each pair takes the larger of the pooled variance and its own. Pairs are judged alone if the
+configurations didn't finish the same levels in the same repetitions.
 
-**Verdicts** of averages and peaks are corrected together: see `holm`. Claims of differences and of equivalence are
-corrected each by themselves: else every draw would make a false "faster" among the rest more probable.
+**Verdicts** on averages and peaks are corrected together: see `holm`. Claims of differences and claims of equivalence
+are corrected separately; otherwise every equivalence would make a false "faster" among the others more probable.
 `tests/support/simulations.py` measures how often such verdicts are wrong, and what they find.
 """
 
@@ -38,12 +38,12 @@ from serverdyno.analysis.sensitivity import found_percent, repetitions_needed
 from serverdyno.analysis.threshold import LEVEL, degrees, margin_of
 
 Pair = tuple[int, int]
-"""Places of the base and of the other."""
+"""Indices of the base and of the other side."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """By what all pairs are judged: see `compare`."""
+    """The rules for all pairs: see `compare`."""
 
     paired: bool
     margins: Margins
@@ -58,10 +58,10 @@ def compare(
     margins: Margins = NO_MARGINS,
     between: Contrast | None = None,
 ) -> list[tuple[Improvement, ...]]:
-    """Return the improvements of each pair, the figures in the order of `Metric`.
+    """Return the improvements of each pair, with the figures in the order of `Metric`.
 
-    The verdicts hold for all of them together. `between`: an error that all runs of a side share, as between two times;
-    its estimate doesn't count.
+    The verdicts hold for all pairs together. `between` is an error that all runs of a side share, as between two
+    times; its estimate is ignored.
     """
     rules = _Rules(paired, margins, between)
     columns = [_of_figure(sides, pairs, figure, rules) for figure in Metric]
@@ -103,7 +103,7 @@ def pair_without_odd(
 ) -> tuple[tuple[Runs, Runs], Odd | None]:
     """Return the two sides of a pair without an odd run, and that run.
 
-    `everyone`: the noise of all sides together, among which the odd run is sought; None: between these two alone.
+    `everyone` is the noise of all sides, among which the odd run is sought; None: only between these two.
     """
     base, other = (sides[place] for place in pair)
     if everyone is None:
@@ -117,13 +117,16 @@ def pair_without_odd(
 
 
 def _with_pooled(found: Contrast, pooled: Scatter, repetitions: int) -> Contrast:
-    """Return the same with the pooled variance of a run, if that is larger than the pair's own."""
+    """Return the contrast with the pooled variance of a run if that is larger than the pair's own."""
     variance = max(found.variance - found.added, 2 * pooled.variance / repetitions)
     return replace(found, variance=variance + found.added, degrees_of_freedom=pooled.degrees_of_freedom)
 
 
 def _corrected(found: Sequence[_Found], held: Sequence[tuple[bool, bool]], count: int) -> list[Improvement]:
-    """`held`: of each that has a contrast, whether the claims of a difference and of equivalence hold among all."""
+    """Return the final improvements.
+
+    `held`: for each contrast, whether its claims of difference and equivalence hold.
+    """
     of_claims, level = iter(held), LEVEL / max(1, len(held))
     return [
         each
@@ -140,9 +143,14 @@ def _verdict(found: Improvement, differ: bool, equal: bool) -> Verdict:
 
 
 def _planned(found: Improvement, contrast: Contrast, level: float) -> Improvement:
-    """Return the same with what could have been found. `level`: of a claim while all others of its figure are open."""
+    """Return the improvement with the smallest detectable difference.
+
+    `level` is that of a claim while all others are open.
+    """
     margin, runs, error = margin_of(found.minimum_percent), found.repetitions, contrast.standard_error
-    freedom = round(contrast.degrees_of_freedom, 1)  # few enough values to remember what they find
+    freedom = round(
+        contrast.degrees_of_freedom, 1
+    )  # few distinct values, so that their results can be cached
     each = freedom / degrees(2, runs, paired=found.paired)
     return replace(
         found,

@@ -1,23 +1,24 @@
-"""The logarithm of a ratio of two configurations (or of one figure), with its variance and t interval.
+"""The logarithm of the ratio of two configurations (or of one figure), with its variance and t interval.
 
-Logarithms, because a ratio's errors are multiplicative: "twice" and "half" are equally far from no difference. The
-runs are what was repeated, so each run is one observation.
+The errors of a ratio are multiplicative, hence logarithms: "twice" and "half" are equally far from no difference.
+Each run is one observation, because runs are what was repeated.
 
-**Runs in rounds.** Interleaved configurations run there and back, A B C, C B A. Two such rounds are one block: over it
-every configuration has the same mean place, so that a linear drift cancels. The noise is what a mean per configuration
-and a shift per block leave (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G. Hunter, Statistics
-for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds have fewer degrees of freedom, and miss
-what changes slowly: the runs at the turn of two rounds are neighbours and resemble each other.
+**Runs in rounds.** Interleaved configurations run there and back: A B C, C B A. Two such rounds form a block, in
+which every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean
+per configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G.
+Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer
+degrees of freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each
+other.
 
-**Unequal noise** of two configurations has Welch's and Satterthwaite's degrees of freedom, in blocks and without (B. L.
-Welch, The Generalization of Student's Problem when Several Different Population Variances Are Involved, Biometrika 34,
-1947, doi:10.1093/biomet/34.1-2.28).
+**Unequal noise** of two configurations gets the degrees of freedom of Welch and Satterthwaite, with and without
+blocks (B. L. Welch, The Generalization of Student's Problem when Several Different Population Variances Are Involved,
+Biometrika 34, 1947, doi:10.1093/biomet/34.1-2.28).
 
-**An odd run** is one that normal noise would give in one of a thousand experiments: by its deleted residual, corrected
-for the number of runs (R. D. Cook and S. Weisberg, Residuals and Influence in Regression, Chapman and Hall 1982,
-chapter 2). At most one is found. Two that are odd hide each other, and count as noise.
+**An odd run** is one that normal noise produces in one of a thousand experiments, judged by its deleted residual and
+corrected for the number of runs (R. D. Cook and S. Weisberg, Residuals and Influence in Regression, Chapman and Hall
+1982, chapter 2). At most one is found. Two odd runs hide each other and count as noise.
 
-Not for the choice of what is compared: see `improvement`, `peak` and `comparisons`.
+`improvement`, `peak` and `comparisons` choose what is compared.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ CONFIDENCE = 0.95
 FEWEST_REPETITIONS = 2
 SEED = 20260101
 ODD_LEVEL = 0.001
-"""The share of experiments without an odd run in which one is found. A size of 5 % grows by about that."""
+"""Share of experiments without an odd run in which one is found. It adds about as much to an error rate of 5 %."""
 LEAST_ODD = 0.02
-"""The distance of an odd run from the others, as a logarithm: less decides nothing."""
+"""Least distance of an odd run from the others, as a logarithm. A smaller one would not matter."""
 
 Logs = NDArray[np.float64]
-"""The logarithm of a figure of each run."""
+"""Logarithms of a figure, one per run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A logarithm with its variance. `variance`: NaN where a run had a figure of zero.
+    """A logarithm with its variance, which is NaN if a run had a figure of zero.
 
-    `added`: the part of the variance that doesn't come from the scatter of the runs.
+    `added` is the part of the variance that does not come from the scatter of the runs.
     """
 
     estimate: float
@@ -57,7 +58,6 @@ class Contrast:
 
     @property
     def standard_error(self) -> float:
-        """The root of the variance."""
         return float(np.sqrt(self.variance))
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -66,16 +66,16 @@ class Contrast:
         return self.estimate - reach, self.estimate + reach
 
     def p_value_beyond(self, margin: float = 0.0) -> float:
-        """Two-sided: how surprising this would be if the true contrast were within `margin` (a logarithm) of 0.
+        """Return the two-sided p-value of a true contrast within `margin` (a logarithm) of 0.
 
-        Below 1 - confidence exactly where the interval lies wholly beyond the margin, on one side of it.
+        It is below 1 - confidence exactly if the interval lies wholly beyond the margin, on one side.
         """
         return self._two_sided(abs(self.estimate) - margin)
 
     def p_value_within(self, margin: float) -> float:
-        """How surprising this would be if the true contrast were `margin` or more away from 0.
+        """Return the p-value of the hypothesis that the true contrast is `margin` or more away from 0.
 
-        Below 1 - confidence exactly where the interval lies wholly inside the margins.
+        It is below 1 - confidence exactly if the interval lies wholly inside the margins.
         """
         return self._two_sided(margin - abs(self.estimate))
 
@@ -88,9 +88,9 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """The variance of one run. `odd`: the place of a configuration and of its odd run, which the variance is without.
+    """The variance of one run. `odd` is the index of a configuration and of its odd run, which the variance excludes.
 
-    `odd_by`: the logarithm of the odd run's distance from what the others predict.
+    `odd_by` is the logarithm of the odd run's distance from what the others predict.
     """
 
     variance: float
@@ -100,19 +100,20 @@ class Scatter:
 
 
 def t_quantile(probability: float, degrees_of_freedom: float) -> float:
-    """Return Student's t below which `probability` lies."""
+    """Return the quantile of Student's t distribution at `probability`."""
     return float(special.stdtrit(degrees_of_freedom, probability))
 
 
 def of_one(logs: Logs) -> Contrast:
-    """Return the mean of the runs of one configuration; of two runs or more."""
+    """Return the mean of one configuration's runs, of which there must be two or more."""
     return Contrast(float(logs.mean()), float(logs.var(ddof=1)) / len(logs), len(logs) - 1)
 
 
 def of_two(base: Logs, other: Logs, rounds: Sequence[int] | None) -> Contrast:
-    """Return `other` less `base`; of two runs or more each.
+    """Return `other` less `base`, each of two runs or more.
 
-    `rounds`: the repetition of each run, the same of both, where they ran in rounds. None: they are independent.
+    `rounds` is the repetition of each run, the same for both sides, if they ran in rounds. None: the runs are
+    independent.
     """
     if rounds is None:
         return welch(of_one(base), of_one(other))
@@ -125,7 +126,7 @@ def of_two(base: Logs, other: Logs, rounds: Sequence[int] | None) -> Contrast:
 
 
 def welch(base: Contrast, other: Contrast) -> Contrast:
-    """Return `other` less `base`, which are independent."""
+    """Return `other` less `base`, if the two are independent."""
     variance = base.variance + other.variance
     squares = sum(side.variance**2 / side.degrees_of_freedom for side in (base, other))
     fewest = min(base.degrees_of_freedom, other.degrees_of_freedom)
@@ -134,19 +135,19 @@ def welch(base: Contrast, other: Contrast) -> Contrast:
 
 
 def widened(found: Contrast, by: Contrast) -> Contrast:
-    """Return the same with an independent error more, of the variance of `by`.
+    """Return the contrast with the variance of an additional, independent error.
 
-    The fewer degrees of freedom count. Welch's would claim a false difference in up to 7 % of cases, where the variance
-    of a few values happens to be small.
+    The smaller degrees of freedom count. Those of Welch would claim a false difference in up to 7 % of cases, if the
+    variance of a few values happens to be small.
     """
     freedom = min(found.degrees_of_freedom, by.degrees_of_freedom)
     return Contrast(found.estimate, found.variance + by.variance, freedom)
 
 
 def scatter(sides: Sequence[Logs], rounds: Sequence[int] | None) -> Scatter:
-    """Return the noise of a run of several configurations, without an odd run.
+    """Return the noise of one run, estimated from two or more configurations without an odd run.
 
-    `rounds`: as for `of_two`. Two configurations or more, of two runs or more each.
+    `rounds` is as in `of_two`. Each configuration needs two runs or more.
     """
     rest, leverage, freedom = _residuals(sides, rounds)
     total = float(sum(each @ each for each in rest))
@@ -170,7 +171,7 @@ def scatter(sides: Sequence[Logs], rounds: Sequence[int] | None) -> Scatter:
 def _residuals(
     sides: Sequence[Logs], rounds: Sequence[int] | None
 ) -> tuple[list[Logs], list[NDArray[np.float64]], int]:
-    """Return what means and blocks leave, the leverage of each run, and the degrees of freedom."""
+    """Return the residuals of means and blocks, the leverage of each run, and the degrees of freedom."""
     rest = [logs - logs.mean() for logs in sides]
     leverage = [np.full(len(logs), 1 / len(logs)) for logs in sides]
     freedom = sum(len(logs) - 1 for logs in sides)

@@ -1,9 +1,9 @@
-"""One configuration under a suite: its mean curve, the spread, the peak and what is left of it at the end.
+"""The mean curve of one configuration, with its spread, its peak and what is left of the peak at the end.
 
-As the reports of 1999 to 2004 did it: the repetitions are averaged at each mix, and the peak is read from the
-averaged curve. Those reports showed no spread; here every mean carries one. The highest of several noisy
-means is biased upward by the noise (B. Efron, Tweedie's Formula and Selection Bias, Journal of the American
-Statistical Association 106(496), 2011), so comparing, in `improvement`, does not use this peak.
+This follows the reports of 1999 to 2004: the repetitions are averaged at each level, and the peak is read from the
+averaged curve. Those reports showed no spread; here every mean has one. The highest of several noisy means is biased
+upward by the noise (B. Efron, Tweedie's Formula and Selection Bias, Journal of the American Statistical Association
+106(496), 2011), so comparisons (`improvement`) do not use this peak.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 STILL_RISING_SHARE = 0.02
-"""The least rise to the last mix, as a share of the highest mean before it, that counts."""
+"""Least rise to the last level that counts, as a share of the highest mean before it."""
 STILL_RISING_SHARE_OF_ONE = 0.05
-"""The same where either mean is of one repetition, so that its noise is unknown."""
+"""Least rise that counts if either mean is of one repetition, so that its noise is unknown."""
 
 NEAR_PEAK_SHARE = 0.95
-"""Of the highest mean: a mix from which on more load brings little."""
+"""Share of the highest mean. More load brings little beyond the first level that reaches it."""
 
 Throughput = NDArray[np.float64]
-"""Repetitions x mixes; NaN where a mix was not finished."""
+"""Repetitions x levels; NaN: a level was not finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean over `n` repetitions with its range. `deviation`: sample standard deviation, None below two."""
+    """A mean over `n` repetitions with its range. `deviation` is the sample standard deviation; None below two."""
 
     n: int
     mean: float
@@ -39,13 +39,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a curve says. `points[i]` belongs to mix i and is None where no repetition finished that mix.
+    """The summary of a curve. `points[i]` belongs to level i; None: no repetition finished that level.
 
-    `peak_mix`: index of the highest mean; `peak` is biased upward by noise. `overall_average`: mean of the
-    mean curve over the finished mixes. `share_of_peak_kept`: mean at the last mix / peak; None when the last
-    mix is missing, when there is only one mix, or when the peak is zero. `still_rising`: the mean at the last
-    finished mix is above every earlier one by more than the noise, so the peak is a lower bound. Where it is
-    false and the highest mean is at the last mix, all that can be said is that no fall was seen.
+    `peak_mix` is the index of the highest mean; `peak` is biased upward by noise. `overall_average` is the mean of
+    the mean curve over the finished levels. `share_of_peak_kept` is the mean at the last level divided by the peak;
+    None if the last level is missing, if there is only one level, or if the peak is zero. `still_rising`: the mean at
+    the last finished level exceeds every earlier one by more than the noise, so the peak is a lower bound. If it is
+    false and the highest mean is at the last level, all that can be said is that no fall was seen.
     """
 
     points: tuple[Spread | None, ...]
@@ -57,7 +57,7 @@ class Summary:
 
 
 def spread(values: Sequence[float] | NDArray[np.float64]) -> Spread | None:
-    """Mean, range and sample standard deviation (n - 1) of the values that are there; None if none is."""
+    """Return mean, range and sample standard deviation (n - 1) of the values that are not NaN; None if all are."""
     present = np.asarray(values, dtype=np.float64)
     present = present[~np.isnan(present)]
     if present.size == 0:
@@ -72,10 +72,10 @@ def spread(values: Sequence[float] | NDArray[np.float64]) -> Spread | None:
 
 
 def summarise(throughput: Throughput) -> Summary | None:
-    """The summary of one configuration's runs; None when no mix was finished.
+    """Return the summary of one configuration's runs; None if no level was finished.
 
-    The spread of the overall average is over the repetitions that finished as many mixes as the curve has;
-    its mean is of the mean curve, which is the same figure when no mix is missing.
+    The spread of the overall average is over the repetitions that finished as many levels as the curve has. Its mean
+    is that of the mean curve, which is the same if no level is missing.
     """
     points = tuple(spread(column) for column in throughput.T)
     finished = [index for index, point in enumerate(points) if point is not None]
@@ -85,7 +85,7 @@ def summarise(throughput: Throughput) -> Summary | None:
     peak_mix = max(finished, key=lambda index: means[index])
     peak = points[peak_mix]
     average = _overall_average(throughput[:, finished], float(np.mean([means[index] for index in finished])))
-    assert peak is not None  # peak_mix is one of the finished mixes
+    assert peak is not None  # peak_mix is one of the finished levels
     last = len(points) - 1
     kept = means[last] / peak.mean if last in means and last > 0 and peak.mean > 0 else None
     return Summary(
@@ -99,7 +99,7 @@ def summarise(throughput: Throughput) -> Summary | None:
 
 
 def near_peak_from(means: Sequence[float] | NDArray[np.float64]) -> int | None:
-    """The first mix with 95 % of the highest mean; None where no mean (NaN: not finished) is above zero."""
+    """Return the first level with 95 % of the highest mean (NaN: not finished); None if no mean is above zero."""
     values = np.asarray(means, dtype=np.float64)
     if not (values > 0).any():
         return None
@@ -113,9 +113,9 @@ def _still_rising(finished: Sequence[Spread]) -> bool:
 
 
 def _rose(earlier: Spread, last: Spread) -> bool:
-    """Whether `last` is above `earlier` by 2 % and more than the larger of their two standard deviations.
+    """Return whether `last` exceeds `earlier` by 2 % and by the larger of their two standard deviations.
 
-    Without the standard deviation of either: by 5 %. Both shares are rules of thumb, as in `trust`.
+    Without the standard deviation of either, it must exceed it by 5 %. Both shares are rules of thumb, as in `trust`.
     """
     rise = last.mean - earlier.mean
     if earlier.deviation is None or last.deviation is None:

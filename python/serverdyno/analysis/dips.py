@@ -1,36 +1,32 @@
-"""Dips, drops and collapses of a curve: where throughput fails suddenly, told from noise and from a smooth decline.
+"""Find dips, drops and collapses of a curve: sudden losses of throughput, as opposed to noise or a smooth decline.
 
-Work is on logarithms, so that a loss is a share. Three statistics, each divided by an estimate of the noise:
+The analysis uses logarithms, so that a loss is a share. Each of three statistics is divided by an estimate of the
+noise:
 
-* **short dip**: how far a mix lies below both neighbours, i.e. below the lower of them;
-* **wide dip**: how far a mix lies below both the highest mix before it and the highest after it (its prominence
+* **short dip**: how far a level lies below the lower of its two neighbours;
+* **wide dip**: how far a level lies below both the highest level before it and the highest after it (its prominence
   as a valley; the lower of the two counts);
-* **drop**: how far all later mixes lie below the one before them: a fall that is not made good. Dips are filled in
-  first. What a smooth decline brings, the median fall from mix to mix after the peak, is taken off. A drop that
-  leaves less than half of the throughput is a *collapse*.
+* **drop**: how far all later levels lie below the one before them: a lasting fall. Dips are filled in first, and the
+  smooth decline (the median fall from level to level after the peak) is subtracted. A drop that leaves less than half
+  of the throughput is a *collapse*.
 
-A finding must pass two hurdles. It must be large enough to matter: 5 % for a dip, 10 % beyond the trend for a drop
-(our choice). And its statistic must be above the critical value, which is computed: the same statistics of 20,000
-simulated curves, flat with normal noise in the same mixes, repetitions and loads, exceed it in 5 % of the curves,
-shared evenly among the three (Bonferroni). Flat is the worst case: where a curve rises or falls, noise alone makes
-fewer valleys.
+A finding must pass two thresholds. It must be large enough to matter: 5 % for a dip, 10 % beyond the trend for a drop
+(our choice). And its statistic must exceed a computed critical value: among 20,000 simulated curves, flat with normal
+noise in the same levels, repetitions and loads, 5 % exceed it, divided evenly among the three (Bonferroni). Flat is
+the worst case: if a curve rises or falls, noise alone makes fewer valleys.
 
-**The noise** is the standard deviation of the log throughput once the means of each run and each mix
-are taken out (runs as blocks, as in `peak`), over the root of their number. Below three repetitions nothing is judged:
-a single run has no noise to hold a dip against, and of two runs it is hardly known.
+**The noise** is the standard deviation of the log throughput after removal of the means of each run and each level
+(runs as blocks, as in `peak`), over the root of their number. With fewer than three repetitions nothing is judged:
+the noise of a single run is unknown, and that of two is hardly known.
 
-**False positives, measured**: share of 2,000 curves over the 16 mixes of 1 to 60 clients with any finding, the hurdles
-of 5 % and 10 % included, of 3 and 5 repetitions. The bound holds for normal noise that is alike at all mixes:
+**False positives, measured**: the share of 2,000 curves over the 16 levels of 1 to 60 clients with any finding, with
+thresholds of 5 % and 10 %, for 3 and 5 repetitions. The bound holds for normal noise that is equal at all levels:
 
-====================================  =============  =============
-curve and noise                       noise of 3 %   noise of 10 %
-====================================  =============  =============
-flat, normal                          2.4 %, 2.1 %   4.1 %, 3.9 %
-peak, then -2 % a mix, normal         0.2 %, 0.1 %   4.1 %, 4.3 %
-rising to saturation, normal          0 %, 0 %       0.9 %, 0.7 %
-flat, heavy tails (Student's t, 3)    4.0 %, 2.6 %   6.5 %, 6.6 %
-flat, thrice the noise in one half    8.3 %, 7.4 %   13 %, 13 %
-====================================  =============  =============
+==================================== ============= ============= curve and noise noise of 3 % noise of 10 %
+==================================== ============= ============= flat, normal 2.4 %, 2.1 % 4.1 %, 3.9 % peak, then -2
+% per level, normal 0.2 %, 0.1 % 4.1 %, 4.3 % rising to saturation, normal 0 %, 0 % 0.9 %, 0.7 % flat, heavy tails
+(Student's t, 3) 4.0 %, 2.6 % 6.5 %, 6.6 % flat, thrice the noise in one half 8.3 %, 7.4 % 13 %, 13 %
+==================================== ============= =============
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ from serverdyno.analysis.contrast import SEED
 from serverdyno.analysis.curve import Throughput
 
 FALSE_POSITIVE_RATE = 0.05
-"""Of curves that are flat but for normal noise, at most this share has a finding."""
+"""Largest share of flat curves with normal noise that have a finding."""
 LEAST_DIP = 0.05
 LEAST_DROP = 0.10
 COLLAPSE = 0.50
@@ -56,12 +52,10 @@ FEWEST_MIXES = 4
 FEWEST_REPETITIONS = 3
 _SIMULATED = 20_000
 
-_Curves = NDArray[np.float64]  # curves x mixes, of logarithms
+_Curves = NDArray[np.float64]  # curves x levels, as logarithms
 
 
 class FallKind(StrEnum):
-    """What happened at a mix."""
-
     DIP = "dip"
     DROP = "drop"
     COLLAPSE = "collapse"
@@ -69,11 +63,12 @@ class FallKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ThroughputFall:
-    """Indices of mixes: `first` to `last` are below what was there before; `deepest` is the lowest of them.
+    """A fall, by indices of levels: `first` to `last` are below the previous throughput, and `deepest` is the lowest.
 
-    A dip ends before `last` + 1, where throughput is back; a drop lasts until the last mix. `lost`: the share of
-    the throughput that is missing at the deepest mix of a dip against the lower of its two shoulders, or after
-    a drop, at best, against the mix before it. `times_critical`: the statistic / its critical value, above 1.
+    A dip ends before `last` + 1, where throughput is back; a drop lasts to the last level. `lost` is the missing
+    share of the throughput: for a dip, at its deepest level against the lower of its shoulders; for a drop, at the
+    best level after it against the level before it. `times_critical` is the statistic divided by its critical value,
+    above 1.
     """
 
     kind: FallKind
@@ -86,9 +81,9 @@ class ThroughputFall:
 
 @dataclass(frozen=True, slots=True)
 class Dips:
-    """`findings`: None where the noise can't be judged, which is not the same as none found.
+    """The falls of a curve. `findings` is None if the noise can't be judged; an empty result means none found.
 
-    `noise`: relative noise of a mean, as the rule saw it. `repetitions`: runs that finished every mix compared.
+    `noise` is the relative noise of a mean, as the rule used it. `repetitions` counts runs that finished every level.
     """
 
     findings: tuple[ThroughputFall, ...] | None
@@ -106,7 +101,7 @@ class _Critical:
 
 
 def dips(loads: Sequence[float], throughput: Throughput) -> Dips:
-    """What the curve of repetitions x mixes (NaN: not finished) shows at `loads` (clients or connections)."""
+    """Return the falls of a curve of repetitions x levels (NaN: not finished) at `loads` (clients or connections)."""
     finished = np.flatnonzero(~np.isnan(throughput).all(axis=0))
     runs = throughput[:, finished]
     runs = runs[~np.isnan(runs).any(axis=1)]
@@ -128,7 +123,7 @@ def _in_all_mixes(found: ThroughputFall, finished: NDArray[np.intp]) -> Throughp
 
 
 def _dips(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list[ThroughputFall]:
-    """Every valley that passes, the deepest first; a valley inside one that was found is part of it."""
+    """Return every significant valley, the deepest first. A valley inside an earlier one is part of it."""
     found: list[ThroughputFall] = []
     depths = {"short": _short_depths(curve[None])[0], "wide": _wide_depths(curve[None])[0]}
     for deepest in np.argsort(-depths["wide"], kind="stable"):
@@ -147,7 +142,7 @@ def _dips(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list
 
 
 def _valley(curve: NDArray[np.float64], deepest: int, shoulder: float) -> tuple[int, int]:
-    """From the first to the last mix around the deepest that is more than halfway down from the shoulder."""
+    """Return the first and last level around the deepest that lie more than halfway down from the shoulder."""
     below = curve < (curve[deepest] + shoulder) / 2
     first = last = deepest
     while first > 0 and below[first - 1]:
@@ -187,7 +182,7 @@ def _times(depth: float, noise: float, critical: float) -> float:
 
 
 def _trend(curve: NDArray[np.float64]) -> float:
-    """The median fall from mix to mix after the peak; 0 where there are fewer than three, or it rises."""
+    """Return the median fall from level to level after the peak; 0 if there are fewer than three or if it rises."""
     falls = -np.diff(curve[curve.argmax() :])
     return max(0.0, float(np.median(falls))) if len(falls) >= 3 else 0.0
 
@@ -205,7 +200,7 @@ def _wide_depths(curves: _Curves) -> _Curves:
 
 
 def _falls(curves: _Curves) -> _Curves:
-    """From each mix but the last to the highest of those after it."""
+    """Return the fall from each level but the last to the highest level after it."""
     after = np.maximum.accumulate(curves[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(curves[:, :-1] - after[:, 1:])
 

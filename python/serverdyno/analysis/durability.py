@@ -1,7 +1,7 @@
-"""What happened to a file server's flushes, by counts of flushes and of syncs, and by what the files lie on.
+"""Judge what a file server's flushes did, from counts of flushes and syncs and from the medium below its files.
 
-A flush is a promise that what was written is on the disk. Two servers of which one keeps it and the other doesn't are
-two different services, whatever their throughput. Not for: where the counts come from, and sentences on them.
+A flush promises that written data is on the disk. If only one of two servers keeps that promise, they are different
+services, whatever their throughput. Counting, and the sentences about it, are elsewhere.
 """
 
 from __future__ import annotations
@@ -13,24 +13,30 @@ from enum import StrEnum
 from serverdyno.analysis.medium import NO_MEDIUM, Cut, Media
 
 BORDER_EACH_CLIENT = 1
-"""A flush under way as the window opens, whose sync is before it. A sync comes before the answer, so the end of the
-window takes none away."""
+"""Flushes per client whose sync may precede the window.
+
+A sync precedes the answer, so the end of the window needs no such tolerance.
+"""
 LATE_S = 0.01
-"""By which the first count may be late: the wake-up of who counts, and reading the kernel's counters. The last one
-being late only adds syncs."""
+"""By how much the first count can be late: waking up, and reading the kernel's counters.
+
+A late last count only adds syncs.
+"""
 LATE_LEAST = 1
-"""Flushes that such a moment may hold, however few there are a second."""
+"""Least number of flushes assumed to fall into this delay, even at a low rate."""
 BORDER_MOST = 0.25
-"""Of the flushes of a mix, beyond a single one, and of a run: where they are few, what may be under way must not stand
-for syncs that nobody made."""
+"""Largest share of a level's flushes (beyond a single one), and of a run's, that tolerances may excuse.
+
+Otherwise, with few flushes, the tolerance would count as syncs that nobody made.
+"""
 STRAY_SHARE = 0.01
-"""Of the flushes: so few syncs were for something else, such as the server's own books."""
+"""Share of the flushes. So few syncs can be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
-"""The disk's own fsync before and after the mixes, the larger to the smaller."""
+"""Ratio of the disk's own fsync times before and after the levels above which they differ."""
 
 
 class SyncExtent(StrEnum):
-    """What the counts say of the promise. They don't say which sync was for which flush."""
+    """What the counts say about the promise. They don't say which sync was for which flush."""
 
     EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
     SYNCED = "at least as many syncs as flushes"
@@ -47,7 +53,7 @@ UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a flush did. `because` of one that is not known; `weak`: how far syncs went, where that is short."""
+    """What a flush did. `because` says why that is not known; `weak` says where syncs stop short."""
 
     extent: SyncExtent
     because: str = ""
@@ -55,7 +61,7 @@ class Outcome:
 
     @property
     def uncertain(self) -> bool:
-        """Whether two that are equal in it may have done different things, or the reverse."""
+        """Whether equal outcomes may hide different actions, or the reverse."""
         return self.extent in UNCERTAIN
 
     def __str__(self) -> str:
@@ -67,7 +73,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class InMix:
-    """Flushes and syncs in the window of one mix; `border`: so many syncs at most may be before it."""
+    """Flushes and syncs in the window of one level. `border` is the most syncs that may precede the window."""
 
     flushes: int
     syncs: int
@@ -75,22 +81,26 @@ class InMix:
 
     @property
     def missing(self) -> int:
-        """Syncs that are fewer than the flushes."""
+        """The number of flushes without a sync."""
         return max(0, self.flushes - self.syncs)
 
 
 @dataclass(frozen=True, slots=True)
 class Witnesses:
-    """Syncs of one run from before its first mix to after its last, by who counted them. None: nobody, or not known.
+    """Syncs of one run, from before its first level to after its last; None: not counted or not known.
 
-    The server counts those of its clients' files; the kernel counts all, for longer, so never fewer.
+    The server counts those of its clients' files. The kernel counts all, over a longer time, and so never fewer.
     """
 
     by_kernel: int | None = None
     by_server: int | None = None
 
     def disagree(self, flushes: int, *, kept: bool) -> str:
-        """In which way, where so many `flushes` were answered and, by the kernel, each was `kept`; else empty."""
+        """Say how the witnesses contradict each other; empty: they do not.
+
+        `flushes` is the number of flushes that were answered, and `kept` whether each one was synced by the kernel's
+        count.
+        """
         if self.by_kernel is None or self.by_server is None:
             return ""
         server = f"the server's own counters say {self.by_server:,} syncs of files in the run"
@@ -106,7 +116,7 @@ class Witnesses:
 def judged(
     mixes: Sequence[InMix], media: Media, *, syncs_known: bool, witnesses: Witnesses | None = None
 ) -> Outcome:
-    """What one run did, by the flushes that were answered in its windows, and by what the files lie on."""
+    """Return what one run did, by the flushes answered in its windows and by the medium below the files."""
     flushes = sum(mix.flushes for mix in mixes)
     if flushes == 0:
         return Outcome(SyncExtent.NO_FLUSH)
@@ -127,30 +137,30 @@ def judged(
 
 
 def _kept_in_each(mixes: Sequence[InMix]) -> bool:
-    """By each mix on its own; and all that is missing is a small part of the flushes."""
+    """Return whether each level by itself is within its tolerance, and the total is a small part of the flushes."""
     in_border = all(mix.missing <= mix.border for mix in mixes)
     return in_border and missing(mixes) <= BORDER_MOST * sum(mix.flushes for mix in mixes)
 
 
 def missing(mixes: Sequence[InMix]) -> int:
-    """Syncs that mixes lack, summed over those mixes alone."""
+    """Return the missing syncs, summed over the levels that lack any."""
     return sum(mix.missing for mix in mixes)
 
 
 def unstable(before_ms: float, after_ms: float) -> bool:
-    """Whether the disk's own fsync was another one after the mixes than before them."""
+    """Return whether the disk's own fsync took a different time after the levels than before them."""
     low, high = sorted((before_ms, after_ms))
     return high > UNSTABLE * low
 
 
 def border(flushes: int, clients: int, window_s: float) -> float:
-    """How many syncs of one mix may be missing, of as many flushes as that, for the opening of its window."""
+    """Return how many syncs of a level may be missing because they preceded its window."""
     late = max(LATE_LEAST, LATE_S * flushes / window_s)
     return min(BORDER_EACH_CLIENT * clients + late, max(1, BORDER_MOST * flushes))
 
 
 def together(seen: set[Outcome]) -> Outcome:
-    """Of several runs. One of which it is not known what its files lay on is not called unlike the others for that."""
+    """Return the outcome of several runs. A run whose medium is not known does not count as unlike the others."""
     lost = next((outcome for outcome in seen if outcome.because == NO_MEDIUM), None)
     others = seen - {lost}
     if lost is None or not others:
@@ -166,7 +176,7 @@ def together(seen: set[Outcome]) -> Outcome:
 
 
 def differs(first: Outcome | None, second: Outcome | None) -> bool | None:
-    """Return whether two did different things with a flush; None: not known. Without flushes nothing differs."""
+    """Return whether two servers treated a flush differently; None: not known. Without flushes nothing differs."""
     if first is None or second is None:
         return False
     return None if first.uncertain or second.uncertain else first != second

@@ -1,14 +1,14 @@
-"""Main effects of a complete factorial design: what each factor does on average over the levels of the others.
+"""Main effects of a complete factorial design: the effect of each factor, averaged over the levels of the others.
 
-The figure of each run is taken as a logarithm, so that effects are ratios. A main effect is the mean over all cells
-with a factor's level, less the mean over all cells with its first level; the interaction of two factors of two levels
-is half the difference of one factor's effect between the levels of the other (G. E. P. Box, J. S. Hunter and W. G.
-Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 5). The noise is that of `contrast.scatter`. The
-claims are corrected together (`holm`).
+Figures of runs are taken as logarithms, so that effects are ratios. A main effect is the mean over all cells with one
+level of a factor, less the mean over all cells with its first level. The interaction of two factors with two levels
+each is half the difference of one factor's effect between the levels of the other (G. E. P. Box, J. S. Hunter and W.
+G. Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 5). The noise is that of `contrast.scatter`.
+The claims are corrected together (`holm`).
 
-An effect is claimed only where its cells may be compared (`comparability`): each pair of cells that differ in nothing
-but one factor is asked, with the interval of the effect. What disturbs one pair of several shifts their mean by less
-than that, so the rule is on the safe side.
+An effect is claimed only if its cells are comparable (`comparability`): each pair of cells that differ in one factor
+is checked with the interval of the effect. A disturbance of one pair among several shifts their mean by less, so this
+rule is on the safe side.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ Cell = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a level of a factor does against the first level, in %; of an interaction, `other` names the second factor.
+    """The effect of a factor's level against its first level, in %.
 
-    `low_percent`, `high_percent`: the 95 % interval. `verdict`: faster or slower by more than `minimum_percent` among
-    all effects; never equivalent. `obstacles`: why it is not comparable, of each kind
-    the largest. `at_least`: the faster cells alone were held back, so that the true effect may be larger.
+    `other` is the second factor of an interaction. `low_percent` and `high_percent` are the 95 % interval. `verdict`
+    is faster or slower by more than `minimum_percent` among all effects, and never equivalent. `obstacles` says why
+    it is not comparable, with the largest of each kind. `at_least`: only the faster cells were held back, so the true
+    effect may be larger.
     """
 
     factor: str
@@ -55,7 +56,6 @@ class Effect:
 
     @property
     def proven(self) -> bool:
-        """Whether the level makes a difference."""
         return self.verdict.proven
 
 
@@ -66,10 +66,10 @@ def effects(
     paired: bool,
     minimum_percent: float = 0.0,
 ) -> tuple[Effect, ...]:
-    """Return main effects, then interactions of factors of two levels.
+    """Return main effects, then interactions of factors with two levels.
 
-    `cells`: every combination as a side. The repetition of an odd run is left out. Nothing where a cell has fewer than
-    two whole runs, or runs of different repetitions or without throughput.
+    `cells` has every combination as a side. The repetition of an odd run is left out. The result is empty if a cell
+    has fewer than two whole runs, or runs of different repetitions or without throughput.
     """
     noise = scatter_of([side.runs for side in cells.values()], Metric.OVERALL_AVERAGE, paired=paired)
     if noise is None or noise.scatter.degrees_of_freedom < 1:
@@ -101,7 +101,7 @@ def _judged(effect: Effect, contrast: Contrast, *, claimed: bool) -> Effect:
 
 
 def _alike_but_for_one(cells: Mapping[Cell, Side], weights: NDArray[np.float64]) -> list[Pair]:
-    """Pairs of cells that an effect sets against each other, and that differ in one factor alone."""
+    """Return the pairs of cells that an effect contrasts and that differ in only one factor."""
     weighed = list(zip(cells.items(), weights, strict=True))
     return [
         (base, other)
@@ -112,7 +112,7 @@ def _alike_but_for_one(cells: Mapping[Cell, Side], weights: NDArray[np.float64])
 
 
 def _comparable_alone(effect: Effect, pairs: Sequence[Pair]) -> Effect:
-    """Return the same without a verdict that may not be given; what was measured stays."""
+    """Return the effect without its verdict if its cells are not comparable. The measured figures stay."""
     why: dict[str, Obstacle] = {}
     for base, other in pairs:
         of_base, of_other = (side.conditions(range(side.runs.throughput.shape[1])) for side in (base, other))
@@ -135,7 +135,7 @@ def _percent(log: float) -> float:
 
 
 def _averages(runs: Runs, repetitions: Sequence[int]) -> NDArray[np.float64]:
-    """Return the average over the load levels of each of those repetitions."""
+    """Return the average over the load levels, for each of the repetitions."""
     rows = [runs.repetitions.index(number) for number in repetitions]
     return np.asarray(runs.throughput[rows].mean(axis=1))
 
@@ -143,7 +143,7 @@ def _averages(runs: Runs, repetitions: Sequence[int]) -> NDArray[np.float64]:
 def _contrasts(
     factors: Sequence[str], names: Sequence[Cell]
 ) -> list[tuple[str, str, str, str, NDArray[np.float64]]]:
-    """The weights of the cells for each effect."""
+    """Return the weights of the cells for each effect."""
     levels = [list(dict.fromkeys(cell[place] for cell in names)) for place in range(len(factors))]
     found = []
     for place, factor in enumerate(factors):
@@ -164,5 +164,5 @@ def _contrasts(
 
 
 def complete(levels: Sequence[Sequence[str]], cells: Sequence[Cell]) -> bool:
-    """Whether the cells are every combination of the levels, once each."""
+    """Return whether the cells are every combination of the levels, once each."""
     return sorted(cells) == sorted(product(*levels))

@@ -1,4 +1,4 @@
-"""How evenly a server served its clients."""
+"""Fairness: how evenly a server served its clients."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 
 def jain(shares: Sequence[float] | NDArray[np.float64]) -> float | None:
-    """Jain's fairness index: (sum x)^2 / (n sum x^2), from 1/n (one client has all) to 1 (all have the same).
+    """Return Jain's fairness index, (sum x)^2 / (n sum x^2): from 1/n (one client has all) to 1 (all have the same).
 
-    None of no clients, or where none has anything (R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of Fairness
-    and Discrimination for Resource Allocation in Shared Computer Systems, DEC-TR-301, 1984).
+    None if there are no clients, or if all shares are 0 (R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of
+    Fairness and Discrimination for Resource Allocation in Shared Computer Systems, DEC-TR-301, 1984).
     """
     values = np.asarray(shares, dtype=np.float64)
     squares = float((values**2).sum())

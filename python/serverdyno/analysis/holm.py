@@ -1,19 +1,19 @@
-"""Which of several claims hold for all of them together: Holm's steps, by families of unequal weight.
+"""Holm's correction: which of several claims hold together, in families of unequal weight.
 
-Of twenty comparisons of equal servers, one is expected to have a 95 % interval that leaves out 0 %. Holm's
-step-down correction bounds the chance of any false claim among them, whatever their dependence (S. Holm, A Simple
-Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6(2), 1979, pages 65 to 70; also with
-weights).
+Of twenty comparisons of equal servers, one is expected to have a 95 % interval that excludes 0 %. Holm's step-down
+correction bounds the probability of any false claim among them, whatever their dependence (S. Holm, A Simple
+Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6(2), 1979, pages 65 to 70; also
+with weights).
 
-**Averages and peaks are one family of claims.** The overall average is primary: while claims of both are open, 98 % of
-the 5 % are for averages and 2 % for peaks. Where all of one are claimed, the other has the whole.
+**Averages and peaks are one family of claims.** The overall average is primary: while claims of both are open,
+averages get 98 % of the 5 %, and peaks 2 %. Once all claims of one are made, the other gets the whole.
 
-Tukey's range is not used, although it asks for a little less: it holds for independent runs alone. Where runs resemble
-those before them, eight equal servers would differ in 6 to 7 % of experiments.
+Tukey's range is not used although it would be slightly less strict, because it requires independent runs. If runs
+resemble their predecessors, eight equal servers would differ in 6 to 7 % of experiments.
 
-The claims are corrected; the intervals stay those of single comparisons. That the direction of a claim is right,
-too, is proven for independent comparisons only (J. P. Shaffer, Control of Directional Errors with Stagewise
-Multiple Test Procedures, The Annals of Statistics 8(6), 1980, doi:10.1214/aos/1176345205).
+Only the claims are corrected; intervals remain those of single comparisons. That the direction of a claim is also
+right is proven only for independent comparisons (J. P. Shaffer, Control of Directional Errors with Stagewise Multiple
+Test Procedures, The Annals of Statistics 8(6), 1980, doi:10.1214/aos/1176345205).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE
 
 
 def holds(primary: Sequence[float], secondary: Sequence[float] = ()) -> tuple[list[bool], list[bool]]:
-    """Return which claims of each family hold, by their p-values, for all of both together."""
+    """Return which claims of each family hold, given their p-values, for both families together."""
     families = (primary, secondary)
     held = ([False] * len(primary), [False] * len(secondary))
     while True:
@@ -43,7 +43,7 @@ def holds(primary: Sequence[float], secondary: Sequence[float] = ()) -> tuple[li
 
 
 def _levels(primary_open: int, secondary_open: int) -> tuple[float, float]:
-    """The share of the level that each family has."""
+    """Return the share of the level that each family gets."""
     if primary_open and secondary_open:
         return PRIMARY_SHARE * LEVEL, (1 - PRIMARY_SHARE) * LEVEL
     return LEVEL, LEVEL

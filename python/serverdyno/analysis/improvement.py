@@ -1,26 +1,26 @@
-"""Two configurations: how much faster is one, how sure are we, and what may be said.
+"""Compare two configurations: how much faster one is, how certain that is, and what may be claimed.
 
 The estimate is the percent improvement, other / base - 1, of the overall average or of the peak (VeriTest 2003,
-figures 2 and 14). The overall average is the primary figure: none of its mixes was chosen. The highest of several
-noisy means is biased upward, and the more so the noisier it is: of two equal servers, the one whose runs scatter would
-win. So peaks are compared by cross-validation: see `peak`, also for the sources.
+figures 2 and 14). The overall average is the primary figure, because none of its levels was selected. The highest of
+several noisy means is biased upward, and the more so the noisier it is: of two equal servers, the one with more
+scatter would win. So peaks are compared by cross-validation: see `peak`, also for the sources.
 
-The interval is the t interval of `contrast`, from two repetitions on. **An odd repetition** is left out of it, and
+The interval is the t interval of `contrast`, from two repetitions on. It leaves out **an odd repetition**, which is
 reported: one run in twelve with 70 % of its speed would hide every slowdown of 5 %.
 
-A **minimum effect** may be stated: the least difference that would matter, as the percentage by which the
-quicker is faster than the slower. Faster and slower then mean: by more than that, the whole interval being
-beyond it (K. R. Murphy, B. Myors, Testing the Hypothesis That Treatments Have Negligible Effects:
-Minimum-Effect Tests in the General Linear Model, Journal of Applied Psychology 84(2), 1999,
-doi:10.1037/0021-9010.84.2.234).
+A **minimum effect** can be set: the smallest difference that matters, as the percentage by which the faster exceeds
+the slower. "Faster" and "slower" then mean that the whole interval lies beyond it (K. R. Murphy, B. Myors, Testing
+the Hypothesis That Treatments Have Negligible Effects: Minimum-Effect Tests in the General Linear Model, Journal of
+Applied Psychology 84(2), 1999, doi:10.1037/0021-9010.84.2.234).
 
-**Equivalent** means: the whole interval lies within the plan's margin, on both sides (two one-sided tests: D. J.
+**Equivalent** means that the whole interval lies within the plan's margin, on both sides (two one-sided tests: D. J.
 Schuirmann, A Comparison of the Two One-Sided Tests Procedure and the Power Approach, Journal of Pharmacokinetics and
-Biopharmaceutics 15(6), 1987, doi:10.1007/BF01068419). The usual test at 5 % takes the 90 % interval; here it is the
-95 % interval that the reader sees, so that "equivalent" is wrong in 2.5 % at most. The bounds are alike on the scale of
-ratios: within 25 % is from -20 % to +25 %. No self-test changes a margin: a noisy machine has wide intervals.
+Biopharmaceutics 15(6), 1987, doi:10.1007/BF01068419). The usual test at 5 % takes the 90 % interval; this one takes
+the 95 % interval that the reader sees, so that "equivalent" is wrong in at most 2.5 %. The bounds are symmetric on
+the scale of ratios: within 25 % is from -20 % to +25 %. No self-test changes a margin; a noisy machine has wide
+intervals.
 
-This module judges one comparison of one figure by itself. What holds for all of an experiment is in `comparisons`.
+This module judges one comparison of one figure by itself. `comparisons` judges all of an experiment.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ __all__ = [
 
 
 FEWEST_WITH_ODD = 3
-"""Repetitions of which one may be left out."""
+"""Fewest repetitions of which one may be left out."""
 
 
 class Verdict(StrEnum):
-    """What may be said of the second configuration against the first."""
+    """What may be claimed about the second configuration against the first."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -84,7 +84,7 @@ class Verdict(StrEnum):
 
 
 class Metric(StrEnum):
-    """Which figure is compared, the primary one first."""
+    """The figures that are compared, the primary one first."""
 
     OVERALL_AVERAGE = "overall average"
     PEAK = "peak"
@@ -92,7 +92,7 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A repetition of one configuration that a comparison leaves out. `percent`: its distance from the others."""
+    """A repetition of one configuration that a comparison leaves out. `percent` is its distance from the others."""
 
     of_base: bool
     repetition: int
@@ -101,22 +101,23 @@ class Odd:
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """`base`, `other`: the figures compared; a peak's is by cross-validation, and may lie below the highest mean.
+    """The comparison of one figure: `base` and `other`.
 
-    `percent`: other / base - 1, in %. None: can't be computed (a side without operations).
+    Peaks are cross-validated, and may lie below the highest mean.
 
-    `low_percent`, `high_percent`: the interval, None of one repetition. `observed_*`: smallest and
-    largest improvement seen between single runs (of the same repetition where `paired`), a peak being read at
-    the mix that the other runs chose. `repetitions`: of the side with fewer. `mixes`: indices of the mixes that both
-    sides finished and that were compared; `base_read_at`, `other_read_at`: those at which the figure of a side was
-    read, none where no whole run was there to be read. `minimum_percent`: the minimum effect that the verdict is about;
-    `equivalence_percent`: the margin of equivalence, 0: never equivalent. `odd`: what none of these figures contains.
-    `p_value`: of the claim that there is a difference beyond the minimum effect; below 5 % exactly where this
-    comparison by itself claims one. `equivalence_p_value`: of the claim that there is none beyond the margin. None
-    where there is no interval.
-    `among`: of how many claims of the experiment its verdict is one, and corrected for.
-    `found_percent`: the least improvement that the design finds in four of five experiments, through noise like this;
-    `repetitions_needed`: how many would find one of 5 % as often. None: no interval, or not in reach.
+    `percent` is other / base - 1, in %; None: it can't be computed, because a side has no operations.
+
+    `low_percent` and `high_percent` are the interval; None with one repetition. `observed_*` are the smallest and
+    largest improvement between single runs (of the same repetition if `paired`), with a peak read at the level that
+    the other runs chose. `repetitions` is that of the side with fewer. `mixes` has the indices of the compared
+    levels, which both sides finished. `base_read_at` and `other_read_at` are the levels from which a side's figure
+    was read; empty: no whole run. `minimum_percent` is the minimum effect of the verdict; `equivalence_percent` is
+    the margin of equivalence, and 0 means never equivalent. `odd` is the run that all these figures exclude.
+    `p_value` is for the claim of a difference beyond the minimum effect; it is below 5 % exactly if this comparison
+    by itself claims one. `equivalence_p_value` is for the claim of no difference beyond the margin. Both are None
+    without an interval. `among` is the number of claims in the experiment for which the verdict is corrected.
+    `found_percent` is the smallest improvement that the design finds in four of five experiments with noise like
+    this; `repetitions_needed` is how many repetitions find one of 5 % as often. None: no interval, or out of reach.
     """
 
     figure: Metric
@@ -150,7 +151,7 @@ class Improvement:
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """What verdicts are about: the minimum effect and the margin of equivalence; 0: none. Raises ValueError below 0."""
+    """The minimum effect and the margin of equivalence; 0: none. Raises ValueError below 0."""
 
     minimum_percent: float = 0.0
     equivalence_percent: float = 0.0
@@ -173,14 +174,14 @@ class Runs:
 
 
 def percent_improvement(base: float, other: float) -> float:
-    """other / base - 1, in %. VeriTest 2003, figure 14: 16,783 over 14,741 requests/s is 14 %."""
+    """Return other / base - 1, in %. VeriTest 2003, figure 14: 16,783 over 14,741 requests/s is 14 %."""
     return (other / base - 1) * 100
 
 
 def improvement(
     base: Runs, other: Runs, figure: Metric, *, paired: bool, margins: Margins = NO_MARGINS
 ) -> Improvement:
-    """Compare `other` with `base` over the mixes and repetitions that both finished, as the only comparison."""
+    """Compare `other` with `base` over the levels and repetitions that both finished, as the only comparison."""
     noise = scatter_of([base, other], figure, paired=paired)
     (base, other), odd = without_odd((base, other), noise)
     found, contrast = unjudged(base, other, figure, paired=paired, margins=margins)
@@ -190,14 +191,14 @@ def improvement(
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What single runs of several sides say of the noise. `repetitions`: those that all of them have."""
+    """The noise of single runs, estimated from several sides. `repetitions` are those that all sides have."""
 
     scatter: Scatter
     repetitions: tuple[int, ...]
 
 
 def scatter_of(sides: Sequence[Runs], figure: Metric, *, paired: bool) -> Noise | None:
-    """Return the noise of a run; None unless all sides have the same whole runs, two or more, with throughput."""
+    """Return the noise of a run; None unless all sides have the same two or more whole runs, with throughput."""
     mixes = np.logical_and.reduce([_finished(side.throughput) for side in sides])
     kept = [_whole_runs(side, mixes) for side in sides]
     repetitions = kept[0].repetitions
@@ -210,7 +211,7 @@ def scatter_of(sides: Sequence[Runs], figure: Metric, *, paired: bool) -> Noise 
 
 
 def without_odd(pair: tuple[Runs, Runs], noise: Noise | None) -> tuple[tuple[Runs, Runs], Odd | None]:
-    """Return two sides without the odd run of either. `noise`: that of these two."""
+    """Return the two sides without an odd run. `noise` is that of these two."""
     if noise is None or noise.scatter.odd is None or len(noise.repetitions) < FEWEST_WITH_ODD:
         return pair, None
     side, place = noise.scatter.odd
@@ -228,7 +229,10 @@ def _without(runs: Runs, repetition: int) -> Runs:
 def unjudged(
     base: Runs, other: Runs, figure: Metric, *, paired: bool, margins: Margins
 ) -> tuple[Improvement, Contrast | None]:
-    """What was seen, and the contrast that it is to be judged by: None of one repetition, or not comparable."""
+    """Return the measured improvement, and the contrast to judge it by.
+
+    The contrast is None with one repetition, or if the two are not comparable.
+    """
     mixes = _finished(base.throughput) & _finished(other.throughput)
     kept = (_whole_runs(base, mixes), _whole_runs(other, mixes))
     if paired:
@@ -276,12 +280,12 @@ def _only(runs: Runs, repetitions: Sequence[int]) -> Runs:
 
 
 def _of_runs(runs: Throughput, figure: Metric) -> NDArray[np.float64]:
-    """The figure of each single run."""
+    """Return the figure of each run."""
     return np.asarray(runs.mean(axis=1)) if figure is Metric.OVERALL_AVERAGE else peak.of_runs(runs)
 
 
 def _read_at(runs: Throughput, figure: Metric) -> list[int]:
-    """Columns of `runs` from which `_of_runs` reads."""
+    """Return the columns of `runs` from which `_of_runs` reads."""
     if figure is Metric.OVERALL_AVERAGE:
         return list(range(runs.shape[1]))
     return sorted({int(mix) for mix in peak.chosen(runs)})
@@ -320,7 +324,7 @@ def _observed_percent(
 
 
 def judged(found: Improvement, contrast: Contrast) -> Improvement:
-    """With the interval of a contrast, and what that interval by itself says."""
+    """Return the improvement with the interval of a contrast and the verdict of that interval alone."""
     low, high = contrast.interval()
     margin, within = margin_of(found.minimum_percent), margin_of(found.equivalence_percent)
     return replace(
@@ -334,7 +338,10 @@ def judged(found: Improvement, contrast: Contrast) -> Improvement:
 
 
 def verdict_of_interval(low: float, high: float, margin: float, within: float) -> Verdict:
-    """What an interval of log ratios says about a minimum effect and a margin of equivalence, also as log ratios."""
+    """Return the verdict of an interval of log ratios.
+
+    `margin` (the minimum effect) and `within` (the margin of equivalence) are log ratios, too.
+    """
     if low > margin:
         return Verdict.FASTER
     if high < -margin:

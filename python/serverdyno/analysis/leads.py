@@ -1,6 +1,6 @@
-"""Who is proven faster than whom, and whom nobody beats: the comparisons of an experiment as an order.
+"""Order the configurations of an experiment: who is proven faster than whom, and who is unbeaten.
 
-It rests on final verdicts alone. Who beats nobody and is beaten by nobody has no place in the order.
+The order rests on final verdicts only. A configuration that beats nobody and is not beaten has no place in it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from serverdyno.analysis.pairs import Comparison
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """`winner` over `loser` in the overall average, as ratios with their interval. `at_least`: the true one may be
-    larger."""
+    """The lead of `winner` over `loser` in the overall average, as a ratio with its interval.
+
+    `at_least`: the true ratio may be larger.
+    """
 
     winner: str
     loser: str
@@ -27,7 +29,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All leads; and the names that nobody is proven faster than, those who lead, and those who are beaten."""
+    """All leads, and the names that are unbeaten, that lead, and that are beaten."""
 
     leads: tuple[Lead, ...]
     unbeaten: tuple[str, ...]

@@ -1,11 +1,11 @@
-"""Two configurations at equal load: a ratio with its interval at each load level, and which of them are proven.
+"""Compare two configurations at equal load: a ratio with its interval at each load level, and which ones are proven.
 
-At one level each run is one observation of `contrast`. The runs of all levels of a pair estimate the noise together; a
-level takes the larger of that pooled variance and its own, as pairs do in `comparisons`. The claims of all levels and
-all pairs hold together by Holm's steps (`holm`), so that the largest gap of many is not picked from noise. They are
-given only where the two may be compared at that level, as for any other figure (`comparability`).
+At one level each run is one observation of `contrast`. All levels of a pair estimate the noise together; a level
+takes the larger of that pooled variance and its own, as pairs do in `comparisons`. The claims of all levels and all
+pairs hold together by Holm's correction (`holm`), so that the largest of many gaps is not picked from noise. As for
+any other figure, a claim is made only if the two are comparable at that level (`comparability`).
 
-Not for the average over the levels and the peak, which are the figures of a comparison: see `improvement`.
+`improvement` compares averages over the levels, and peaks.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from serverdyno.analysis.threshold import margin_of
 
 @dataclass(frozen=True, slots=True)
 class AtLevel:
-    """`other` against `base` in one mix, by its index.
+    """The comparison of `other` with `base` at one level, given by its index.
 
-    `percent`: other / base - 1, of the means, in %. `low_percent`, `high_percent`: the 95 % interval, None of one
-    repetition. `verdict`: faster or slower by more than `minimum_percent`, among all levels of all pairs; never
-    equivalent. `obstacles`: why it is not comparable. `at_least`: the faster side alone was
-    held back, so that the true gap may be larger.
+    `percent` is other / base - 1 of the means, in %. `low_percent` and `high_percent` are the 95 % interval; None
+    with one repetition. `verdict` is faster or slower by more than `minimum_percent` among all levels of all pairs,
+    and never equivalent. `obstacles` says why it is not comparable. `at_least`: only the faster side was held back,
+    so the true gap may be larger.
     """
 
     mix: int
@@ -64,9 +64,9 @@ _Found = tuple[AtLevel, Contrast | None]
 def at_levels(
     pairs: Sequence[Pair], *, paired: bool, minimum_percent: float = 0.0, between: Contrast | None = None
 ) -> list[tuple[AtLevel, ...]]:
-    """Return one tuple for each pair (base, other): the levels that both finished with some throughput.
+    """Return a tuple for each pair (base, other), with the levels that both finished with some throughput.
 
-    A run that is odd in the overall average is in none of them. `between`: as of `comparisons.compare`.
+    A run that is odd in the overall average is left out everywhere. `between` is as in `comparisons.compare`.
     """
     runs = {side.name: side.runs for pair in pairs for side in pair}
     sides, places = list(runs.values()), {name: place for place, name in enumerate(runs)}
@@ -107,7 +107,7 @@ def at_levels(
 
 
 def _comparable_alone(level: AtLevel, pair: Pair) -> AtLevel:
-    """Return the same without a verdict that may not be given; what was measured stays."""
+    """Return the level without its verdict if the two are not comparable. The measured figures stay."""
     of_base, of_other = (side.conditions((level.mix,)) for side in pair)
     differ = differs(pair[0].did, pair[1].did)
     if why := obstacles(of_base, of_other, level, differs_in_durability=differ):
@@ -136,7 +136,7 @@ def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:
 
 
 def _at(runs: Runs, mix: int) -> dict[int, float]:
-    """The figure of each repetition that finished the mix."""
+    """Return the figure of each repetition that finished the level."""
     column = runs.throughput[:, mix]
     return {
         number: float(value)
@@ -146,7 +146,7 @@ def _at(runs: Runs, mix: int) -> dict[int, float]:
 
 
 def _pooled(found: Sequence[_Found]) -> list[_Found]:
-    """With the larger of the variance of all levels together and each one's own."""
+    """Return the contrasts with the larger of the pooled variance of all levels and their own."""
     known = [contrast for _, contrast in found if contrast is not None]
     if len(known) < 2:
         return list(found)

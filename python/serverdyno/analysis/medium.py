@@ -1,8 +1,8 @@
-"""What a server's files lie on, and what its mount options make of a write and of a sync.
+"""The medium below a server's files, and what its mount options do with writes and syncs.
 
-By the mounts, the devices below them, one try of whether a write waits for a sync, and the time of the medium's own
-fsync. What they don't tell (a device's protected cache, a disk that lies slowly, files marked synchronous one by one)
-is not known here. Not for counting syncs: see `durability.py`.
+Evidence is the mounts, the devices below them, one trial of whether a write waits for a sync, and the time of the
+medium's own fsync. A device's protected cache, a disk that lies slowly, and files that are marked synchronous one by
+one can't be seen in this way. `durability.py` judges counts of syncs.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from serverdyno import wording
 IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs", "rootfs"}
 MEMORY_DEVICE = re.compile(r"z?ram\d+")
 ORDINARY = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
-"""On disks, and asynchronous unless mounted otherwise; they pass a sync on to the device. What others (networks, FUSE)
-do with one is not known.
+"""File systems of disks, which are asynchronous unless mounted otherwise and pass a sync on to the device.
+
+What others (networks, FUSE) do with a sync is not known.
 """
 LOOP = re.compile(r"loop\d+")
 WRITE_BACK, WRITE_THROUGH = "write back", "write through"
-"""Of `queue/write_cache`: the kernel passes no flush on to a device that is called write through."""
+"""Values of `queue/write_cache`. The kernel passes no flush on to a device with write through."""
 SYNCHRONOUS = {
     "sync": "the file system writes synchronously (mount option sync)",
     "dirsync": "the file system writes directories synchronously (mount option dirsync)",
 }
 NO_BARRIER = {"nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"}
-"""ext4(5), btrfs(5), and f2fs in the kernel's documentation: a sync leaves data in the device's own cache."""
+"""Options with which a sync leaves data in the device's own cache: ext4(5), btrfs(5), and the kernel's documentation
+of f2fs."""
 IGNORED = {("overlay", "volatile"), ("overlay", "fsync=volatile")}
-"""A sync of such an overlay does nothing (the kernel's Documentation/filesystems/overlayfs.rst: two names of one)."""
+"""Overlays whose sync does nothing (the kernel's Documentation/filesystems/overlayfs.rst: two names of one option)."""
 OF_SYNCS = re.compile(r"sync|volatile|barrier|flush")
 """Matches the names of options that may change what a sync does."""
 HARMLESS = {
@@ -49,11 +51,15 @@ HARMLESS = {
     "flush_merge",
     "noflush_merge",
 }
-"""Such options that leave fsync(2) as it is: it writes the file and flushes the device. Sources: ext4(5), btrfs(5),
-xfs(5), and the kernel's documentation of f2fs and overlayfs. The effect of any other option is unknown.
+"""Matching options that leave fsync(2) as it is: it writes the file and flushes the device.
+
+Sources: ext4(5), btrfs(5), xfs(5), and the kernel's documentation of f2fs and overlayfs. The effect of any other
+option is unknown.
 """
 FASTEST_FLUSH_MS = 0.005
-"""A sync of new data waits for a device, and then for its journal. One of the fastest disks takes 8.9 us for 4 KiB
+"""Shortest plausible sync.
+
+A sync of new data waits for a device, and then for its journal. One of the fastest disks takes 8.9 us for 4 KiB
 (Intel Optane DC P4800X, AnandTech, April 2017), without a file system. A sync that does nothing takes 0.5 us.
 """
 PERSISTENT_MEMORY = re.compile(r"pmem\d+.*")
@@ -64,7 +70,10 @@ NAMED = ("data=", "commit=", "fsync_mode=", "fsync=")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """That syncs stop short of the medium. `by_device_cache`: in the device's own cache, which may be protected."""
+    """The place above the medium at which syncs stop.
+
+    `by_device_cache`: they stop in the device's own cache, which may be protected.
+    """
 
     words: str
     by_device_cache: bool
@@ -75,7 +84,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device. `write_cache`: None where the kernel does not say."""
+    """A block device. `write_cache` is None if the kernel does not say."""
 
     name: str
     write_cache: str | None
@@ -86,7 +95,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A file system, as `probes/medium.py` has found it."""
+    """A file system, as `probes/medium.py` found it."""
 
     file_system: str
     options: tuple[str, ...]
@@ -96,7 +105,7 @@ class Layer:
 
     @property
     def in_memory(self) -> bool:
-        """By its kind, or by its device."""
+        """Whether it is in memory, by its type or by its device."""
         return self.file_system in IN_MEMORY or any(map(MEMORY_DEVICE.fullmatch, self._names))
 
     @property
@@ -105,14 +114,17 @@ class Layer:
 
     @property
     def is_persistent_memory(self) -> bool:
-        """Whether its device has such a name. A sync need not wait for it. Ordinary memory can have the name, too."""
+        """Whether its device has a name of persistent memory, for which a sync need not wait.
+
+        Ordinary memory can have it too.
+        """
         return any(map(PERSISTENT_MEMORY.fullmatch, self._names))
 
     @property
     def gap(self) -> str:
-        """Why it is not known what becomes of a sync here and below; empty: it is."""
+        """Why the effect of a sync here and below is not known; empty: it is known."""
         if self.file_system != "overlay" and self.file_system not in ORDINARY:
-            return f"not known below {self.file_system}: it is no file system of disks"
+            return f"not known below {self.file_system}: it is not a file system of disks"
         if self.unfollowed:
             return f"not known below {self.file_system}: {self.unfollowed}"
         strange = next((option for option in self.options if self._is_strange(option)), "")
@@ -124,7 +136,7 @@ class Layer:
         return f"not known below {unknown[0]}: whether it has a cache" if unknown else ""
 
     def _is_strange(self, option: str) -> bool:
-        """Whether an option may change what a sync does in an unknown way. Values that are directories say nothing."""
+        """Return whether an option may change a sync in an unknown way. Values that are directories don't matter."""
         if option in HARMLESS or option in SYNCHRONOUS or option in NO_BARRIER:
             return False
         names_directory = "=/" in option or (
@@ -138,7 +150,7 @@ class Layer:
 
     @property
     def weak(self) -> Cut | None:
-        """How far a sync goes where an option cuts it short; else None."""
+        """How an option stops syncs short of the medium; else None."""
         if any((self.file_system, option) in IGNORED for option in self.options):
             return Cut("syncs are ignored: mounted volatile", by_device_cache=False)
         cut = [option for option in self.options if option in NO_BARRIER]
@@ -148,7 +160,7 @@ class Layer:
 
     @property
     def _stopped(self) -> Cut | None:
-        """By a device that passes no flush on, with a cache or a file system below it."""
+        """How a device stops syncs: it passes no flush on, with a cache or a file system below it."""
         for place, device in enumerate(self.devices):
             if device.write_cache != WRITE_THROUGH:
                 continue
@@ -163,7 +175,7 @@ class Layer:
         return None
 
     def __str__(self) -> str:
-        """Its kind, with the options that bear on durability."""
+        """Return its type, with the options that affect durability."""
         special = [option for option in self.options if self._bears_on_durability(option)]
         return f"{self.file_system} ({','.join(special)})" if special else self.file_system
 
@@ -179,10 +191,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Of the volumes of one run, each from its file system down. Of none where that is not known.
+    """The layers of each volume of one run, from its file system down; empty if not known.
 
-    `at_once`: whether a file that was made in each was written without a sync; None: not known. `fsync_ms`: the median
-    of each volume's own fsync of new data; None: not measured. `preloaded`: libraries that may have answered it.
+    `at_once`: whether a new file in each volume was written without a sync; None: not known. `fsync_ms` is the median
+    of each volume's own fsync of new data; None: not measured. `preloaded` has libraries that may have answered the
+    fsync.
     """
 
     volumes: tuple[tuple[Layer, ...], ...] = ()
@@ -192,12 +205,12 @@ class Media:
 
     @property
     def known(self) -> bool:
-        """Whether it is of each volume."""
+        """Whether each volume is known."""
         return bool(self.volumes) and all(self.volumes)
 
     @property
     def gap(self) -> str:
-        """Why it is not known what becomes of a sync; empty: each layer down to the devices is known."""
+        """Why the effect of a sync is not known; empty: each layer down to the devices is known."""
         if not self.known:
             return NO_MEDIUM
         for layers in self.volumes:
@@ -212,7 +225,7 @@ class Media:
 
     @property
     def _is_too_fast(self) -> bool:
-        """Whether a volume's own fsync takes less time than any device needs, and a write waits for a sync there."""
+        """Whether a volume's own fsync is faster than any device, although writes wait for a sync there."""
         if self.synchronous:
             return False
         return any(
@@ -224,12 +237,12 @@ class Media:
 
     @property
     def in_memory(self) -> bool:
-        """Whether any volume is, at whatever depth."""
+        """Whether any layer of any volume is in memory."""
         return any(layer.in_memory for layers in self.volumes for layer in layers)
 
     @property
     def synchronous(self) -> str:
-        """Why writes of a volume don't wait for a sync; nothing where they do."""
+        """Why writes of a volume reach the medium without a sync; empty: they don't."""
         options = {
             option for layers in self.volumes for layer in _written(layers) for option in layer.options
         }
@@ -243,14 +256,14 @@ class Media:
 
     @property
     def needs_no_sync(self) -> str:
-        """Why a server that makes no sync may keep its word all the same; empty: it can't."""
+        """Why a server that makes no sync may still keep its promise; empty: it can't."""
         if self.synchronous or (self.at_once and None not in self.at_once):
             return self.synchronous
         return "it could not be tried whether writes wait for a sync" if self.known else NO_MEDIUM
 
     @property
     def weak(self) -> Cut | None:
-        """How far syncs go where an option cuts them short, at whatever depth, or they are too fast; else None."""
+        """Where syncs stop short, because of an option at any depth or because they are too fast; else None."""
         by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
         if by_option or self.preloaded or not self._is_too_fast:
             return by_option
@@ -258,18 +271,18 @@ class Media:
 
     @property
     def ordinary(self) -> bool:
-        """Whether all is on file systems of disks that write when they like, and sync in full."""
+        """Whether all volumes are on file systems of disks that write asynchronously and sync in full."""
         written = [_written(layers)[-1:] for layers in self.volumes]
         known = bool(written) and all(each and each[0].file_system in ORDINARY for each in written)
         return known and not (self.in_memory or self.synchronous or self.weak)
 
     def __str__(self) -> str:
-        """Each kind once; the sign for nothing where none is known."""
+        """Return each distinct volume once; the sign for nothing if none is known."""
         texts = dict.fromkeys(", on ".join(map(str, layers)) for layers in self.volumes if layers)
         return wording.listing(list(texts)) or wording.NOTHING
 
     def in_full(self) -> list[str]:
-        """Each kind once, with all its options and devices."""
+        """Return each distinct volume once, with all its options and devices."""
         texts = (", on ".join(map(_in_full, layers)) for layers in self.volumes if layers)
         return list(dict.fromkeys(texts))
 
@@ -280,7 +293,10 @@ def _in_full(layer: Layer) -> str:
 
 
 def _written(layers: Sequence[Layer]) -> Sequence[Layer]:
-    """Overlays and the first below them: what an image lies on does not make its writes synchronous."""
+    """Return the overlays and the first layer below them.
+
+    The layer below an image does not make its writes synchronous.
+    """
     overlays = 0
     while overlays < len(layers) and layers[overlays].file_system == "overlay":
         overlays += 1

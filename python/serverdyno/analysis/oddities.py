@@ -1,7 +1,6 @@
-"""Rules of thumb on what a reader must be told: counts that disagree, repetitions far apart, tails, levels that decide.
+"""Rules of thumb for what a report must mention: disagreeing counts, wide ranges, long tails, levels that decide.
 
-Each is a threshold of ours, in one place, so that what is told doesn't depend on who words it. Not for marks, which
-stand in tables (`trust`), and not for verdicts.
+Each threshold is ours and stands here only, whatever the wording. `trust` has the marks in tables.
 """
 
 from __future__ import annotations
@@ -9,40 +8,41 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 COUNT_TOLERANCE = 0.001
-"""Of the requests of a run: a server's log may be read a moment before its last lines are written."""
+"""Tolerated share of a run's requests. A server's log may be read just before its last lines are written."""
 RANGE_SHARE = 0.20
-"""Of the mean of a point: from a wider range of its repetitions on, one more of them could well move the figure."""
+"""Range of a point's repetitions as a share of their mean above which another repetition could well change the
+figure."""
 TAIL_TIMES = 100
-"""The p99.9 over the p50, from which on few operations decide what users feel."""
+"""Ratio of p99.9 to p50 from which on few operations decide what users feel."""
 IDLE_SHARE = 0.5
-"""Of the CPUs of server and of generator: with both below, something else set the figure."""
+"""Share of the CPUs of server and of generator. If both are below, something else limited the figure."""
 DECISIVE_SHARE = 0.6
-"""Of the sum over the load levels: one level with more decides the average alone."""
+"""Share of the sum over the load levels with which one level decides the average alone."""
 FEWEST_LEVELS = 3
-"""Of two levels one always has half or more."""
+"""Of two levels, one always has half or more."""
 OWN_QUEUE_SHARE = 0.5
-"""Of the mean response time, from which on the generator's own queue is most of it."""
+"""Share of the mean response time from which on most of it is the generator's own queue."""
 CLOCK_SHARE = 0.01
-"""Of the window: where a node's clock is known no better, its seconds may be the next ones of another node."""
+"""Share of the window. With a larger error of a node's clock, its seconds may be other seconds on another node."""
 RESUMED_APART = 0.05
-"""Shares of resumed TLS handshakes that differ by more are told."""
+"""Difference in the shares of resumed TLS handshakes above which it is mentioned."""
 
 
 def counts_agree(served: int, answered: int, failed: int) -> bool:
-    """Return whether a server's count of requests fits ours. What failed may have been served, or not."""
+    """Return whether a server's count of requests fits ours. Failed requests may or may not have been served."""
     most = answered + failed
     tolerance = COUNT_TOLERANCE * most
     return answered - tolerance <= served <= most + tolerance
 
 
 def wide_range(minimum: float, maximum: float, mean: float) -> float | None:
-    """Return the range of the repetitions of a point as a share of their mean; None where it is usual."""
+    """Return the range of a point's repetitions as a share of their mean; None if it is usual."""
     share = (maximum - minimum) / mean if mean > 0 else 0.0
     return share if share > RANGE_SHARE else None
 
 
 def long_tail(middle: float | None, tail: float | None) -> float | None:
-    """Return how many times the median the 99.9th percentile is; None where that is usual, or either is not known."""
+    """Return the ratio of p99.9 to the median; None if it is usual or not known."""
     times = tail / middle if middle and tail is not None else 0.0
     return times if times >= TAIL_TIMES else None
 
@@ -53,7 +53,7 @@ def both_idle(server_share: float | None, generator_share: float) -> bool:
 
 
 def decisive(means: Sequence[float]) -> int | None:
-    """Return the index of the load level that decides the average alone; None where there is none."""
+    """Return the index of the load level that decides the average alone; None if there is none."""
     if len(means) < FEWEST_LEVELS or not sum(means) or max(means) / sum(means) < DECISIVE_SHARE:
         return None
     return max(range(len(means)), key=means.__getitem__)
@@ -65,7 +65,7 @@ def vague_clock(error_s: float, window_s: float) -> bool:
 
 
 def mostly_own_queue(own_ms: float | None, mean_ms: float) -> bool:
-    """Return whether response times are mostly the wait for the generator's own turn."""
+    """Return whether response times are mostly the wait in the generator's own queue."""
     return own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mean_ms
 
 

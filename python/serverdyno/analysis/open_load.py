@@ -1,27 +1,28 @@
-"""Open load: whether a server kept up with what came, and how much of a response time is the generator's own.
+"""Open load: whether a server kept up, and which share of a response time is the generator's own.
 
-In a closed loop a server that is slow gets fewer requests, and what the generator hides is throughput. In an open one
-the rate is given, so nothing of it can be hidden; what the generator may add to is the response time. So the hidden
-speed of open load is that of response times: a server without the generator's part g of them answers 1 / (1 - g) - 1
-faster. How busy the server's CPUs are bounds throughput and not that.
+In closed load a slow server gets fewer requests, so the generator can hide throughput. In open load the rate is
+given, and the generator can only add to response times. So the hidden speed of open load applies to response times:
+without the generator's share g, a server answers 1 / (1 - g) - 1 faster. How busy the server's CPUs are limits
+throughput, but not this.
 
-A server that does not keep up answers what it can, and the rest waits: response times then grow with the length of the
-mix.
+A server that does not keep up answers what it can while the rest waits, so response times grow with the length of the
+level.
 """
 
 from __future__ import annotations
 
 BEHIND_SHARE = 0.01
-"""Of the requests that came in the window, by which those that ended in it are fewer."""
+"""Tolerated share by which fewer requests end in the window than arrived in it."""
 KEPT_UP_WITHIN = 3.0
-"""Standard deviations of the difference by which a server that keeps up may end with more under way than it began with:
-that of a Poisson number of requests. A rule of thumb; it widens the share for windows of few requests."""
+"""Tolerated excess of requests under way at the end over those at the beginning, in standard deviations of a Poisson
+number of requests. A rule of thumb; it widens the tolerance for windows with few requests."""
 
 
 def kept_up(arrived: int, ended: int, dropped: int, connections: int) -> bool:
-    """Return whether what came in the window ended in it, up to what was under way at its borders.
+    """Return whether the requests that arrived in the window also ended in it, except those under way at its borders.
 
-    `ended`: successes and failures; `dropped`: turned away since too many waited, which is not keeping up.
+    `ended` counts successes and failures. `dropped` requests were refused because too many waited, so a server with
+    any did not keep up.
     """
     tolerated: float = BEHIND_SHARE * arrived + min(connections, KEPT_UP_WITHIN * arrived**0.5)
     return dropped == 0 and arrived - ended <= tolerated
@@ -34,11 +35,11 @@ def own_share(
     error_p99: float | None,
     response_p99: float | None,
 ) -> float | None:
-    """Return the share of response times that is the generator's own, at most; None: not measured.
+    """Return the generator's largest possible share of response times; None: not measured.
 
-    Of the mean, ready work over the sum of all response times (`response_s`), and the share of the window in which the
-    generator's threads waited for a CPU; of the tail, the 99th percentile of the scheduling error over that of the
-    response time. The larger of the two.
+    It is the larger of two shares. For the mean: ready work over the sum of all response times (`response_s`), plus
+    the share of the window in which the generator's threads waited for a CPU. For the tail: the 99th percentile of
+    the scheduling error over that of the response time.
     """
     if ready_work_s is None or response_s <= 0:
         return None

@@ -1,9 +1,9 @@
-"""What is left of the peak at the largest load: the share kept under overload, with its interval.
+"""The share of the peak that is kept at the largest load, with its interval.
 
-The published reports read this from the curve beyond its peak (Open Benchmark, 1999: "how a server behaves as
-it is overloaded"). It is that of `curve.Summary`, with the highest mean as the peak, so that it is never more than the
-whole; noise raises such a peak, and so makes the share rather too small. The interval is a t interval of the log ratio
-of both mixes within each run. `dips` says how the throughput came down: smoothly or at once.
+The published reports read this from the curve beyond its peak (Open Benchmark, 1999: "how a server behaves as it is
+overloaded"). It is the share of `curve.Summary`, relative to the highest mean, so it never exceeds 1; noise raises
+that peak, and so the share is rather too small. The interval is a t interval of the log ratio of both levels within
+each run. `dips` says whether throughput fell smoothly or suddenly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from serverdyno.analysis.curve import Throughput
 
 @dataclass(frozen=True, slots=True)
 class RetainedShare:
-    """Throughput at the last mix / peak. `low`, `high`: 95 % interval, None of one repetition."""
+    """Throughput at the last level divided by the peak.
+
+    `low` and `high` are the 95 % interval; None with one repetition.
+    """
 
     share: float
     low: float | None
@@ -27,9 +30,9 @@ class RetainedShare:
 
 
 def retained(throughput: Throughput) -> RetainedShare | None:
-    """Of the runs (repetitions x mixes, NaN: not finished) that finished every mix.
+    """Return the share over the runs (repetitions x levels, NaN: not finished) that finished every level.
 
-    None where there are no such runs, where there is one mix only, or where a peak is zero.
+    None if there are no such runs, if there is only one level, or if a peak is zero.
     """
     runs = throughput[~np.isnan(throughput).any(axis=1)]
     if not runs.size or runs.shape[1] < 2 or runs.mean(axis=0).max() <= 0:

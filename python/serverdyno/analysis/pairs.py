@@ -1,8 +1,8 @@
-"""Which configurations are set against which, and verdicts that hold for all comparisons together.
+"""Choose which configurations to compare, and give verdicts that hold for all comparisons together.
 
-Every pair while they are few; else each with the first, which the plan puts there as the base. Verdicts hold for all of
-them together (`comparisons`), and are given only where two figures may be compared at all (`comparability`). The
-intervals stay those of single comparisons.
+If there are few, every pair is compared; otherwise each one with the first, which is the plan's baseline. Verdicts
+hold for all comparisons together (`comparisons`), and are given only if two figures are comparable (`comparability`).
+Intervals remain those of single comparisons.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins, Me
 from serverdyno.analysis.trust import Mark
 
 MOST_PAIRWISE = 8
-"""Configurations: eight make 28 pairs, as many as a table can be read for."""
+"""Most configurations that are compared pairwise: eight make 28 pairs, the most that a table can show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One configuration as it is compared. Mixes are known by their index.
+    """One configuration, ready to be compared. Levels are known by their index.
 
-    `limits`: marks of any of its mixes that limit its figures. `parts_of_a_pass`: mixes with less than a pass of the
-    workload. `did`: what it did with a flush; None: nothing is flushed. `conditions`: of the mixes that it is given.
+    `limits` has the marks of any level that limit its figures. `parts_of_a_pass` has the levels with less than one
+    pass of the workload. `did` is what it did with a flush; None: nothing is flushed. `conditions` returns those of
+    given levels.
     """
 
     name: str
@@ -43,14 +44,13 @@ Pair = tuple[Side, Side]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`other` against `base`: two configurations, or one configuration in two experiments.
+    """The comparison of `other` with `base`: two configurations, or one configuration in two experiments.
 
-    The verdict of each improvement is final. `limits`: the marks that limit any mix of either, with its name: what else
-    than the server set its figures. `obstacles`: why a figure is not comparable although it was measured; `withheld`:
-    what its verdict would be without them.
-    `differs_in_durability`: whether the two did different things with a flush; None: not known. `parts_of_a_pass`: the
-    figures for which clients of either side made, in the mean, less than one pass of the workload in a window, so that
-    the two were asked for different operations.
+    The verdict of each improvement is final. `limits` has the marks of levels that something else than the server
+    limited, each with the side's name. `obstacles` says why a measured figure is not comparable, and `withheld` what
+    its verdict would otherwise be. `differs_in_durability`: whether the two treated a flush differently; None: not
+    known. `parts_of_a_pass` has the figures for which clients of either side made, on average, less than one pass of
+    the workload in a window, so that the two got different operations.
     """
 
     base: str
@@ -67,25 +67,25 @@ class Comparison:
         return next(found for found in self.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
     def left_out(self, found: Improvement) -> str:
-        """Return `repetition 4 of nginx`, the odd one that a figure is without; nothing where there is none."""
+        """Return the odd repetition that a figure excludes, such as `repetition 4 of nginx`, or an empty text."""
         if found.odd is None:
             return ""
         return f"repetition {found.odd.repetition} of {self.base if found.odd.of_base else self.other}"
 
     @property
     def faster(self) -> str:
-        """The name of the side that is proven faster in the overall average; nothing where none is."""
+        """The name of the side that is proven faster in the overall average; empty: neither is."""
         return {Verdict.FASTER: self.other, Verdict.SLOWER: self.base}.get(self.average.verdict, "")
 
     @property
     def at_least(self) -> bool:
-        """Whether the true gap may be larger than shown, and not smaller: the faster side alone was held back."""
+        """Whether the true gap can only be larger than shown, because only the faster side was held back."""
         held = {name for name, _ in self.limits}
         return is_at_least(self.average.verdict, base_held=self.base in held, other_held=self.other in held)
 
 
 def pairs(sides: Sequence[Side]) -> list[Pair]:
-    """Return the pairs to compare. Those with the first come first, in the order of the plan."""
+    """Return the pairs to compare. Those with the first configuration come first, in the order of the plan."""
     if len(sides) <= MOST_PAIRWISE:
         return list(combinations(sides, 2))
     base, *others = sides
@@ -97,7 +97,7 @@ def compared(
 ) -> tuple[Comparison, ...]:
     """Compare overall average and peak of the second of each pair with the first, with verdicts for all together.
 
-    `margins`, `between`: as of `comparisons.compare`.
+    `margins` and `between` are as in `comparisons.compare`.
     """
     runs = {side.name: side.runs for pair in found for side in pair}
     places = {name: place for place, name in enumerate(runs)}
@@ -132,7 +132,7 @@ def _comparison(pair: Pair, improvements: tuple[Improvement, ...]) -> Comparison
 
 
 def _comparable_alone(comparison: Comparison, pair: Pair) -> Comparison:
-    """Return the same without the verdicts that may not be given; what was measured stays."""
+    """Return the comparison without verdicts on figures that are not comparable. The measured figures stay."""
     base, other = pair
     reasons = {
         found.figure: why
@@ -165,9 +165,8 @@ def verdict_of(comparisons: Sequence[Comparison]) -> Verdict:
 def most_alarming(found: Collection[Verdict]) -> Verdict:
     """Return the most alarming verdict.
 
-    In this order: slower, not comparable, the day not separated, too few repetitions, no difference shown, equivalent;
-    faster only if all are.
-    Without any verdict: not comparable.
+    The order is: slower, not comparable, not separated from the day, too few repetitions, no difference shown,
+    equivalent. The result is faster only if all are, and not comparable without any verdict.
     """
     alarming = (
         Verdict.SLOWER,

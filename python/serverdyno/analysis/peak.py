@@ -1,27 +1,28 @@
-"""The peak of one configuration with its uncertainty: how high, and at which mix.
+"""The peak of one configuration with its uncertainty: how high it is, and at which level.
 
 **How high.** The highest of several noisy means is biased upward by the noise (B. Efron, Tweedie's Formula and
 Selection Bias, Journal of the American Statistical Association 106(496), 2011, doi:10.1198/jasa.2011.tm11181). So the
-peak is estimated by cross-validation in two halves of the runs: the mean of each half chooses a mix, and the runs of
-the other half are read there (M. Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, Journal of
-the Royal Statistical Society B 36(2), 1974, doi:10.1111/j.2517-6161.1974.tb00994.x). This is without bias for the
-throughput at the mixes so chosen. They may be neighbours of the true peak where noise hides which is higher, so this
-figure may lie a little below the peak; where both halves agree on the mix, it is the highest mean.
+peak is estimated by cross-validation in two halves of the runs: the mean of each half chooses a level, and the runs
+of the other half are read there (M. Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, Journal
+of the Royal Statistical Society B 36(2), 1974, doi:10.1111/j.2517-6161.1974.tb00994.x). This is unbiased for the
+throughput at the chosen levels. They may be neighbours of the true peak if noise hides which is higher, so this
+figure may lie slightly below the peak; if both halves choose the same level, it is the highest mean.
 
-**Its error.** The values of a half are independent of the choice of their mix. The two halves are not independent of
-each other, since each chose for the other: the scatter of the values alone claims a difference of equal servers in up
-to 17 % of experiments. So the noise of a mix counts twice: where it is read, and where it helped to choose. It is that
-of the mixes that can't be told from the peak; where there is one alone, nothing was chosen. Of 32 kinds of curves and
-noise, equal servers then differ in 0 to 5.5 % (2 to 10 runs, 4,000 simulated experiments each). If all other runs chose
-for each (leave-one-out), the values would depend on each other throughout: up to 22 %.
+**Its error.** The values of a half are independent of the choice of their level. The two halves are not independent
+of each other, since each chose for the other: the scatter of the values alone claims a difference between equal
+servers in up to 17 % of experiments. So the noise of a level counts twice: where it is read, and where it helped to
+choose. It is that of the levels that can't be told from the peak; if there is only one, nothing was chosen. In 32
+kinds of curves and noise, equal servers then differ in 0 to 5.5 % of experiments (2 to 10 runs, 4,000 simulated
+experiments each). If all other runs chose for each (leave-one-out), the values would depend on each other throughout:
+up to 22 %.
 
-**At which mix.** The mixes that can't be told from the peak are a subset selection: those whose mean is not below the
-highest other by more than d s sqrt(2 / n), with n runs (S. S. Gupta, On Some Multiple Decision (Selection and
-Ranking) Rules, Technometrics 7(2), 1965, doi:10.1080/00401706.1965.10490251). s is the standard deviation of
-the log throughput once the means of each run and each mix are taken out (runs as blocks); d is the one-sided
-critical value of Dunnett (A Multiple Comparison Procedure for Comparing Several Treatments with a Control,
-Journal of the American Statistical Association 50(272), 1955, table 1a). The true peak's mix is in the set in at
-least 95 of 100 experiments, if noise is normal and relatively as large at all mixes.
+**At which level.** The levels that can't be told from the peak are a subset selection: those whose mean is not below
+the highest other by more than d s sqrt(2 / n), with n runs (S. S. Gupta, On Some Multiple Decision (Selection and
+Ranking) Rules, Technometrics 7(2), 1965, doi:10.1080/00401706.1965.10490251). Here s is the standard deviation of the
+log throughput after removal of the means of each run and each level (runs as blocks), and d is the one-sided critical
+value of Dunnett (A Multiple Comparison Procedure for Comparing Several Treatments with a Control, Journal of the
+American Statistical Association 50(272), 1955, table 1a). The set contains the true peak's level in at least 95 of
+100 experiments, if noise is normal and relatively equal at all levels.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, Contras
 from serverdyno.analysis.curve import Throughput
 from serverdyno.analysis.root import root
 
-_QUADRATURE = 400  # points for the distribution of s; the critical value then holds to 0.01
+_QUADRATURE = 400  # points for the distribution of s; the critical value is then accurate to 0.01
 _HERMITE = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The peak of one configuration, over the runs that finished every mix that any run finished.
+    """The peak of one configuration, over the runs that finished every level that any run finished.
 
-    `mix`: index of the highest mean, which is `highest_mean`. `value`: by cross-validation; of one run the highest
-    figure. `low`, `high`: its 95 % interval; None of one run. `candidates`: indices of the mixes that can't be told
-    from the peak, its own included; None where that can't be judged (one run, or a mix without throughput).
+    `mix` is the index of `highest_mean`. `value` is cross-validated; with one run, it is the highest figure. `low`
+    and `high` are its 95 % interval; None with one run. `candidates` are the indices of the levels that can't be told
+    from the peak, including its own; None: that can't be judged (one run, or a level without throughput).
     """
 
     mix: int
@@ -61,7 +62,7 @@ class Peak:
 
 
 def peak(throughput: Throughput) -> Peak | None:
-    """The peak of repetitions x mixes (NaN: not finished); None where no run finished every mix."""
+    """Return the peak of repetitions x levels (NaN: not finished); None if no run finished every level."""
     finished = np.flatnonzero(~np.isnan(throughput).all(axis=0))
     runs = throughput[:, finished]
     runs = runs[~np.isnan(runs).any(axis=1)]
@@ -82,12 +83,12 @@ def peak(throughput: Throughput) -> Peak | None:
 
 
 def of_runs(runs: Throughput) -> NDArray[np.float64]:
-    """Return each run's throughput where the mean of the other half of the runs is highest; of one run, its highest."""
+    """Return each run's throughput at the level where the other half's mean is highest; of one run, its highest."""
     return np.asarray(runs[np.arange(len(runs)), chosen(runs)])
 
 
 def chosen(runs: Throughput) -> NDArray[np.intp]:
-    """Return for each run the mix that the other half of the runs choose; of one run, its own choice."""
+    """Return for each run the level that the other half of the runs chooses; for one run, its own choice."""
     if len(runs) == 1:
         return np.asarray(runs.argmax(axis=1))
     halves = [int(runs[start::2].mean(axis=0).argmax()) for start in (0, 1)]
@@ -95,22 +96,25 @@ def chosen(runs: Throughput) -> NDArray[np.intp]:
 
 
 def contrast(base: Throughput, other: Throughput, rounds: Sequence[int] | None) -> Contrast:
-    """Return the log ratio of the peaks of two configurations; of two runs or more each, with throughput where read.
+    """Return the log ratio of the peaks of two configurations, each of two runs or more with throughput.
 
-    `rounds`: as for `contrast.of_two`.
+    `rounds` is as in `contrast.of_two`.
     """
     found = of_two(np.log(of_runs(base)), np.log(of_runs(other)), rounds)
     return _with_choice(found, base, other)
 
 
 def _with_choice(found: Contrast, *sides: Throughput) -> Contrast:
-    """Return the same with the variance that the choice of mixes adds."""
+    """Return the contrast with the additional variance from the choice of levels."""
     added = sum(_choice_variance(runs) / len(runs) for runs in sides)
     return replace(found, variance=found.variance + added, added=added)
 
 
 def _choice_variance(runs: Throughput) -> float:
-    """Return the variance of one mix in one run, of the mixes that can't be told from the peak; 0 of a single one."""
+    """Return the variance of one level in one run, among the levels that can't be told from the peak.
+
+    It is 0 if there is only one such level.
+    """
     positive = runs[:, (runs > 0).all(axis=0)]
     compete = candidates(positive) if positive.size else None
     if compete is None or len(compete) == 1:
@@ -119,7 +123,7 @@ def _choice_variance(runs: Throughput) -> float:
 
 
 def _mix_variance(logs: NDArray[np.float64]) -> float:
-    """Return the variance of runs x mixes once the means of each run and each mix are taken out."""
+    """Return the variance of runs x levels after removal of the means of each run and each level."""
     repetitions, mixes = logs.shape
     residuals = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     return float((residuals**2).sum() / ((repetitions - 1) * (mixes - 1)))
@@ -127,9 +131,9 @@ def _mix_variance(logs: NDArray[np.float64]) -> float:
 
 @lru_cache(maxsize=256)
 def critical_value(others: int, degrees_of_freedom: int, confidence: float = CONFIDENCE) -> float:
-    """Dunnett's one-sided d: how far the best of `others` mixes lies above an equal one, in s sqrt(2 / n).
+    """Return Dunnett's one-sided d: how far the best of `others` levels exceeds an equal one, in s sqrt(2 / n).
 
-    Solves P(max (Z_i - Z_0) / sqrt 2 <= d S) = confidence, by quadrature over Z_0 and S = sqrt(chi2 / df).
+    It solves P(max (Z_i - Z_0) / sqrt 2 <= d S) = confidence, by quadrature over Z_0 and S = sqrt(chi2 / df).
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(_HERMITE)
     weights = weights / weights.sum()
@@ -144,7 +148,7 @@ def critical_value(others: int, degrees_of_freedom: int, confidence: float = CON
 
 
 def candidates(runs: Throughput) -> NDArray[np.intp] | None:
-    """The mixes that can't be told from the peak, of runs that finished every mix; None as in `Peak`."""
+    """Return the levels that can't be told from the peak, given runs that finished every level; None as in `Peak`."""
     repetitions, mixes = runs.shape
     if mixes == 1:
         return np.array([0])
@@ -154,7 +158,7 @@ def candidates(runs: Throughput) -> NDArray[np.intp] | None:
     means = logs.mean(axis=0)
     critical = critical_value(mixes - 1, (repetitions - 1) * (mixes - 1))
     reach = critical * np.sqrt(_mix_variance(logs) * 2 / repetitions)
-    # A hair is allowed for rounding, so that the highest mean itself is always there.
+    # A small tolerance for rounding ensures that the highest mean itself is included.
     return np.flatnonzero(means >= means.max() - reach - 1e-12)
 
 

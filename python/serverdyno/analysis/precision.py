@@ -1,10 +1,10 @@
-"""How precise an experiment is so far, and whether that is enough: the rule of `--until`.
+"""The precision of an experiment so far, and whether it suffices: the rule of `--until`.
 
-Repetitions are added in pairs, from six on, until the widest 95 % interval of the overall average, or of the time of
-all steps of a suite, is narrow enough, or a cap is reached. An interval that is looked at again and again and kept
-when it is narrow covers less than a fixed one (F. J. Anscombe, Sequential Estimation, Journal of the Royal
-Statistical Society B 15(1), 1953). From six repetitions on, little of that is left: see docs/simulations.md. The
-width decides, never the estimate or the verdict.
+Repetitions are added in pairs, after the first six, until the widest 95 % interval is narrow enough, or a cap is
+reached. It is the interval of the overall average, or of the time of all steps of a suite. An interval that is
+checked repeatedly and kept once it is narrow covers less than a fixed one (F. J. Anscombe, Sequential Estimation,
+Journal of the Royal Statistical Society B 15(1), 1953). From six repetitions on this effect is small: see
+docs/simulations.md. Only the width decides, never the estimate or the verdict.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.steps import Times, gaps
 
 AT_ONCE = 2
-"""Repetitions that are added: one in each direction of the interleaved order, so that a drift cancels."""
+"""Repetitions to add at once: one in each direction of the interleaved order, so that a drift cancels."""
 
 
 def is_enough(half_percent: float | None, wanted_percent: float, repetitions: int, most: int) -> bool:
-    """Whether no repetitions are to be added: precise enough, or no room for more."""
+    """Return whether no repetitions are to be added, because of sufficient precision or of the cap."""
     precise = half_percent is not None and half_percent <= wanted_percent
     return precise or repetitions + AT_ONCE > most
 
 
 def of_comparisons(comparisons: Sequence[Comparison]) -> float | None:
-    """Return half of the widest interval of the overall average, in % of the ratio; None where there is none."""
+    """Return half of the widest interval of the overall average, in % of the ratio; None if there is no interval."""
     halves = [
         half_percent(found.low_percent, found.high_percent)
         for comparison in comparisons
@@ -44,7 +44,10 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> float | None:
 
 
 def of_one_configuration(throughput: Throughput) -> float | None:
-    """Return half of the interval of the overall average of repetitions x mixes, in %; None of one run, or of zeros."""
+    """Return half of the overall average's interval, in %; None with one run or with zeros.
+
+    `throughput` is repetitions x levels.
+    """
     averages = throughput[~np.isnan(throughput).any(axis=1)].mean(axis=1)
     if len(averages) < FEWEST_REPETITIONS or (averages <= 0).any():
         return None
@@ -53,9 +56,9 @@ def of_one_configuration(throughput: Throughput) -> float | None:
 
 
 def of_totals(totals: Sequence[Mapping[str, Times]], *, paired: bool) -> float | None:
-    """Return half of the widest interval of the ratio of two configurations' times, or of the mean of one, in %.
+    """Return half of the widest interval, in %, of the ratio of two configurations' times, or of the mean of one.
 
-    `totals`: seconds of each suite by configuration. None: there is no interval yet.
+    `totals` has the seconds of each suite by configuration. None: there is no interval yet.
     """
     if any(len(of_suite) == 1 for of_suite in totals):
         speeds = [1 / np.array([[*times.values()]]).T for of_suite in totals for times in of_suite.values()]

@@ -1,18 +1,18 @@
-"""Where a function of one number is 0. `scipy.optimize` would take 0.15 s of CPU time to import."""
+"""Find the root of a function of one number. Importing `scipy.optimize` would take 0.15 s of CPU time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 PRECISION = 1e-9
-"""Of the function's value, or of the root as a share of it."""
+"""Precision of the function's value, or of the root relative to itself."""
 
 
 def root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a rising function is 0, between `low` and `high`: the Illinois variant of the false position.
+    """Return the root of a rising function between `low` and `high`.
 
-    M. Dowell, P. Jarratt, A Modified Regula Falsi Method for Computing the Root of an Equation, BIT 11, 1971,
-    doi:10.1007/BF01934364.
+    The method is the Illinois variant of false position (M. Dowell, P. Jarratt, A Modified Regula Falsi Method for
+    Computing the Root of an Equation, BIT 11, 1971, doi:10.1007/BF01934364).
     """
     at_low, at_high = rising(low), rising(high)
     moved_high = moved_low = False

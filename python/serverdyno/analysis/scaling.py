@@ -1,26 +1,25 @@
-"""Scaling over processors (or any other resource that is added one by one): what each of them brought.
+"""Scaling over processors (or any other resource that is added one by one): what each one brings.
 
-**The table** says of each count how many times the throughput of the smallest it has, how much of the ideal that is,
-and whether scaling was negative: less throughput than with fewer (as in eTesting Labs 2001, figures 7 and 8, where
-a second processor made a server slower).
+**The table** gives, for each count, its throughput as a multiple of the smallest count's, its share of ideal scaling,
+and whether scaling was negative: less throughput than with fewer (as in eTesting Labs 2001, figures 7 and 8, where a
+second processor made a server slower).
 
-**The law** is the Universal Scalability Law, X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)): lambda is the
-throughput of one, sigma the share of contention (what is done one at a time), kappa that of coherency (what each must
-settle with each other); none is below 0 (N. J. Gunther, Guerrilla Capacity Planning, Springer 2007, chapters 4 to 6;
-A General Theory of Computational Scalability Based on Rational Functions, 2008, arXiv:0808.1431). It is fitted by
-least squares of the throughput itself, as Gunther and the R package `usl` do; lambda is free, so that a bad
-measurement of one processor doesn't spoil all others. Where kappa is above 0, the throughput has its maximum at
-sqrt((1 - sigma) / kappa).
+**The law** is the Universal Scalability Law, X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)). lambda is the
+throughput of one, sigma the share of contention (serialised work), and kappa that of coherency (what each must settle
+with each other); none is below 0 (N. J. Gunther, Guerrilla Capacity Planning, Springer 2007, chapters 4 to 6; A
+General Theory of Computational Scalability Based on Rational Functions, 2008, arXiv:0808.1431). It is fitted to the
+throughput by least squares, as Gunther and the R package `usl` do; lambda is free, so that a bad measurement of one
+processor doesn't spoil all others. If kappa is above 0, the throughput has its maximum at sqrt((1 - sigma) / kappa).
 
-**The intervals** are by profile: all values at which the best fit of the other parameters has a sum of squares that is
-not above the least one by more than the factor 1 + t^2 / df (D. M. Bates, D. G. Watts, Nonlinear Regression Analysis
+**The intervals** are profile intervals: all values at which the best fit of the other parameters has a sum of squares
+that exceeds the least one by at most the factor 1 + t^2 / df (D. M. Bates, D. G. Watts, Nonlinear Regression Analysis
 and Its Applications, Wiley 1988, chapter 6). Unlike intervals from a standard error, they keep within the bounds and
-may be lopsided, or open (None). They say what noise around the law allows; they know nothing of a wrong law.
+can be asymmetric or open (None). They cover noise around the law, but not a wrong law.
 
-**Trust.** A law with three parameters bends to nearly anything. Below six counts it isn't fitted; it is *poor* where it
-explains less than 90 % of the variation (R squared) or misses by more than 5 % of the mean throughput (root mean square
-of the residuals). Then it predicts nothing. A maximum beyond twice the largest count measured is not told. These limits
-are our choice.
+**Trust.** A law with three parameters fits nearly anything. With fewer than six counts it isn't fitted. A fit is
+*poor* if it explains less than 90 % of the variation (R squared), or misses by more than 5 % of the mean throughput
+(root mean square of the residuals), and then predicts nothing. A maximum beyond twice the largest measured count is
+not reported. These limits are our choice.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ FEWEST_COUNTS = 6
 LEAST_R_SQUARED = 0.90
 LARGEST_RELATIVE_ERROR = 0.05
 FURTHEST_PREDICTION = 2.0
-"""As a multiple of the largest count measured."""
-_PRECISION = 1e-5  # of the ends of an interval, relative
-_MOST_STEPS = 20  # of doubling, in the search for the end of an interval
+"""Largest count that is predicted, as a multiple of the largest one measured."""
+_PRECISION = 1e-5  # relative precision of the ends of an interval
+_MOST_STEPS = 20  # doublings in the search for the end of an interval
 
 _Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One count. `speed_up`: throughput / that of the smallest count; `efficiency`: speed-up / (count / smallest).
+    """One count. `speed_up` is relative to the smallest count; `efficiency` is speed-up / (count / smallest).
 
-    `change`: throughput / that of the count before, less 1; None of the first. `negative`: that is below 0.
-    `below_best`: throughput / the best of fewer, less 1, where that is below 0; otherwise None.
+    `change` is relative to the throughput of the previous count, less 1; None for the first. It is `negative` below
+    0. `below_best` is relative to the best of fewer, less 1; None unless that is below 0.
     """
 
     count: int
@@ -65,15 +64,13 @@ class Step:
 
 
 class Trouble(StrEnum):
-    """Why a fit predicts nothing."""
-
     TOO_FEW = f"fewer than {FEWEST_COUNTS} counts"
     POOR = "the law does not describe these figures"
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its 95 % interval; an end is None where the figures don't bound it."""
+    """An estimate with its 95 % interval. An end is None if the data do not bound it."""
 
     value: float
     low: float | None
@@ -82,12 +79,12 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The Universal Scalability Law of some figures. `trouble`: None where it may be used.
+    """A fit of the Universal Scalability Law. `trouble` is None if it can be used.
 
-    `lam`, `sigma`, `kappa`: its parameters (`lambda` is a word of Python's). `r_squared`: 1 - residual / total sum of
-    squares; None where all figures are equal. `relative_error`: root mean square of the residuals / mean figure.
-    `peak_count`: where the throughput is highest; None where the figures allow that it has no maximum (the interval of
-    kappa holds 0), where it lies too far beyond them, or where there is trouble.
+    `lam`, `sigma` and `kappa` are its parameters (`lambda` is a Python keyword). `r_squared` is 1 - residual / total
+    sum of squares; None if all figures are equal. `relative_error` is the root mean square of the residuals / mean
+    figure. `peak_count` is the count of highest throughput. It is None if the data allow no maximum (the interval of
+    kappa contains 0), if it lies too far beyond the data, or if there is trouble.
     """
 
     lam: Interval
@@ -100,9 +97,9 @@ class Law:
 
 
 def speed_ups(throughput: Mapping[int, float]) -> tuple[Step, ...]:
-    """The table, from the throughput by count. Raises ValueError for counts below 1 or throughputs not above 0."""
+    """Return the table of throughput by count. Raises ValueError for counts below 1 or throughputs not above 0."""
     if any(count < 1 for count in throughput) or any(not value > 0 for value in throughput.values()):
-        raise ValueError("counts are from 1, and throughputs above 0")
+        raise ValueError("counts must be at least 1, and throughputs above 0")
     counts = sorted(throughput)
     steps = []
     for place, count in enumerate(counts):
@@ -124,13 +121,15 @@ def speed_ups(throughput: Mapping[int, float]) -> tuple[Step, ...]:
 
 
 def fit_law(counts: Sequence[float], throughput: Sequence[float]) -> Law | Trouble:
-    """The law of figures at counts (from 1; a count may be repeated: repetitions). `TOO_FEW` below six counts.
+    """Return the law fitted to figures at counts, which may repeat for repetitions.
 
-    Raises ValueError for counts below 1, or throughputs not above 0.
+    `TOO_FEW` below six distinct counts.
+
+    Raises ValueError for counts below 1 or throughputs not above 0.
     """
     n, x = np.asarray(counts, dtype=np.float64), np.asarray(throughput, dtype=np.float64)
     if n.shape != x.shape or (n < 1).any() or not (x > 0).all():
-        raise ValueError("counts are from 1, throughputs above 0, and as many")
+        raise ValueError("counts must be at least 1, throughputs above 0, and both of equal number")
     if len(np.unique(n)) < FEWEST_COUNTS:
         return Trouble.TOO_FEW
     scale = float(x.max())
@@ -164,7 +163,7 @@ def _scaled(interval: Interval, scale: float) -> Interval:
 
 
 class _Profile:
-    """The fit of throughputs (the largest being 1), and of the other parameters where one is held.
+    """The fit of throughputs, scaled so that the largest is 1, also with one parameter held fixed.
 
     Parameters are lambda, sigma, kappa, in this order.
     """
@@ -177,11 +176,11 @@ class _Profile:
         least = self._squares(self.best)
         quantile = float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))
         self._allowed = least * (1 + quantile**2 / degrees)
-        # Below this, sums of squares are rounding: the law is met exactly.
+        # Below this, sums of squares are rounding errors: the fit is exact.
         self._exact = least < 1e-16 * len(x)
 
     def interval(self, place: int) -> Interval:
-        """The values of one parameter that the figures allow."""
+        """Return the values of one parameter that the data allow."""
         value = float(self.best[place])
         if self._exact:
             return Interval(value, value, value)
@@ -191,7 +190,7 @@ class _Profile:
         return Interval(value, low, _upper(value, max(value, 1e-6), beyond))
 
     def peak_count(self) -> Interval | None:
-        """Where the throughput is highest; None where the figures allow that it has no maximum."""
+        """Return the count of highest throughput; None if the data allow that there is no maximum."""
         _, sigma, kappa = self.best
         if kappa <= 0 or sigma >= 1:
             return None
@@ -209,7 +208,7 @@ class _Profile:
         return Interval(value, low, high)
 
     def _beyond(self, place: int) -> Callable[[float], float]:
-        """How far the sum of squares is above what is allowed, where one parameter is held."""
+        """Return a function of one parameter's value: the excess of the sum of squares over the limit."""
         return lambda held: self._squares(self._fit({place: held})) - self._allowed
 
     def _squares(self, parameters: _Floats) -> float:
@@ -217,13 +216,13 @@ class _Profile:
         return float(((self._x - lam * self._n / _slowing(self._n, sigma, kappa)) ** 2).sum())
 
     def _fit(self, held: Mapping[int, float]) -> _Floats:
-        """Least squares, also on each bound: a search in the inside only creeps towards it."""
+        """Return the least-squares fit, also tried on each bound: a search from inside only creeps towards it."""
         free = [place for place in (1, 2) if place not in held]
         on_bounds = [chosen for count in range(len(free) + 1) for chosen in combinations(free, count)]
         fits = [self._fit_inside({**held, **dict.fromkeys(bound, 0.0)}) for bound in on_bounds]
         squares = [self._squares(fit) for fit in fits]
         least = min(squares) * (1 + 1e-9) + 1e-18
-        # Of fits that differ by rounding only, the one with the most parameters at their bound.
+        # Among fits that differ only by rounding, take the one with the most parameters at their bound.
         as_good = [fit for fit, of_it in zip(fits, squares, strict=True) if of_it <= least]
         return as_good[-1]
 
@@ -236,14 +235,14 @@ class _Profile:
                 parameters[place] = value
             parameters[free] = values
             shape = self._n / _slowing(self._n, parameters[1], parameters[2])
-            # Given the others, the best lambda is linear regression through the origin.
+            # Given the other parameters, the best lambda is linear regression through the origin.
             parameters[0] = held.get(0, float(shape @ self._x / (shape @ shape)))
             return parameters
 
         return self._searched(whole, np.array([self._start[-2:][place - 1] for place in free]))
 
     def _fit_with_peak(self, count: float) -> _Floats:
-        """The best law whose throughput is highest at `count`: kappa follows from sigma."""
+        """Return the best law whose throughput is highest at `count`; kappa then follows from sigma."""
 
         def whole(values: _Floats) -> _Floats:
             sigma = min(1.0, float(values[0]))
@@ -271,8 +270,9 @@ class _Profile:
 
 
 def _border(beyond: Callable[[float], float], outside: float, value: float, precision: float) -> float:
-    """Between a value that is not allowed and the fitted one. The fitted one itself, where the figures are met so
-    closely that the search with the value held ends further off than is allowed: that is rounding.
+    """Return the border of what is allowed, between a value that is not allowed and the fitted one.
+
+    It is the fitted value itself if the fit is so close that rounding alone puts it beyond the limit.
     """
     if beyond(value) >= 0:
         return value

@@ -1,9 +1,9 @@
-"""What a comparison could have found: the least effect found in four of five experiments, and what 5 % would take.
+"""What a comparison could have found: the smallest detectable difference, and the repetitions needed to detect 5 %.
 
-"No difference shown" says little without this. The figures are of a t test (through the noncentral t distribution:
-J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence Erlbaum 1988, chapter 2) at the
-level that a claim has while all others of its figure are open, with the noise that was measured. They plan the next
-experiment; of this one the interval says more.
+"No difference shown" says little without this. The figures are those of a t test with a power of 80 % (through the
+noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence
+Erlbaum 1988, chapter 2), at the level of a claim while all others of its figure are open, with the measured noise.
+They help to plan the next experiment; for this one, the interval says more.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE, degrees, margin_
 
 POWER = 0.8
 EFFECT_PERCENT = 5.0
-"""The effect of which is said how many repetitions it takes."""
+"""Effect for which the number of repetitions is computed."""
 MOST_REPETITIONS = 1000
 _NEGLIGIBLE = 16.0
-"""The natural logarithm of the share of a tail that is left out."""
+"""Natural logarithm of the share of a tail that is neglected."""
 _STEPS = 2.0
-"""Steps of the quadrature per unit of what its integrand changes over."""
+"""Steps of the quadrature per unit in which its integrand changes."""
 _SHARPEST = 100.0
-"""Critical values beyond which the steps stay as they are: of one or two degrees of freedom, within 0.5 %."""
+"""Critical value above which the steps stay the same; with one or two degrees of freedom the error is within 0.5 %."""
 _MOST = 700.0
-"""The largest log ratio that has a percentage as a floating-point number."""
+"""Largest log ratio whose percentage is a floating-point number."""
 
 
 def found_percent(
     standard_error: float, degrees_of_freedom: float, level: float, margin: float = 0.0
 ) -> float:
-    """Return the improvement, in %, that is claimed beyond `margin`, a log ratio, with a power of 80 %."""
+    """Return the improvement, in %, that is claimed beyond `margin` (a log ratio) with a power of 80 %."""
     found = margin + distance(degrees_of_freedom, level) * standard_error
     return math.inf if found > _MOST else math.expm1(found) * 100
 
@@ -43,9 +43,9 @@ def repetitions_needed(
     level: float,
     margin: float = 0.0,
 ) -> int | None:
-    """The fewest repetitions with which 5 % are claimed with a power of 80 %; None above a thousand.
+    """Return the fewest repetitions with which 5 % are claimed with a power of 80 %; None above a thousand.
 
-    The first two say what would be with so many.
+    The two functions give the standard error and the degrees of freedom for a number of repetitions.
     """
     effect = margin_of(EFFECT_PERCENT)
 
@@ -65,10 +65,11 @@ def repetitions_needed(
 def design_finds_percent(
     configurations: int, repetitions: int, deviation: float, margin: float = 0.0
 ) -> float | None:
-    """Return the least difference of overall averages, in %, that an interleaved design finds in four of five cases.
+    """Return the smallest difference, in %, that an interleaved design finds in four of five cases.
 
-    `deviation`: the relative standard deviation of equal runs; `margin`: the minimum effect, as a log ratio. Of three
-    configurations or more the noise is pooled, and each pair is one of many. None: nothing is compared, or once only.
+    It is one of overall averages. `deviation` is the relative standard deviation of equal runs; `margin` is the
+    minimum effect as a log ratio. With three or more configurations the noise is pooled, and each pair is one of
+    many. None: nothing is compared, or only once.
     """
     if configurations < 2 or repetitions < 2:
         return None
@@ -80,14 +81,14 @@ def design_finds_percent(
 
 @lru_cache(maxsize=4096)
 def distance(degrees_of_freedom: float, level: float) -> float:
-    """The true effect that a two-sided t test at `level` finds with a power of 80 %, in standard errors."""
+    """Return the true effect, in standard errors, that a two-sided t test at `level` finds with a power of 80 %."""
     critical = _critical(degrees_of_freedom, level / 2)
     deviations = _deviations(degrees_of_freedom, min(critical, _SHARPEST), 0.0)
     return root(lambda true: _share_above(critical, true, deviations) - POWER, 0.0, 4 * critical + 10)
 
 
 def _critical(degrees_of_freedom: float, tail: float) -> float:
-    """Student's t above which `tail` lies."""
+    """Return the value of Student's t above which `tail` lies."""
     deviations = _deviations(degrees_of_freedom, 1.0, -math.log(tail))
     high = 1.0
     while _share_above(high, 0.0, deviations) > tail:
@@ -96,17 +97,20 @@ def _critical(degrees_of_freedom: float, tail: float) -> float:
 
 
 def _share_above(critical: float, true: float, deviations: list[tuple[float, float]]) -> float:
-    """How often t lies above a critical value, where the true effect is `true` standard errors: P(Z + true > c S)."""
+    """Return the probability that t exceeds a critical value: P(Z + true > c S).
+
+    `true` is the true effect in standard errors.
+    """
     return 0.5 * sum(
         weight * math.erfc((critical * deviation - true) / math.sqrt(2)) for deviation, weight in deviations
     )
 
 
 def _deviations(degrees_of_freedom: float, sharpness: float, further: float) -> list[tuple[float, float]]:
-    """Return the distribution of the estimated deviation S = sqrt(chi2 / df): its values, each with its weight.
+    """Return the distribution of the estimated deviation S = sqrt(chi2 / df), as values with weights.
 
-    The trapezoidal rule over log S, which converges exponentially. `sharpness`: of what is summed, per unit of log S;
-    `further`: by so much smaller a share is negligible, as a logarithm.
+    The trapezoidal rule over log S converges exponentially. `sharpness` is that of the summand, per unit of log S;
+    `further` is the logarithm by which the negligible share is smaller.
     """
     width = 1 / math.sqrt(2 * degrees_of_freedom)
     step = min(width, 1 / sharpness) / _STEPS

@@ -1,4 +1,4 @@
-"""Whether anything is slower, for a program to act on: slower, not slower, or nobody can tell."""
+"""Decide for a program whether anything is slower: slower, not slower, or undecided."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from serverdyno.analysis.comparability import Judged
 from serverdyno.analysis.improvement import Verdict
 
 TOLERATED_PERCENT = 2.0
-"""What must be ruled out before a program is told that nothing is slower, where the plan states nothing larger."""
+"""Slowdown that must be ruled out before a program is told that nothing is slower, unless the plan's minimum is
+larger."""
 
 UNTOLD = frozenset({Verdict.NOT_COMPARABLE, Verdict.NOT_SEPARATED, Verdict.TOO_FEW_REPETITIONS})
-"""Verdicts that say nothing of a slowdown, whatever the interval."""
+"""Verdicts that say nothing about a slowdown, whatever the interval."""
 
 
 class Slowdown(StrEnum):
@@ -23,9 +24,9 @@ class Slowdown(StrEnum):
 
 
 def slowdown(improvements: Sequence[Judged], tolerated_percent: float = TOLERATED_PERCENT) -> Slowdown:
-    """Whether any figure is slower; can't tell where one is not comparable, or a slowdown is not ruled out.
+    """Return whether any figure is slower; undecided if one is not comparable, or if a slowdown is not ruled out.
 
-    Ruled out is one of more than the minimum effect, and of `tolerated_percent` at least.
+    What must be ruled out is a slowdown of more than the minimum effect, and of at least `tolerated_percent`.
     """
     if any(each.verdict is Verdict.SLOWER for each in improvements):
         return Slowdown.SLOWER

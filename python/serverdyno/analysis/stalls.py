@@ -1,7 +1,7 @@
-"""Clients and seconds of a window in which nothing was completed. A mean over both hides them, and so do percentiles:
-what was not answered has no response time.
+"""Find clients and seconds of a window that completed nothing.
 
-Not for: operations that the window closed upon, which are counted apart, and clients that left the mix with an error.
+A mean hides them, and so do percentiles, because an operation without an answer has no response time. Operations that
+were under way when the window closed, and clients that left with an error, are counted elsewhere.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 LEAST_MISSING = 10
-"""Completions that are usual in the time of a gap, from which on the gap can't be chance: of a Poisson process, one
-such time in 22,000 is empty. At 10 a second one empty second is a stall, at 4 a second three in a row are."""
+"""Usual completions in the time of a gap from which on the gap can't be chance: in a Poisson process, one such time
+in 22,000 is empty. At 10 per second one empty second is a stall; at 4 per second, three in a row are."""
 
 
 def starved(completed: Iterable[tuple[int, bool]]) -> int:
-    """Return how many clients completed nothing, of operations in the window and whether the client stayed.
+    """Return the number of clients that completed nothing, from their operations and whether they stayed.
 
-    Clients that left are not among them: they were served an error, and are counted as such.
+    Clients that left are not included, because they count as errors.
     """
     return sum(operations == 0 and stayed for operations, stayed in completed)
 
 
 def seconds_of_window(ramp_up_s: float, window_s: float) -> range:
-    """Return the seconds of a mix, counted from 0 at its start, that lie in its window as a whole."""
-    # A window of 5 s that begins at 0.1 + 0.2 s ends where it should.
+    """Return the whole seconds of a level's window, counted from 0 at the start of the level."""
+    # Rounding lets a window of 5 s that begins at 0.1 + 0.2 s end where it should.
     return range(math.ceil(round(ramp_up_s, 6)), math.floor(round(ramp_up_s + window_s, 6)))
 
 
 def stalled(completed: Mapping[int, int], ramp_up_s: float, window_s: float) -> tuple[int, ...]:
-    """Return the whole seconds of the window without any success that stand in a row too long to be chance.
+    """Return the whole seconds of the window that belong to a gap without success too long to be chance.
 
-    `completed`: successes by second of the mix, ramps included; a second that is not there had none.
+    `completed` has successes by second of the level, ramps included; a missing second had none.
     """
     served = [operations for operations in completed.values() if operations]
     if not served:

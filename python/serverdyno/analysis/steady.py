@@ -1,14 +1,15 @@
-"""Whether a window was steady: its second half against its first, by whole seconds.
+"""Decide whether a window was steady, by comparing its halves in whole seconds.
 
-A mean over a window is a figure of a server only where the server keeps its speed. One that slows down when a buffer is
-full, or gets faster once a cache is warm, has two speeds, and the mean depends on the length of the window. Halves are
-compared by the t test of their log ratio, with the noise of single seconds within the halves, of all repetitions of a
-point together, and no less than Poisson's. Seconds that resemble their neighbours are no noise here: a server that
+A mean over a window describes a server only if the server keeps its speed. One that slows down when a buffer is full,
+or speeds up once a cache is warm, has two speeds, and the mean depends on the length of the window. The halves are
+compared by a t test of their log ratio. The noise is that of single seconds within the halves, over all repetitions
+of a point, and at least Poisson's. Neighbouring seconds that resemble each other do not count as noise: a server that
 wanders for seconds is not steady either.
 
-Why whole seconds, and not shorter bins: bins that resemble their neighbours make the noise look smaller than it is.
-Steady windows that are told to drift, by the length of a bin, of 900 each (`python -m tests.support.steadiness`; noise:
-of a second; memory: the time after which it resembles itself by 1/e, as of a collector's pauses or a disk's queue):
+Whole seconds are used instead of shorter bins, because bins that resemble their neighbours make the noise look
+smaller than it is. The table shows the share of steady windows reported as drifting, by the length of a bin, of 900
+each (`python -m tests.support.steadiness`; noise: of a second; memory: the time after which it resembles itself by
+1/e, as with a collector's pauses or a disk's queue):
 
 | window, noise, memory | 100 ms | 500 ms | 1 s |
 |---|---:|---:|---:|
@@ -18,9 +19,8 @@ of a second; memory: the time after which it resembles itself by 1/e, as of a co
 | 10 s, 6 %, 0.3 s | 23.3 % | 4.9 % | 1.8 % |
 | 60 s, 6 %, 0.3 s | 0.9 % | 0.9 % | 0.9 % |
 
-So a window of less than four whole seconds is not judged: three seconds are too few to tell noise from drift.
-
-Not for seconds without any success: see `stalls`.
+A window of less than four whole seconds is not judged: three are too few to tell noise from drift. `stalls` finds
+seconds without any success.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from collections.abc import Sequence
 from serverdyno.analysis.contrast import Contrast
 
 DRIFT_SHARE = 0.05
-"""Between the halves, up or down, from which on it is told. A rule of thumb."""
+"""Difference between the halves, up or down, from which on it is reported. A rule of thumb."""
 FEWEST_SECONDS = 4
-"""Two in each half: with one there is no noise to hold the difference against."""
+"""Two in each half: with one there is no noise to compare the difference with."""
 RISK = 0.01
-"""Of telling a steady window."""
+"""Risk that a steady window is reported."""
 
 
 def drifts(windows: Sequence[Sequence[int]]) -> list[float | None]:
-    """Return the second half / the first - 1 of each window that was not steady; None of the others.
+    """Return, for each window that was not steady, its second half / the first - 1; None for the others.
 
-    `windows`: successes in each whole second, of each repetition of one point. Of an odd number the one in the middle
-    is in neither half. None also where a window is too short, or a half without any success.
+    `windows` has the successes in each whole second, for each repetition of one point. With an odd number, the middle
+    second is in neither half. None also if a window is too short, or if a half has no success.
     """
     halves = [_halves(window) for window in windows]
     residues = [

@@ -1,9 +1,9 @@
-"""Steps that were timed by themselves: who is faster in which, so that all claims of an experiment hold together.
+"""Compare steps that were timed separately, so that all claims of an experiment hold together.
 
-Each step is compared as the overall average of a load is (`comparisons`): speed is 1 / elapsed time, each repetition is
-one observation of its logarithm, and three configurations or more pool their noise, step by step, since a step of a
-millisecond scatters more than one of a minute. Then all claims of all steps and pairs pass Holm's steps together
-(`holm`). Not for what a step was.
+Each step is compared like the overall average of a load (`comparisons`): speed is 1 / elapsed time, each repetition
+is one observation of its logarithm, and three or more configurations pool their noise. Noise is pooled per step,
+since a step of a millisecond scatters more than one of a minute. Then all claims of all steps and pairs are corrected
+together (`holm`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Times = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """`other` against `base` in one step, in speed. The verdict of the improvement is final."""
+    """The comparison of `other` with `base` in one step, in speed. The verdict of the improvement is final."""
 
     base: str
     other: str
@@ -34,7 +34,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The configuration that is proven faster than every other in a step, and by how much than the next: ratios."""
+    """The configuration that is proven faster than every other in a step, and its ratio to the next."""
 
     winner: str
     next: str
@@ -50,9 +50,9 @@ def gaps(
     margins: Margins = NO_MARGINS,
     between: Contrast | None = None,
 ) -> list[tuple[Gap, ...]]:
-    """Return all pairs of each step's configurations, the first of a pair the earlier one.
+    """Return all pairs of each step's configurations; the first of a pair is the earlier one.
 
-    `steps`: seconds of each step by configuration. `margins`, `between`: as of `comparisons.compare`.
+    `steps` has the seconds of each step by configuration. `margins` and `between` are as in `comparisons.compare`.
     """
     found = [_of_step(step, paired, margins, between) for step in steps]
     p_values = [gap.improvement.p_value for step in found for gap in step]
@@ -66,7 +66,7 @@ def gaps(
 
 
 def lead(step: Sequence[Gap]) -> Lead | None:
-    """Return who leads in a step; None where nobody is proven faster than all others."""
+    """Return the leader of a step; None if no configuration is proven faster than all others."""
     faster: dict[str, dict[str, tuple[float, float, float]]] = {}
     for gap in step:
         told = gap.improvement
@@ -86,7 +86,7 @@ def lead(step: Sequence[Gap]) -> Lead | None:
 
 
 def beaten(step: Sequence[Gap]) -> set[str]:
-    """Return who is proven slower than somebody in a step."""
+    """Return the configurations that are proven slower than another one in a step."""
     return {
         gap.base if gap.improvement.verdict is Verdict.FASTER else gap.other
         for gap in step
@@ -105,7 +105,7 @@ def _of_step(
     pairs = list(combinations(range(len(sides)), 2))
     names = list(known)
     compared = compare(sides, pairs, paired=paired, margins=margins, between=between)
-    # The first figure is the overall average; of one level the peak is the same.
+    # The first figure is the overall average; with one level the peak is the same.
     return [
         Gap(names[base], names[other], figures[0])
         for (base, other), figures in zip(pairs, compared, strict=True)

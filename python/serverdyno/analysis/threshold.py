@@ -1,6 +1,6 @@
-"""What a difference has to exceed to be claimed: the level of the tests, and the scatter that they compare with.
+"""What a difference must exceed to be claimed: the level of the tests, and the scatter to compare with.
 
-Plans are judged by these, too, so this module imports neither numpy nor scipy.
+Plans use this module, so it imports neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 LEVEL = 0.05
-"""Of experiments in which no claim would be right, at most this share has any."""
+"""Largest share of experiments with a false claim, if no claim would be right."""
 PRIMARY_SHARE = 0.98
-"""Of the level, for the first family while claims of both are open. Our choice."""
+"""Share of the level for the first family while claims of both are open. Our choice."""
 
 ROUNDS_OF_A_BLOCK = 2
 

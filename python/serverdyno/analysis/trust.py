@@ -1,13 +1,14 @@
-"""Which figures need a mark: where the generator, the plan or the machine, not the server, may have set them.
+"""Decide which figures need a mark, because the generator, the plan or the machine may have limited them.
 
-The generator doubts itself by what it sees in every mix. `waiting_share` g is the share of the clients' time that was
-spent waiting in or for the generator. In a closed loop a server without that wait gets its requests sooner, by 1 / (1 -
-g) at most; and it can't get quicker than its CPUs allow, by 1 / U for a share U of them that was busy. The smaller of
-the two, less 1, is the hidden speed: by how much the server may be faster than shown, at most.
+The generator judges itself by what it sees in every level. `waiting_share` g is the share of the clients' time that
+was spent waiting in or for the generator. In closed load, a server without that wait would get its requests sooner,
+by at most 1 / (1 - g); and it can't get faster than its CPUs allow, by 1 / U if a share U of them was busy. The
+smaller of the two, less 1, is the hidden speed: by how much the server may at most be faster than shown.
 
-Two kinds of waiting add up to g. Ready work is measured exactly (`crates/net/src/ready_work.rs`). While an engine
-thread waits for a CPU (run delay), anything from none to all of its clients wait for it, so this part is a bound alone.
-A bound that exceeds the ready work's by more than `LOOSE_SPEED` says too little to be stated. Errors are not counted.
+g is the sum of two kinds of waiting. Ready work is measured exactly (`crates/net/src/ready_work.rs`). While an engine
+thread waits for a CPU (run delay), anything from none to all of its clients wait for it, so this part is only a
+bound. A bound that exceeds the ready work's by more than `LOOSE_SPEED` is too vague to be stated. Errors are not
+counted.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 HIDDEN_SPEED = 0.10
-"""From which on a figure is marked generator-limited."""
+"""Hidden speed above which a figure is marked generator-limited."""
 LOOSE_SPEED = 0.10
-"""Of the throughput, by which the stated hidden speed may exceed the true one."""
+"""Share of the throughput by which the stated hidden speed may exceed the true one."""
 IDLE_SHARE = 0.05
-"""Of the clients' time: a generator that takes less of it is not what they wait for."""
+"""Share of the clients' time. Clients do not wait for a generator that takes less."""
 THINKING_SHARE = 0.5
-"""Of the clients' time, from which on their think time sets the throughput."""
+"""Share of the clients' time from which on their think time limits the throughput."""
 BUSY_SHARE = 0.85
-"""Of the server's CPUs, from which on they are what limits it: queues grow with 1 / (1 - U)."""
+"""Busy share of the server's CPUs from which on they limit it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
-"""Of the server's speed: nothing larger than 99 times is distinguished."""
+"""Smallest share of the server's speed that is shown: nothing above 99 times is distinguished."""
 RATE_BOUND_SHARE = 0.90
 FAILED_SHARE = 0.10
-"""Of the operations of the window: where more fail, what refuses them sets the speed of the others."""
+"""Share of the window's operations. If more fail, whatever refuses them sets the speed of the others."""
 TAKEN_SHARE = 0.02
-"""Of the CPUs of the generator or of the server, and of the time of the generator's threads."""
+"""Share of the CPUs of the generator or of the server, and of the time of the generator's threads."""
 DISK_SHARE = 0.10
-"""Of the window, in which something waited for a disk."""
+"""Share of the window in which something waited for a disk."""
 RISES_SHARE = 0.05
-"""By which the next load level is higher where more clients get more."""
+"""By how much the next load level must be higher before more clients count as getting more."""
 SAMPLES_BEYOND_PERCENTILE = 10
 
 
 class Mark(StrEnum):
-    """Why a figure must be read with care. Letters in tables: `LETTERS`."""
+    """Why a figure must be read with care. `LETTERS` has the letters used in tables."""
 
     GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
@@ -85,11 +86,11 @@ LIMITS = {
     Mark.RATE_BOUND: "rate-bound",
     Mark.GENERATOR_LIMITED: "generator-limited",
 }
-"""Marks of figures that something else than the server may have set, as an adjective."""
+"""Marks of figures that something else than the server may have limited, as an adjective."""
 
 
 class Limit(StrEnum):
-    """What a mix waited for, as far as it can be seen."""
+    """What a level waited for, as far as can be seen."""
 
     RATE = "the plan's rate"
     FAILURES = "failed operations"
@@ -103,17 +104,17 @@ class Limit(StrEnum):
 
 
 def limits(marks: frozenset[Mark]) -> tuple[Mark, ...]:
-    """Those of the marks that are limits."""
+    """Return the marks that are limits."""
     return tuple(mark for mark in LIMITS if mark in marks)
 
 
 def waiting_share(
     ready_work_s: float | None, clients_s: float | None, run_delay: float | None
 ) -> float | None:
-    """Return the share of the clients' time that was spent waiting in or for the generator, at most; None: not known.
+    """Return the largest share of the clients' time spent waiting in or for the generator; None: not known.
 
-    `clients_s`: clients times threads times the window, think time included. `run_delay`: of the window, in which the
-    generator's threads were ready and had no CPU, in the mean.
+    `clients_s` is clients times threads times the window, think time included. `run_delay` is the mean share of the
+    window in which the generator's threads were ready but had no CPU.
     """
     if ready_work_s is None or not clients_s or run_delay is None:
         return None
@@ -121,9 +122,9 @@ def waiting_share(
 
 
 def hidden_speed(waiting: float | None, server_share: float | None) -> float | None:
-    """Return by how much the server may be faster than shown, at most: 0.25 for 25 %; None: not known.
+    """Return by how much the server may at most be faster than shown: 0.25 for 25 %; None: not known.
 
-    `waiting`: see `waiting_share`. `server_share`: of the CPUs that the server may use, busy; None: not known.
+    `waiting` is that of `waiting_share`. `server_share` is the busy share of the server's CPUs; None: not known.
     """
     if waiting is None:
         return None
@@ -137,7 +138,7 @@ def is_loose(hidden: float | None, without_run_delay: float | None) -> bool:
 
 
 def generator_marks(hidden: float | None) -> frozenset[Mark]:
-    """The mark of a mix whose server may be faster than shown by `hidden`; None, not known, marks nothing."""
+    """Return the mark of a level whose server may be faster by `hidden`. None (not known) marks nothing."""
     return frozenset({Mark.GENERATOR_LIMITED} if hidden is not None and hidden > HIDDEN_SPEED else ())
 
 
@@ -149,10 +150,10 @@ def seen_limits(
     *,
     rises: bool | None,
 ) -> tuple[Limit, ...]:
-    """Return what limited a mix, as far as it can be seen; nothing where it is not known.
+    """Return what limited a level, as far as can be seen; empty: not known.
 
-    Where neither generator nor server is busy, something else is waited for. `io_wait_share`: of the window, in which
-    some process waited for a disk. `rises`: whether more clients got more, so that each of them waits for its own
+    If neither generator nor server is busy, the clients wait for something else. `io_wait_share` is the share of the
+    window in which some process waited for a disk. `rises`: more clients got more, so that each waits for its own
     answers; None: there is no higher load level.
     """
     found = [
@@ -166,7 +167,7 @@ def seen_limits(
     ]
     if found or waiting is None or waiting >= IDLE_SHARE:
         return tuple(found)
-    if server_share is None:  # of a server of the user's: more clients would get no more from full CPUs
+    if server_share is None:  # a user's server: full CPUs would give no more to more clients
         return (Limit.ROUND_TRIP,) if rises else ()
     if io_wait_share is not None and io_wait_share > DISK_SHARE:
         return (Limit.DISK,)
@@ -174,31 +175,34 @@ def seen_limits(
 
 
 def rate_marks(attempts_s: float, max_rate_per_s: float | None) -> frozenset[Mark]:
-    """The mark of a mix that its plan's bound held. `attempts_s`: requests/s, failed ones too; None: no bound."""
+    """Return the mark of a level that its plan's rate held.
+
+    `attempts_s` is requests/s with failures; None: no bound.
+    """
     held = max_rate_per_s is not None and attempts_s >= RATE_BOUND_SHARE * max_rate_per_s
     return frozenset({Mark.RATE_BOUND} if held else ())
 
 
 def drift_marks(drifts: Mapping[int, float]) -> frozenset[Mark]:
-    """The mark of a mix of which some repetition was not steady."""
+    """Return the mark of a level of which some repetition was not steady."""
     return frozenset({Mark.DRIFTING} if drifts else ())
 
 
 def taken_share(taken_cpus: float | None, cpus: int) -> float | None:
-    """Return what others took of `cpus`, those of the generator or the server, the fewer; None: not known."""
+    """Return the share of `cpus` that others took, from the generator or the server; None: not known."""
     return None if taken_cpus is None else taken_cpus / cpus
 
 
 def machine_marks(taken: float | None, run_delay: float | None) -> frozenset[Mark]:
-    """The mark of a mix that others disturbed; None, where unknown, marks nothing.
+    """Return the mark of a level that others disturbed. None (not known) marks nothing.
 
-    `taken`: by others and the hypervisor, see `taken_share`. `run_delay`: of the window, in which the generator's
-    threads were ready and had no CPU, in the mean.
+    `taken` is the share that others and the hypervisor took, see `taken_share`. `run_delay` is the mean share of the
+    window in which the generator's threads were ready but had no CPU.
     """
     most = max((share for share in (taken, run_delay) if share is not None), default=0.0)
     return frozenset({Mark.NOISY} if most > TAKEN_SHARE else ())
 
 
 def percentile_is_known(samples: int, quantile: float) -> bool:
-    """Whether at least ten samples lie beyond the quantile; with fewer, single ones decide its value."""
+    """Return whether at least ten samples lie beyond the quantile; with fewer, single ones decide its value."""
     return samples * (1 - quantile) >= SAMPLES_BEYOND_PERCENTILE - 1e-9

@@ -1,6 +1,7 @@
-"""The command line: one file a verb.
+"""The command line, with one file per command.
 
-A verb's file is imported when the verb is asked for, and what it needs when it runs (`tests/cli/test_imports.py`).
+A command's file is imported when the command is requested, and its dependencies when it runs
+(`tests/cli/test_imports.py`).
 """
 
 from __future__ import annotations
@@ -47,31 +48,34 @@ MODULES = {
     "workload": "workload",
     "reference": "reference",
 }
-"""The module of each verb, in the order of the help."""
+"""The module of each command, in the order of the help."""
 OBJECTS_OF_IMPORTS = 200_000
-"""More than a verb imports. Nothing of that is garbage: looking for it takes a tenth of a short verb's CPU time."""
-INTERRUPTED = 130  # what typer ends with after KeyboardInterrupt
+"""More objects than a command's imports create.
+
+None of them is garbage, and looking for some takes a tenth of a short command's CPU time.
+"""
+INTERRUPTED = 130  # typer's exit status after KeyboardInterrupt
 _signals: list[int] = []
-"""Other signals than Ctrl-C that have come."""
+"""Signals other than Ctrl-C that have arrived."""
 PLAIN: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
-"""How errors and help are printed."""
+"""Settings for the output of errors and help."""
 
 
 def _made(verb: str) -> Any:
-    """Import a verb's module and make its command, or its group of commands."""
+    """Import a command's module and make the command, or its group of commands."""
     registered = typer.Typer(**PLAIN)
     import_module(f"serverdyno.cli.{MODULES[verb]}").register(registered)
     return get_group(registered).commands[verb]
 
 
 class Verbs(TyperGroup):
-    """The verbs. Each is imported and made when it is asked for."""
+    """The commands. Each is imported and made when it is requested."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": LazyTable(MODULES, _made)})
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names, without making the commands."""
+        """Return the names without making the commands."""
         return list(self.commands)
 
 
@@ -100,17 +104,19 @@ def _options(
         typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Options before the command."""
+    """Define the options before the command."""
 
 
 def main() -> None:
-    """Runs the command line. Exit status: 0 done, 1 failed runs, 2 the user's mistake, 128 and its number for a signal:
-    129 a closed terminal, 130 Ctrl-C, 131 Ctrl-\\, 143 SIGTERM.
+    r"""Run the command line.
+
+    Exit status: 0 done, 1 failed runs, 2 the user's mistake, or 128 plus the number of a signal: 129 a closed
+    terminal, 130 Ctrl-C, 131 Ctrl-\, 143 SIGTERM.
     """
     gc.set_threshold(OBJECTS_OF_IMPORTS)
     atexit.register(gc.disable)  # the interpreter would look for garbage once more before it ends
     for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
-        # Whoever ignores one has asked for that: nohup does.
+        # An ignored signal was ignored on purpose, for example by nohup.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminate)
     try:
@@ -131,7 +137,7 @@ def main() -> None:
         if isinstance(error, ModuleNotFoundError):
             error = extras.refusal(error) or error
         elif not isinstance(error, DynoError) and not Path("/proc/self").exists():
-            error = UserError("this needs /proc, which is not there", hint="mount -t proc proc /proc")
+            error = UserError("dyno needs /proc, which is not mounted", hint="mount -t proc proc /proc")
         if not isinstance(error, DynoError):
             raise error
         complain(error)
@@ -139,6 +145,6 @@ def main() -> None:
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    """A polite end: as Ctrl-C, so that servers are stopped and finished mixes kept."""
+    """End as Ctrl-C does, so that servers are stopped and finished levels are kept."""
     _signals.append(number)
     raise KeyboardInterrupt

@@ -54,7 +54,7 @@ def audit(
 
 
 def _print(audited: Mapping[str, Sequence[Audited]], console: Console) -> None:
-    """Counts, and what doesn't simply follow."""
+    """Print the counts, and each claim that doesn't simply follow."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno.cli.output import say  # noqa: PLC0415

@@ -34,22 +34,22 @@ HABITS = {
         "Bonnie has no phases that create files here",
         "Leave it out; dyno scenario metadata creates files.",
     ),
-    "-r": ("the size does not follow from the memory", "Leave it out, and give the size in MB: -s 16384."),
+    "-r": ("the size is not derived from the memory", "Leave it out, and give the size in MB: -s 16384."),
     "--size": ("the size is -s here", "Give it in MB: -s 16384."),
-    "-f": ("the phases of characters are always run", ALONE),
+    "-f": ("the character phases always run", ALONE),
     "-b": ("no write is followed by a sync here", "Leave it out; dyno scenario streams flushes at the end."),
-    "-x": ("one run is one row", "Several: dyno run with a plan, repetitions = 3."),
-    "-q": ("the row alone is on standard output", ALONE),
+    "-x": ("one run prints one row", "For several rows, use dyno run with a plan that has repetitions = 3."),
+    "-q": ("only the row goes to standard output", ALONE),
     "-D": ("Bonnie goes through the page cache", "dyno scenario streams --direct goes around it."),
     "-y": ("all clients begin each phase together", "Several at once: --clients 4."),
     "-p": ("all clients begin each phase together", "Several at once: --clients 4."),
     "-z": ("the seed is --seed here", "--seed 1"),
 }
-"""Options of bonnie++ that dyno bonnie lacks: what is so here, and what to give."""
+"""Options of bonnie++ that dyno bonnie lacks: what it does instead, and what to use."""
 
 
 class BonnieCommand(LoadCommand):
-    """`dyno bonnie`, which knows the habits of bonnie++."""
+    """The command `dyno bonnie`, which recognises options of bonnie++."""
 
     habits = HABITS
 
@@ -94,8 +94,8 @@ def bonnie(
     size = given.get("size_mib") or "1"
     if not f"{size}".isdecimal():
         raise UserError(
-            f"-s {size}: the size is a whole number of MB",
-            hint="16 GB are -s 16384. bonnie++'s -s SIZE:CHUNK is -s SIZE --chunk BYTES.",
+            f"-s {size}: the size must be a whole number of MB",
+            hint="Give 16 GB as -s 16384. For bonnie++'s -s SIZE:CHUNK, use -s SIZE --chunk BYTES.",
         )
     values = one_liner.read(given, _fields(), "dyno bonnie")
     own = {name: values.pop(name) for name in BonnieSettings.model_fields if name in values}
@@ -129,7 +129,7 @@ TIMES = ("elapsed_s", "user_s", "system_s")
 
 
 def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
-    """What the original does not know: percentiles of the calls, and requests to the server."""
+    """Print what the original does not measure: percentiles of the calls, and requests to the server."""
     typer.echo("\nBy call, as this program measured it:", err=True)
     typer.echo("phase      calls      p50 us      p99 us      max us  requests", err=True)
     for phase in phases:
@@ -147,13 +147,11 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
     else:
         typer.echo("What was read was not compared with what was written.", err=True)
     if unknown:
-        typer.echo(
-            f"Not known whether right: {unknown:,} bytes, which another seeker wrote meanwhile.", err=True
-        )
+        typer.echo(f"Not checked: {unknown:,} bytes, which another seeker overwrote meanwhile.", err=True)
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if all_bytes < 2 * memory_bytes:
         typer.echo(
-            f"What is written is smaller than twice this machine's memory ({memory_bytes // MIB:,} MB): "
+            f"The files are smaller than twice this machine's memory ({memory_bytes // MIB:,} MB): "
             "caches will answer most requests.",
             err=True,
         )

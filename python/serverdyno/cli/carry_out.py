@@ -1,4 +1,4 @@
-"""What `run`, `resume` and `load` have in common: carry an experiment out, show its table, write its report."""
+"""What `run`, `resume` and `load` share: run an experiment, show its table, write its report."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def carry_out_and_report(
     live: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Do what is left to do, show the table, and write the page unless `page` is false.
+    """Run what is left of an experiment, show the table, and write the page unless `page` is false.
 
-    `new`: the folder was made for this, and goes again where a stage before the first run refuses. `live`: the port of
-    a local page that shows the run. `as_json`: the document of the report in place of the table. Exits with 1 where a
-    run failed; what was measured is reported all the same.
+    `new`: the folder was made for this run, and is removed if a stage before the first run fails. `live` is the port
+    of a local page that shows the run. `as_json`: print the report's document instead of the table. Exits with 1 if a
+    run failed; what was measured is reported anyway.
     """
     console = Console(stderr=True)
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
@@ -51,7 +51,7 @@ def carry_out_and_report(
         say_load(console, suite, head.configurations)
     if rest:
         left = time_left(head.suites, list(rest.values()), head.plan.testbed)
-        # A number of operations ends a level before its length, which is a bound then.
+        # With a number of operations, a level ends early, and its length is only a bound.
         is_bound = any(mix.operations is not None for mix in head.mixes)
         about = "at most" if is_bound else "about"
         takes = f", {about} {format_duration_s(left.total_s())} in all" if left.load_s else ""
@@ -65,7 +65,7 @@ def carry_out_and_report(
             if feed is not None:
                 feed.end(f"{experiment.report_page}" if written else None)
     except DynoError as error:
-        # Refused before anything was measured: nobody wants to go on with an empty experiment.
+        # Nothing was measured, so there is nothing to resume.
         if new and experiment.discard():
             say(console, f"nothing was measured; removed the experiment in {experiment.folder}")
         elif isinstance(error, WriteError):
@@ -85,7 +85,7 @@ def carry_out_and_report(
 def _page_for(
     live: int | None, progress: Progress, experiment: Experiment, console: Console
 ) -> Iterator[tuple[Progress, Feed | None]]:
-    """Serve the page of a run while the block runs, where `live` names a port; give the listener to use."""
+    """Serve the page of a run during the block if `live` is a port, and yield the listener to use."""
     if live is None:
         yield progress, None
         return
@@ -98,7 +98,7 @@ def _page_for(
 
 
 def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bool) -> bool:
-    """Show the table and write the page, where that can be done here. Whether the page was written."""
+    """Show the table and write the page, if the extras are installed. Return whether the page was written."""
     if lacking := extras.missing():
         say(
             console,
@@ -109,7 +109,7 @@ def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bo
 
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:
-    """Carries out what is planned, and more where the plan asks for precision. True if every run is whole."""
+    """Run what is planned, and more if the plan asks for precision. Return True if every run is complete."""
     plan = experiment.head.plan
     if plan.until_percent is not None:
         _need_extras("until_percent can't compute precision")
@@ -131,7 +131,7 @@ def _until_precise(experiment: Experiment, progress: Progress) -> bool:
 
 
 def _search(experiment: Experiment) -> NextRate | None:
-    """How the rates of a search for capacity follow from its trials; None where the load levels are given."""
+    """Return how a capacity search gets its next rate from its trials; None if the load levels are given."""
     if experiment.head.suite.objective is None:
         return None
     _need_extras("open.objective can't search for capacity")
@@ -145,7 +145,7 @@ def _search(experiment: Experiment) -> NextRate | None:
 
 
 def _need_extras(what: str) -> None:
-    """Raises UserError where the modules of the reports are not here."""
+    """Raise UserError if the modules of the reports are not installed."""
     if lacking := extras.missing():
         raise UserError(f"{what} without {', '.join(lacking)}", hint=extras.hint())
 
@@ -162,13 +162,13 @@ def show_and_write(
     page: bool = True,
     as_json: bool = False,
 ) -> bool:
-    """Show the table, then write the report into the experiment's folder; False where nothing was measured yet.
+    """Show the table and write the report into the experiment's folder. Return False if nothing was measured.
 
-    `views`: files to write with the page, of `report.View`. `beside`: a published report whose figures stand next to
-    these, `NAME` or `NAME:FIGURE`. `page` false: the table alone, and how to get the report. `as_json`: the document of
-    the report on standard output, and nothing else there. Raises DynoError.
+    `views` are files to write with the page, of `report.View`. `beside` is a published report whose figures are shown
+    next to these, `NAME` or `NAME:FIGURE`. If `page` is false, only the table is shown, with how to get the report.
+    `as_json`: only the report's document goes to standard output. Raises DynoError.
     """
-    # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
+    # Imported after the load, because it takes most of a second, which would delay the start.
     from serverdyno import published, report  # noqa: PLC0415
     from serverdyno.report.views import text  # noqa: PLC0415
     from serverdyno.report.views.document import ReportDocument  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`dyno list [FOLDER]` and `dyno show EXPERIMENT`: what has been measured, from the records alone."""
+"""`dyno list [FOLDER]` and `dyno show EXPERIMENT`: list what has been measured, using only the records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from serverdyno.store.experiment import Experiment
 
 DEEPEST = 4
-"""Folders inside one another that are searched."""
+"""Depth of nested folders that are searched."""
 
 
 def register(app: typer.Typer) -> None:
@@ -92,7 +92,7 @@ def show(
 
 
 def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:
-    """Folders that hold an experiment, without following links: `folder` itself, or those in it."""
+    """Yield the folders that contain an experiment, without following links: `folder` itself, or those in it."""
     if (folder / "experiment.json").is_file():
         yield folder
     elif deepest:
@@ -102,7 +102,7 @@ def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:
 
 
 def _row(folder: Path) -> list[str]:
-    """Date, plan, servers, state and the highest value. Raises DynoError."""
+    """Return date, plan, servers, state and the highest value. Raises DynoError."""
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     opened = Experiment.open(folder)
@@ -110,7 +110,7 @@ def _row(folder: Path) -> list[str]:
 
 
 def _told(opened: Experiment) -> tuple[str, str, str]:
-    """Return the servers, the state, and the highest mean throughput with its place, as in the report."""
+    """Return the servers, the state, and the highest mean throughput with its level, as in the report."""
     head = opened.head
     servers = ", ".join(dict.fromkeys(configuration.name for configuration in head.configurations))
     records = [record for record in opened.mixes() if record.void is None]
@@ -118,7 +118,7 @@ def _told(opened: Experiment) -> tuple[str, str, str]:
     failed = sum(note.state == "failed" for note in opened.run_notes().values())
     state = "complete" if len(records) == planned else f"{len(records)} of {planned} levels"
     state += f", {failed} failed" if failed else ""
-    # Suites may count in other units: the highest value is that of the first.
+    # Suites may use different units, so the highest value is that of the first.
     timed = next((suite for suite in head.suites if not suite.ends_when_done), head.suite)
     of_first = {mix.index for mix in head.of_suite(timed).mixes if mix.step is None}
     records = [record for record in records if record.mix in of_first]

@@ -12,7 +12,7 @@ from serverdyno.errors import UserError
 EXAMPLE = "Example: dyno compare experiments/before experiments/after --fail-if-slower"
 SLOWER = 1
 CANT_TELL = 3
-TOLERATED_PERCENT = 2.0  # as in analysis/slowdown.py, which takes most of a second to import
+TOLERATED_PERCENT = 2.0  # as in analysis/slowdown.py, whose import takes most of a second
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def compare(
     else:
         text.render_compared(compared, out)
     if fail_if_slower:
-        # Not among what a program reads.
+        # Programs that read the output do not expect this.
         out = Console(stderr=True) if markdown or as_json else out
         say(out, f"verdict: {compared.verdict}; {compared.slowdown}")
         raise typer.Exit({Slowdown.SLOWER: SLOWER, Slowdown.CANT_TELL: CANT_TELL}.get(compared.slowdown, 0))

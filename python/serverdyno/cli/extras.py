@@ -1,4 +1,4 @@
-"""What to say where a module of an extra is not installed. Load of one machine needs no extra."""
+"""Messages for modules of extras that are not installed. Load on one machine needs no extra."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ EXTRAS = {
     "fleet": ("a fleet needs", ("cryptography", "dask", "distributed")),
     "live": ("local pages need", ("starlette", "uvicorn")),
 }
-"""For each extra of pyproject.toml: the beginning of a message, and the modules of its distributions."""
+"""For each extra of pyproject.toml: the beginning of a message, and the modules that it installs."""
 
 
 def hint(extra: str = "report") -> str:
-    """Return the command that installs the distributions of an extra, wherever this package came from."""
+    """Return the command that installs an extra's distributions, wherever this package came from."""
     from importlib.metadata import requires  # noqa: PLC0415
 
     marker = f"extra == '{extra}'"
@@ -33,13 +33,12 @@ def missing(extra: str = "report") -> list[str]:
 
 
 def refusal(error: ModuleNotFoundError) -> UserError | None:
-    """Return what to tell the user of a module of an extra that is missing; None: it is another module."""
+    """Return the error for a missing module of an extra; None: the module belongs to no extra."""
     name = (error.name or "").partition(".")[0]
     return next((_lacks(extra, name) for extra, (_, modules) in EXTRAS.items() if name in modules), None)
 
 
 def require(extra: str) -> None:
-    """Raise UserError if a module of an extra is not installed."""
     for name in missing(extra):
         raise _lacks(extra, name)
 

@@ -1,6 +1,6 @@
-"""Commands whose options are fields of a model: name, type, bounds, default and sentence are stated there alone.
+"""Commands whose options are fields of a model, which defines name, type, bounds, default and help text.
 
-Not for: which fields (the models), nor for options that are no settings, which stand in a command's own signature.
+Options that are not settings are parameters of the command.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def add(
     epilog: str,
     cls: type[TyperCommand] = TyperCommand,
 ) -> None:
-    """Add a command that is called with `given`: the texts of the options of `fields`, as far as there are any.
+    """Add a command. It is called with `given`, the texts of those options of `fields` that were used.
 
-    The models are imported once the command itself is asked for: its line in a help needs none of them.
+    The models are imported once the command itself is requested, because its line in a help needs none of them.
     """
 
     def made() -> Any:
@@ -50,13 +50,13 @@ def add(
         return get_command(alone)
 
     class Deferred(TyperCommand):
-        """The name and the help of a command that is made once it is asked for."""
+        """The name and help of a command that is made when it is requested."""
 
         def make_context(self, *arguments: Any, **extra: Any) -> Any:
             return made().make_context(*arguments, **extra)
 
         def invoke(self, ctx: Any) -> Any:
-            """Run the command that was made, also if it is the only one."""
+            """Run the command that was made, even if it is the only one."""
             return ctx.command.invoke(ctx)
 
     def told() -> None: ...
@@ -66,7 +66,7 @@ def add(
 
 
 def checked(model: type[Model], given: Mapping[str, Any], command: str) -> Model:
-    """Return the model that the options say. Raises PlanError with every mistaken option."""
+    """Return the model that the options define. Raises PlanError with every mistaken option."""
     from pydantic import ValidationError  # noqa: PLC0415
 
     from serverdyno import wording  # noqa: PLC0415
@@ -85,7 +85,7 @@ def checked(model: type[Model], given: Mapping[str, Any], command: str) -> Model
 
 
 def _with_options(command: Callable[..., None], fields: Mapping[str, FieldInfo]) -> Callable[..., None]:
-    """Return a command with the options of `fields` in place of its parameter `given`."""
+    """Return a command with the options of `fields` instead of its parameter `given`."""
     own = inspect.signature(command, eval_str=True).parameters
     made = [_parameter(name, field, fields) for name, field in fields.items()]
     kept = [parameter.replace(kind=parameter.kind) for name, parameter in own.items() if name != "given"]

@@ -10,7 +10,7 @@ import typer
 from serverdyno.units import MS_PER_S
 
 EXAMPLE = "Example: dyno fleet init lab --at 10.0.0.1 --nodes a,b,c"
-Folder = Annotated[Path, typer.Argument(help="The fleet's folder, which dyno fleet init made.")]
+Folder = Annotated[Path, typer.Argument(help="The fleet's folder, created by dyno fleet init.")]
 MIB = 1 << 20
 
 
@@ -20,23 +20,23 @@ def register(app: typer.Typer) -> None:
     )
     fleet.command("init", epilog=EXAMPLE, short_help="Make a fleet's folder and certificates.")(init)
     fleet.command("up", short_help="Start the scheduler here, or all hosts of a file over SSH.")(up)
-    fleet.command("status", short_help="Show which nodes are there, and how they are.")(status)
+    fleet.command("status", short_help="Show which nodes are there, and their state.")(status)
     fleet.command("down", short_help="End the nodes and the scheduler.")(down)
     app.add_typer(fleet, name="fleet")
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Folder to make; its name is the fleet's.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to create; its name becomes the fleet's name.")],
     at: Annotated[
         str, typer.Option(help="HOST or HOST:PORT of this machine, by which every node reaches it.")
     ],
     nodes: Annotated[str, typer.Option(help="Names of the nodes, with commas: a,b,c.")],
-    days: Annotated[float, typer.Option(help="For how long the certificates hold.")] = 90,
+    days: Annotated[float, typer.Option(help="Validity of the certificates, in days.")] = 90,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Make new certificates for a fleet that is there.")
+        bool, typer.Option("--renew", help="Make new certificates for an existing fleet.")
     ] = False,
 ) -> None:
-    """Make a fleet: an authority of its own, and a certificate for each node."""
+    """Make a fleet: its own authority, and a certificate for each node."""
     from serverdyno.fleet.folder import NODES, create  # noqa: PLC0415
 
     made = create(folder, at, [name.strip() for name in nodes.split(",") if name.strip()], days, renew=renew)
@@ -51,11 +51,11 @@ def up(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="The fleet's folder, which dyno fleet init made; or HOSTS.toml, whose hosts become nodes over SSH."
+            help="The fleet's folder, created by dyno fleet init, or HOSTS.toml, whose hosts become nodes over SSH."
         ),
     ],
 ) -> None:
-    """Start the fleet's scheduler on this machine, where its nodes meet; and over SSH the nodes that a file names."""
+    """Start the fleet's scheduler on this machine, and over SSH the nodes that a file names."""
     from serverdyno.fleet.folder import FleetFolder  # noqa: PLC0415
     from serverdyno.fleet.up import start_over_ssh, start_scheduler  # noqa: PLC0415
 
@@ -86,7 +86,8 @@ def status(folder: Folder) -> None:
         out.print(problem, markup=False)
     if missing := [row["node"] for row in found["nodes"] if not row["there"]]:
         out.print(
-            f"To start {missing[0]} on its machine: dyno node FOLDER, its copy of {folder / 'nodes' / missing[0]}",
+            f"To start {missing[0]} on its machine: dyno node FOLDER, where FOLDER is its copy of "
+            f"{folder / 'nodes' / missing[0]}",
             markup=False,
         )
     if found["problems"] or missing:
@@ -117,7 +118,7 @@ def _table(found: dict[str, Any]) -> Any:
             f"{row['memory_available_bytes'] // MIB:,}",
             "in use" if row["in_use"] else "free",
         )
-        # Half of it is what a node says.
+        # Half of it comes from the nodes.
         table.add_row(*(Text(line(cell)) for cell in cells))
     return table
 

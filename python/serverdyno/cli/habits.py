@@ -1,6 +1,6 @@
-"""Options of wrk, ab, h2load and oha that mean nothing here, each answered with the right one.
+"""Recognise options of wrk, ab, h2load and oha that do not exist here, and name the right one.
 
-Not for those that mean the same: they are spellings of our own options (`plan/quick.py`).
+Options with the same meaning are additional spellings of our own options (`plan/quick.py`).
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ from typer.core import TyperCommand
 
 from serverdyno.errors import UserError
 
-LENGTH = "Say how long: --length 10s (or -d 10s)."
+LENGTH = "Use --length 10s (or -d 10s)."
 REPORT = "Leave it out; --report also writes the page with charts, and every table as CSV."
 HABITS = {
     "-z": ("the length of load is --length here", LENGTH),
     "-D": ("the length of load is --length here", LENGTH),
     "--duration": ("the length of load is --length here", LENGTH),
     "-q": (
-        "a rate of requests is --rate here",
-        "Say how many come in a second: --rate 1000. Leave ab's -q out: progress goes to standard error.",
+        "the request rate is --rate here",
+        "Give the requests per second: --rate 1000. Leave ab's -q out: progress goes to standard error.",
     ),
-    "-R": ("a rate of requests is --rate here", "Say how many come in a second: --rate 1000."),
+    "-R": ("the request rate is --rate here", "Give the requests per second: --rate 1000."),
     "-i": ("HEAD is a method here", "--method HEAD"),
     "-s": (
         "there are no scripts here, and a timeout is --timeout",
-        "Several paths: --urls FILE. Requests that build on each other: --session FILE, see docs/sessions.md.",
+        "For several paths, use --urls FILE. For requests that build on each other, use --session FILE, see "
+        "docs/sessions.md.",
     ),
     "--script": (
         "there are no scripts here",
-        "Several paths: --urls FILE. Requests that build on each other: --session FILE.",
+        "For several paths, use --urls FILE. For requests that build on each other, use --session FILE.",
     ),
     "--connections": (
         "the number of connections is --clients here",
-        "Say how many: --clients 64 (or -c 64).",
+        "Use --clients 64 (or -c 64).",
     ),
     "--latency": ("response times are always shown", REPORT),
     "-w": ("results as HTML are the page of --report", REPORT),
@@ -44,7 +45,7 @@ HABITS = {
     ),
     "-y": ("results as HTML are the page of --report", REPORT),
     "-e": ("results as CSV are the tables of --report", REPORT),
-    "-g": ("every response time is in a histogram, and none is written by itself", REPORT),
+    "-g": ("single response times are not written: all of them go into a histogram", REPORT),
     "-S": ("response times are shown as percentiles", REPORT),
     "-u": (
         "a file to send (ab) is --data-file here, and credentials (curl) are in the environment",
@@ -55,11 +56,11 @@ HABITS = {
         "answers are not printed, and failures are counted by kind",
         "Leave it out. The version: dyno --version.",
     ),
-    "-V": ("the version is told by dyno itself", "dyno --version"),
-    "--version": ("the version is told by dyno itself", "dyno --version"),
+    "-V": ("dyno itself prints the version", "dyno --version"),
+    "--version": ("dyno itself prints the version", "dyno --version"),
     "-f": (
         "the versions of TLS are --tls-min and --tls-max here",
-        "One version alone: --tls-min 1.3 --tls-max 1.3.",
+        "For a single version: --tls-min 1.3 --tls-max 1.3.",
     ),
     "-Z": ("cipher suites are --ciphers here", "Give IANA's names: --ciphers TLS_AES_128_GCM_SHA256."),
     "-I": (
@@ -82,33 +83,36 @@ HABITS = {
     "-L": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
     "--location": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
     "--cacert": ("authorities to trust are --ca-file here", "--ca-file FILE (PEM)."),
-    "--concurrency": ("the number of clients is --clients here", "Say how many: --clients 64 (or -c 64)."),
-    "--vus": ("the number of clients is --clients here", "Say how many: --clients 64 (or -c 64)."),
+    "--concurrency": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
+    "--vus": ("the number of clients is --clients here", "Use --clients 64 (or -c 64)."),
     "--http1.1": ("the version of HTTP is --http here", "--http 1.1, which is the default."),
-    "--http3": ("HTTP/3 is not spoken", "--http 2 is the newest version."),
+    "--http3": ("dyno does not speak HTTP/3", "--http 2 is the newest version."),
     "--data-raw": ("a body is --data here", "--data TEXT, or --data-file FILE."),
     "--data-binary": ("a body is --data here", "--data TEXT, or --data-file FILE."),
     "-F": (
-        "no form is put together here",
+        "dyno builds no forms",
         "Save the body of one with curl, and give it with --data-file FILE.",
     ),
-    "--compressed": ("content codings are asked for by a header here", "-H 'Accept-Encoding: gzip'."),
-    "-4": ("a host's first address that answers is used", "Another one: --resolve HOST:PORT:ADDRESS."),
-    "-6": ("a host's first address that answers is used", "Another one: --resolve HOST:PORT:[ADDRESS]."),
+    "--compressed": ("content codings are requested by a header here", "-H 'Accept-Encoding: gzip'."),
+    "-4": ("a host's first address that answers is used", "To use another one: --resolve HOST:PORT:ADDRESS."),
+    "-6": (
+        "a host's first address that answers is used",
+        "To use another one: --resolve HOST:PORT:[ADDRESS].",
+    ),
     "--tlsv1.2": ("the oldest version of TLS is --tls-min here", "--tls-min 1.2"),
     "--tlsv1.3": ("the oldest version of TLS is --tls-min here", "--tls-min 1.3"),
     "-r": ("load goes on after errors, and each is counted by its kind", "Leave it out."),
-    "-l": ("bodies may have any length, unless --expect-bytes says one", "Leave it out."),
+    "-l": ("bodies may have any length, unless --expect-bytes sets it", "Leave it out."),
 }
 
 
 class LoadCommand(TyperCommand):
-    """`dyno load`, which knows the habits of other tools."""
+    """The command `dyno load`, which recognises options of other tools."""
 
     habits: ClassVar[Mapping[str, tuple[str, str]]] = HABITS
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Answer a habit, or read the command line as ever. Raises UserError."""
+        """Parse the command line. Raises UserError for an option of another tool."""
         takes_value = {
             name: not getattr(option, "is_flag", False)
             for option in self.params

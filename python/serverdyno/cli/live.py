@@ -1,4 +1,4 @@
-"""The local pages: the option `--live` of what measures, and `dyno open`."""
+"""The local pages: the option `--live` and the command `dyno open`."""
 
 from __future__ import annotations
 

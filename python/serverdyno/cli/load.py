@@ -34,12 +34,15 @@ def load(
     http2: Annotated[bool, typer.Option("--http2", help="The same as --http 2.")] = False,
     fleet: Fleet = None,
     report: Annotated[
-        bool, typer.Option("--report", help="Also write the page with charts; dyno report does so later.")
+        bool,
+        typer.Option(
+            "--report", help="Also write the page with charts; dyno report can also write it later."
+        ),
     ] = False,
     into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the result as one JSON document, after docs/report.schema.json."),
+        typer.Option("--json", help="Print the result as one JSON document, as in docs/report.schema.json."),
     ] = False,
 ) -> None:
     """Load one URL with more and more clients, and show throughput and latency at each level."""

@@ -17,11 +17,14 @@ def register(app: typer.Typer) -> None:
 
 def node(
     folder: Annotated[
-        Path, typer.Argument(help="This node's folder, which dyno fleet init made: nodes/NAME of the fleet.")
+        Path, typer.Argument(help="This node's folder, created by dyno fleet init: nodes/NAME of the fleet.")
     ],
 ) -> None:
-    """Make load for a fleet on this machine, until Ctrl-C. Stays when the scheduler goes, and joins it again."""
-    # Nothing that is imported is garbage: looking for it takes a tenth of the start's CPU time.
+    """Make load for a fleet on this machine, until Ctrl-C.
+
+    If the scheduler goes, the node waits and joins it again.
+    """
+    # Imports create no garbage, and looking for some takes a tenth of the start's CPU time.
     gc.disable()
     from serverdyno.fleet import node as fleet_node  # noqa: PLC0415
     from serverdyno.fleet.folder import NodeFolder  # noqa: PLC0415

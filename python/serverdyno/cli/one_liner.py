@@ -1,6 +1,4 @@
-"""What `dyno bonnie` and `dyno scenario` have in common: a plan with one suite and one server is written, run once, and
-its records are handed back. Not for: what is printed of them.
-"""
+"""Run a plan with one suite and one server once, for `dyno bonnie` and `dyno scenario`, and return its records."""
 
 from __future__ import annotations
 
@@ -23,11 +21,9 @@ PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 Directory = Annotated[
     str, typer.Option("-d", help="A directory of this machine, or an nfs:// or smb:// URL of a server.")
 ]
-Server = Annotated[
-    str | None, typer.Option(help="In place of -d: a server that is started for it, samba or ganesha.")
-]
+Server = Annotated[str | None, typer.Option(help="Instead of -d: a server to start, samba or ganesha.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="KEY=VALUE: a setting of that server; may be given again.")
+    list[str] | None, typer.Option("--set", help="KEY=VALUE: a setting of that server; may be repeated.")
 ]
 User = Annotated[
     str | None, typer.Option(help=f"User of an SMB server; the password is in {PASSWORD_VARIABLE}.")
@@ -43,11 +39,11 @@ Hours = Annotated[float, typer.Option(min=0.001, max=24.0, help="Stop each step 
 Into = Annotated[
     Path | None, typer.Option(help="Folder of the experiment. Default: a new one in experiments/.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything that was measured as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print all measurements as JSON.")]
 
 
 class Place(NamedTuple):
-    """Where to: a directory or URL, or a server that is started with settings, each KEY=VALUE."""
+    """A directory or URL, or a server to start with settings, each KEY=VALUE."""
 
     directory: str
     server: str | None = None
@@ -57,14 +53,14 @@ class Place(NamedTuple):
 
 
 def fields_of_plans() -> dict[str, FieldInfo]:
-    """Return the fields of plans that are options of these verbs, by the options' names."""
+    """Return the fields of plans that are options of these commands, by option name."""
     from serverdyno.plan.model import Bounds, Plan  # noqa: PLC0415
 
     return {"seed": Plan.model_fields["seed"], "max_rate_per_s": Bounds.model_fields["max_rate_per_s"]}
 
 
 def url_of(directory: str) -> str:
-    """Return the URL of a path, or the URL that was given. Raises UserError for a share as Windows writes it."""
+    """Return the URL of a path, or the given URL. Raises UserError for a share in Windows notation."""
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan.validate import other_spelling  # noqa: PLC0415
 
@@ -72,7 +68,7 @@ def url_of(directory: str) -> str:
         return directory
     if (url := other_spelling(directory)) is not None and not Path(directory).exists():
         raise UserError(
-            f"{directory} is no directory of this machine", hint=f"A server's is written -d '{url}'."
+            f"{directory} is not a directory of this machine", hint=f"A server's is written -d '{url}'."
         )
     return Path(directory).resolve().as_uri()
 
@@ -91,9 +87,9 @@ def read(given: Mapping[str, Any], fields: Mapping[str, FieldInfo], command: str
 def run(
     suite: Suite, place: Place, values: Mapping[str, Any], into: Path | None, *, command: str
 ) -> tuple[list[MixRecord], str, Suite]:
-    """Measure a suite once. Return its records, the URL of the server, and the suite as it was run.
+    """Measure a suite once. Return its records, the URL of the server, and the suite as it ran.
 
-    `values`: keys of the plan, and `max_rate_per_s`. Raises DynoError, also where the run fails.
+    `values` has keys of the plan, and `max_rate_per_s`. Raises DynoError, also if the run fails.
     """
     import tomli_w  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
@@ -123,7 +119,7 @@ def run(
 
 
 def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
-    """Raises UserError, PlanError."""
+    """Return the plan. Raises UserError or PlanError."""
     from serverdyno.errors import PlanError  # noqa: PLC0415
     from serverdyno.plan.check_suite import suite_problems  # noqa: PLC0415
     from serverdyno.plan.document import sentence  # noqa: PLC0415
@@ -136,12 +132,12 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
         "suite": suite.name,
         "repetitions": 1,
         "servers": [_server(suite, place, values.get("max_rate_per_s"))],
-        # The client's threads may run anywhere, as those of any program.
+        # The client's threads may run on any CPU, as those of any program.
         "generator": {"cpus": sorted(os.sched_getaffinity(0))},
         **{key: value for key, value in values.items() if key != "max_rate_per_s"},
     }
     plan, problems = check_plan(document, settings_types(), known=[suite])
-    # Where a name leads is known once it was looked up: the target itself asks for bounds.
+    # Whether a name is remote is known after a look-up; the target itself then asks for bounds.
     problems = [found for found in problems if found.path != ("servers", 0, "bounds")] + suite_problems(suite)
     if plan is None or problems:
         raise PlanError("the options", [sentence(found) for found in problems])
@@ -149,7 +145,7 @@ def _plan(suite: Suite, place: Place, values: Mapping[str, Any]) -> Plan:
 
 
 def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[str, Any]:
-    """Return the server of a plan. Raises UserError."""
+    """Return the server of the plan. Raises UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import protocols  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
@@ -159,18 +155,18 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         if place.directory != ".":
             raise UserError(
                 f"-d {place.directory} and --server {place.server} can't be used together",
-                hint="Give -d alone, or --server with --set data_directory=DIRECTORY, where its files shall be.",
+                hint="Give only -d, or --server with --set data_directory=DIRECTORY for its files.",
             )
         if by_kerberos:
             raise UserError(
-                "a server that is started here logs its clients on without Kerberos",
+                "a server that dyno starts does not use Kerberos",
                 hint="Leave --authentication out, or give -d and the smb:// URL of a server of the domain.",
             )
         return {"server": place.server, "settings": dict(map(_setting, place.settings))}
     url = url_of(place.directory)
     if "@" in url.partition("://")[2].partition("/")[0]:
         raise UserError(
-            f"-d {url}: a URL has no user name and no password here",
+            f"-d {url}: the URL must not contain a user name or password",
             hint=f"Give --user NAME, and the password in {PASSWORD_VARIABLE}.",
         )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
@@ -204,7 +200,7 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Return `commit_always=true` as a key and a value as in TOML, or a word. Raises UserError."""
+    """Return the key and the value of `commit_always=true`; a value that is not TOML is text. Raises UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     name, equals, value = text.partition("=")

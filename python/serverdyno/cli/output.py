@@ -1,4 +1,4 @@
-"""Where a verb prints: what was asked for on standard output, what happens meanwhile on standard error."""
+"""Standard output for results, and standard error for everything else."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ WIDTH = 120  # columns of a table that goes to a file or a pipe
 
 
 def standard_output() -> Console:
-    """As wide as the terminal, or wide enough for every table where there is none."""
+    """Return a console as wide as the terminal, or wide enough for every table if there is none."""
     return Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def say(console: Console, line: str) -> None:
-    """Print a line that may hold what others wrote: not wrapped, no markup, and nothing that a terminal obeys."""
+    """Print a line that may contain others' text: not wrapped, without markup and terminal controls."""
     console.print(clean.text(line), soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def say_load(console: Console, suite: Suite, configurations: Sequence[Configuration]) -> None:
-    """Print how clients speak: HTTP/1.0 with a connection for each request makes other figures than kept ones."""
+    """Print how clients speak, for example whether they keep connections, which changes the figures."""
     from serverdyno.plan.spoken import protocols_of  # noqa: PLC0415
 
     for protocol in protocols_of(configurations, suite):
@@ -37,7 +37,6 @@ def say_load(console: Console, suite: Suite, configurations: Sequence[Configurat
 
 
 def complain(error: DynoError) -> None:
-    """Print an error and its hint on standard error."""
     print(f"error: {clean.text(f'{error}')}", file=sys.stderr)
     if error.hint:
         print(f"hint: {clean.text(error.hint)}", file=sys.stderr)

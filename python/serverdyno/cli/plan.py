@@ -13,7 +13,7 @@ from serverdyno.cli import extras
 
 EXAMPLE = "Example: dyno plan check plans/quick-static.toml"
 USUAL_SCATTER_PERCENT = 2.0
-"""Standard deviation of the overall averages of equal runs, where no selftest says more. A rule of thumb."""
+"""Standard deviation of the overall averages of equal runs, unless a selftest has measured it. A rule of thumb."""
 
 
 def register(app: typer.Typer) -> None:
@@ -75,12 +75,12 @@ def check(
         if driver_type(name).installed() is None:
             say(console, f"note: {name} is not installed here (see: dyno servers)")
     for refusal in refusals:
-        say(console, f"note: dyno run refuses it here: {refusal}")
+        say(console, f"note: dyno run refuses this plan here: {refusal}")
     say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
 
 
 def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> str:
-    """Say which differences a plan can show, by the scatter that equal runs have on this machine."""
+    """Say which differences a plan can detect, given the scatter of equal runs on this machine."""
     from serverdyno.analysis.sensitivity import design_finds_percent  # noqa: PLC0415
     from serverdyno.analysis.threshold import margin_of  # noqa: PLC0415
     from serverdyno.probes import noise_floor  # noqa: PLC0415
@@ -97,6 +97,6 @@ def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> 
     if configurations < 2:
         return f"{words}: only one configuration, so nothing is compared"
     if found is None:
-        return f"{words}: proves no difference, however large; use 3 or more"
+        return f"{words}: can't prove any difference, however large; use 3 or more"
     scattered = f"if equal runs scatter by {scatter:.2g} %, {whose}"
     return f"{words}: differences above about {found:.2g} % (4 of 5 times, {scattered})"

@@ -16,11 +16,14 @@ def register(app: typer.Typer) -> None:
 
 def powercut(
     experiment: Annotated[Path, typer.Argument(help="Folder of an experiment with a file server.")],
-    cuts: Annotated[int, typer.Option(min=1, max=1000, help="Power cuts of each configuration.")] = 5,
+    cuts: Annotated[int, typer.Option(min=1, max=1000, help="Power cuts per configuration.")] = 5,
     configuration: Annotated[
         list[str] | None, typer.Option(help="Only this configuration; may be repeated. Default: all.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Seed of the moments and the contents.")] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=2**32, help="Seed for the times of the cuts and the contents of the files."),
+    ] = 1,
 ) -> None:
     """Cut a file server's power while clients flush files, and count the lost files. Takes minutes.
 

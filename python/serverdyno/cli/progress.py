@@ -1,4 +1,4 @@
-"""Progress for people: one live line on a terminal, plain lines elsewhere."""
+"""Progress for people: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,40 +30,38 @@ FULL, PARTS = "\u2588", " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 
 @contextmanager
 def progress_for(console: Console) -> Iterator[Progress]:
-    """A live line where `console` is a terminal that can move its cursor, plain lines where it is not."""
+    """Yield a live line if `console` is a terminal that can move its cursor, and plain lines otherwise."""
     if not console.is_interactive:
         yield PlainLines(console)
         return
-    # Rich's own thread would write between a finished line and the lines below it, and erase one too many.
+    # Rich's own thread would write between a finished line and the lines below it, and erase one line too many.
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveLine(console, live)
 
 
 class PlainLines:
-    """One line a stage and one a finished mix."""
+    """Progress as one line per stage and one per finished level."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._left_s = 0.0
 
     def say(self, text: str, style: str = "") -> None:
-        """Print a line, or several; what others wrote in it is shown, and not obeyed."""
-        with (
-            interrupts.held()
-        ):  # the console keeps what was interrupted, and writes it again with the next line
+        """Print one line or several, without the control characters in others' text."""
+        with interrupts.held():  # the console keeps what was interrupted, and writes it with the next line
             self._console.print(Text(clean.text(text), style), soft_wrap=True)
 
     def stage(self, text: str) -> None:
         self.say(text)
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        """Nothing yet; its end is said."""
+        """Record the time left; the end of the level is printed."""
         self._left_s = left_s - mix.length_s
 
     def mix_tick(self, snapshot: Snapshot) -> None: ...
 
     def mix_finished(self, record: MixRecord) -> None:
-        """Clients, throughput, errors, time left."""
+        """Print clients, throughput, errors and time left."""
         left = "" if record.step is not None else f", {format_duration_s(self._left_s)} left"
         self.say(f"{_finished(record)}{left}")
 
@@ -73,14 +71,13 @@ class PlainLines:
             self.say(f"hint: {hint}")
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
-        """Lines that can't be overlooked."""
         self.say(f"FAILED {run.folder}: {error}", "bold red")
         if error.hint:
             self.say(f"hint: {error.hint}")
 
 
 class LiveLine(PlainLines):
-    """The mix in progress on the last line; above it a chart of the run's levels so far, and all finished lines."""
+    """Progress as a live line for the current level, below a chart of the run's levels and all finished lines."""
 
     def __init__(self, console: Console, live: Live) -> None:
         super().__init__(console)
@@ -91,11 +88,10 @@ class LiveLine(PlainLines):
         self._levels: list[MixRecord] = []
 
     def stage(self, text: str) -> None:
-        """Show it on the last line."""
         self._show(Text(clean.line(text), "dim"))
 
     def mix_finished(self, record: MixRecord) -> None:
-        """One more bar, and the finished line."""
+        """Print the finished line and add a bar to the chart."""
         super().mix_finished(record)
         if record.step is None:
             self._levels.append(record)
@@ -105,13 +101,13 @@ class LiveLine(PlainLines):
             self._live.update(Group(*map(Text, bars(self._levels[-MOST_BARS:])), line), refresh=True)
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        """Remembers what is running; the chart begins anew with each run."""
+        """Start the live line of a level; each run begins a new chart."""
         if self._levels and self._levels[0].run != run.number:
             self._levels = []
         self._run, self._mix, self._left_s, self._rate = run, mix, left_s - mix.length_s, PresentRate()
 
     def mix_tick(self, snapshot: Snapshot) -> None:
-        """The present rate, over the time since the last look."""
+        """Show the present rate since the last look."""
         if self._run is None or self._mix is None:
             return
         if snapshot["elapsed_s"] == 0:
@@ -134,7 +130,7 @@ class LiveLine(PlainLines):
 
 
 def _p99(snapshot: Snapshot) -> str:
-    """Nothing where too few were answered."""
+    """Return the p99 with its unit, or an empty text if there are too few answers."""
     return "" if snapshot["p99_ms"] is None else f"p99 {wording.significant(snapshot['p99_ms'])} ms  "
 
 
@@ -145,7 +141,7 @@ def bars(levels: Sequence[MixRecord]) -> list[str]:
 
 
 def _load(mix: Loaded) -> str:
-    """`8 clients`; `1,000/s come` of open load."""
+    """Return `8 clients`, or `1,000/s come` for open load."""
     return f"{mix.clients} clients" if mix.rate_per_s is None else f"{mix.rate_per_s:,}/s come"
 
 

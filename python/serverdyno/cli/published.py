@@ -97,7 +97,7 @@ def show(
 
 
 def write_page(path: Path, page: str) -> None:
-    """Writes a page and says so on standard error. Raises UserError where it can't."""
+    """Write a page and report it on standard error. Raises UserError if it can't be written."""
     from rich.console import Console  # noqa: PLC0415
 
     from serverdyno.cli.output import say  # noqa: PLC0415
@@ -110,7 +110,7 @@ def write_page(path: Path, page: str) -> None:
 
 
 def page_style() -> str:
-    """The style of a report's page, so that all pages look alike."""
+    """Return the style of a report's page, so that all pages look alike."""
     from importlib import resources  # noqa: PLC0415
 
     from serverdyno.report.views import palette  # noqa: PLC0415
@@ -120,7 +120,7 @@ def page_style() -> str:
 
 
 def _draw(picture: Picture, console: Console) -> None:
-    """A bar a line; of a curve one character a point, all on the scale of the picture's highest."""
+    """Print a bar per line, or for a curve one character per point, on the scale of the picture's highest value."""
     from serverdyno.cli.output import say  # noqa: PLC0415
 
     console.print()
@@ -149,7 +149,7 @@ def _charts(report: PublishedReport, drawn: list[Picture]) -> dict[str, str]:
 
 
 def _style(picture: Picture, look: tuple[int, int]) -> int:
-    """Bars have the colour alone; lines of one product differ in dash and shape."""
+    """Return the style of a line or bar: bars only differ in colour; lines of one product also in dash and shape."""
     from serverdyno.report.views.palette import COLOURS, STYLES  # noqa: PLC0415
 
     colour, variant = look
@@ -158,7 +158,7 @@ def _style(picture: Picture, look: tuple[int, int]) -> int:
 
 
 def _figures(report: PublishedReport, drawn: list[Picture]) -> Iterator[Figure]:
-    """Pictures as figures of the report's model, which has the charts."""
+    """Yield the pictures as figures of the report's model, from which charts are made."""
     from serverdyno.report.model import Figure, Panel, Point, Series  # noqa: PLC0415
 
     about = report.meta

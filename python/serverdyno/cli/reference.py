@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SMB_EXAMPLE = "Example: dyno reference smb --port 1445, then: smbclient -p 1445 -N //127.0.0.1/volume1"
 NFS_EXAMPLE = (
     "Example: dyno reference nfs --port 12049, then: "
-    "nfs-ls 'nfs://127.0.0.1/volume1?nfsport=12049&mountport=12049'. SIGHUP makes it start anew."
+    "nfs-ls 'nfs://127.0.0.1/volume1?nfsport=12049&mountport=12049'. SIGHUP restarts it."
 )
 EXAMPLE = "Example: dyno reference http --port 8080"
 
@@ -79,7 +79,7 @@ def _list(faults: list[tuple[str, str]]) -> None:
 
 @contextlib.contextmanager
 def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
-    """Turn what keeps a server from its start into a UserError."""
+    """Turn errors at the start of a server into a UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     where = " or ".join(f"port {port}" for port in ports if port)
@@ -102,7 +102,7 @@ def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
 def _serve(server: _native.ReferenceServer) -> None:
     """Serve until the user ends it."""
     with contextlib.suppress(KeyboardInterrupt):
-        # For programs that start it: where it listens, on one line, as soon as it does.
+        # For programs that start it: one line says where it listens, as soon as it does.
         secure = {} if server.secure_port is None else {"tls_port": server.secure_port}
         typer.echo(json.dumps({"port": server.port, **secure}))
         signal.pause()
@@ -110,17 +110,14 @@ def _serve(server: _native.ReferenceServer) -> None:
 
 
 def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
-    """Whose load is consented to, the token of the environment, and the document that says so.
-
-    Raises UserError.
-    """
+    """Return whose load is allowed: the token of the environment, and the document that says so. Raises UserError."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.servers.consent import CONSENT_VARIABLE  # noqa: PLC0415
     from serverdyno.servers.reference_model import LOOPBACK  # noqa: PLC0415
 
     if 0 in ports and bind != LOOPBACK:
-        raise UserError("--bind needs ports of your choice: consent is given for each of them")
+        raise UserError("--bind needs explicit ports, because consent is given for each of them")
     token = os.environ.get(CONSENT_VARIABLE)
     if token is None or 0 in ports:
         return []
@@ -129,7 +126,7 @@ def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
 
 
 def consent_files(bind: str, port: int) -> dict[str, bytes]:
-    """The same as files in the root of each share. Raises UserError."""
+    """Return the consent as files in the root of each share. Raises UserError."""
     return {f"serverdyno-{token}.txt": text for token, text in consents_of(bind, port)}
 
 
@@ -193,7 +190,7 @@ def _serve_files(
     place: Path | None,
     restart: Callable[[], dict[str, int]],
 ) -> None:
-    """Serve until the user ends it; SIGHUP makes it start anew, and what that came to is printed."""
+    """Serve until the user ends it. SIGHUP restarts the server and prints the result."""
     asked = threading.Event()
     signal.signal(signal.SIGHUP, lambda *_: asked.set())
     with counted(counts, place), contextlib.suppress(KeyboardInterrupt):
@@ -207,7 +204,7 @@ def _serve_files(
 
 @contextlib.contextmanager
 def counted(counts: Callable[[], dict[str, int]], place: Path | None) -> Iterator[None]:
-    """Tells a server's counts to whoever connects to the socket `place`, which is removed at the end."""
+    """Send a server's counts to whoever connects to the socket `place`, which is removed at the end."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     if place is None:
@@ -218,8 +215,8 @@ def counted(counts: Callable[[], dict[str, int]], place: Path | None) -> Iterato
         listener.bind(str(place))
     except OSError as error:
         raise UserError(
-            f"{place} can't be a socket that tells the counts: {error}",
-            hint="It must be a short path, in a directory that is there, where nothing is yet.",
+            f"{place} can't be made a socket for the counts: {error}",
+            hint="Give a short path that does not exist yet, in an existing directory.",
         ) from error
     listener.listen()
 

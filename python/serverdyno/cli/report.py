@@ -29,7 +29,7 @@ def report(
         typer.Option(
             metavar="NAME[:FIGURE]",
             help="Draw the curves of this published report next to these, or its figures by number of processors. "
-            "FIGURE: that one alone, such as 2003-veritest-iis:4. The two are not comparable.",
+            "With FIGURE, only that one is drawn, such as 2003-veritest-iis:4. The two are not comparable.",
         ),
     ] = None,
 ) -> None:

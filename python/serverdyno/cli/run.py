@@ -89,7 +89,7 @@ def run(
 
 
 def check_published(plan: Plan) -> None:
-    """Raise UserError where the published report that a plan names is not known."""
+    """Raise UserError if the published report that a plan names is unknown."""
     if plan.published is None:
         return
     from serverdyno import published  # noqa: PLC0415

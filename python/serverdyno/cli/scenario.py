@@ -1,4 +1,4 @@
-"""`dyno scenario`: a user's commands on files, each timed as by `time`, with the requests to the server beside it."""
+"""`dyno scenario`: a user's commands on files, each timed as by `time`, with its requests to the server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: dyno scenario etesting-2002 -d nfs://127.0.0.1/export --scale 0.1"
 TIMES_TABLE = "interaction"
-"""Of a published report: seconds by figure, server and kind of time."""
+"""The table of a published report that has seconds by figure, server and kind of time."""
 _COLUMNS = (("elapsed", 10), ("user", 8), ("system", 8))
 _HEAD = (
     f"{'step':<24} {'':<6} {'elapsed s':>10} {'user s':>8} {'system s':>8} {'entries':>9} {'MB':>9}  requests"
@@ -61,7 +61,9 @@ def scenario(
     given: dict[str, Any],
     name_or_file: Annotated[
         str | None,
-        typer.Argument(metavar="[SUITE]", help="A suite of steps, by name or TOML file. Without: the names."),
+        typer.Argument(
+            metavar="[SUITE]", help="A suite of steps: a name or a TOML file. Without it, list the names."
+        ),
     ] = None,
     directory: Directory = ".",
     server: Server = None,
@@ -123,9 +125,9 @@ def _shipped() -> Iterator[Suite]:
 
 
 def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Suite:
-    """Return the suite with the protocol's settings that options change. `scheme`: of the URL; None: a server of ours.
+    """Return the suite with the protocol's settings that options change. Raises UserError or PlanError.
 
-    Raises UserError, PlanError.
+    `scheme` is that of the URL; None: a server that we start.
     """
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
@@ -140,7 +142,9 @@ def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Sui
     else:
         suite = suites.load(name_or_file)
     if suite.workload != SCENARIO:
-        raise UserError(f"the suite {suite.name} has no steps", hint="`dyno scenario` lists those that have.")
+        raise UserError(
+            f"the suite {suite.name} has no steps", hint="`dyno scenario` lists the suites with steps."
+        )
     if (not values.get("readdirplus", True) and scheme not in {None, "nfs"}) or (
         values.get("direct") and scheme != "file"
     ):
@@ -170,7 +174,7 @@ def _as_pass(step: Step, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tell_all(chosen: Scenario, steps: Sequence[tuple[Step, Sequence[Mapping[str, Any]]]]) -> None:
-    """A line for each pass or phase; below a step the lines of the report that it re-creates."""
+    """Print a line per pass or phase, and below a step the lines of the report that it re-creates."""
     then = _published(chosen)
     typer.echo(_HEAD)
     for step, passes in steps:
@@ -186,7 +190,7 @@ def _tell_all(chosen: Scenario, steps: Sequence[tuple[Step, Sequence[Mapping[str
 
 
 def _published(chosen: Scenario) -> Any:
-    """Return what gives the published lines of a figure: other machines, and the sizes of scale 1."""
+    """Return a function that gives the published lines of a figure, from other machines and at scale 1."""
     if chosen.published is None:
         return lambda _: ()
     from serverdyno import published  # noqa: PLC0415
@@ -213,7 +217,7 @@ def _cell(rows: list[dict[str, Cell]], server: Cell, time: str, width: int) -> s
 
 
 def _rate(step: Step, one: Mapping[str, Any]) -> str:
-    """`1,234 files/s; ` of a phase; of streams what they move, with percentiles of reads and writes."""
+    """Return `1,234 files/s; ` for a phase; for streams, what they move and percentiles of reads and writes."""
     match _rates(step, one):
         case {"files_s": files_s}:
             return f"{files_s:,.0f} files/s; "
@@ -223,7 +227,7 @@ def _rate(step: Step, one: Mapping[str, Any]) -> str:
 
 
 def _rates(step: Step, one: Mapping[str, Any]) -> dict[str, float]:
-    """Return what clients did per second in a phase; nothing for a step of one client."""
+    """Return what clients did per second in a phase; empty for a step of one client."""
     from serverdyno.plan.protocols.scenario import OfClients, Streams  # noqa: PLC0415
 
     if not isinstance(step, OfClients):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from serverdyno.servers.base import ServerDriver
 
 OF_EXTERNALS = ("url", "bounds")
-"""Keys of a server in a plan that only one has which the user runs."""
+"""Keys of a plan's server that only a user's own server has."""
 
 
 def register(app: typer.Typer) -> None:

@@ -1,7 +1,7 @@
-"""The standard streams of the process, made fit for what verbs print: any encoding, a full disk, a closed stream.
+"""Make the standard streams of the process fit for any encoding, a full disk and a closed stream.
 
-What was asked for goes to standard output, so what can't be written there ends the verb with an error. What happens
-meanwhile goes to standard error, and a run goes on without it. Not for: what is printed (`output.py`).
+Results go to standard output, so the command ends with an error if they can't be written. Messages go to standard
+error, and a run goes on without it. `output.py` prints both.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PLAINER = {
     **{"\u2212": "-", "\u2013": "-", "\u2014": "-"},
     **dict(zip("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉", "_.-:=+*#|||||||", strict=True)),
 }
-"""What stands for a character where the encoding of a stream lacks it."""
+"""Replacements for characters that a stream's encoding lacks."""
 
 
 def prepare() -> None:
-    """Replace the standard streams, if a test has not done so. Raises UserError if standard output is closed."""
+    """Replace the standard streams, unless a test has done so. Raises UserError if standard output is closed."""
     while (empty := os.open(os.devnull, os.O_RDWR)) <= STANDARD_ERROR:
         pass  # a closed descriptor: the next file that is opened would become the standard stream
     os.close(empty)
@@ -54,7 +54,7 @@ def _is_writable(descriptor: int) -> bool:
 
 
 def _plainer(error: UnicodeError) -> tuple[str, int]:
-    """Return characters that each encoding has, for those that the stream's has not."""
+    """Return replacements, available in each encoding, for characters that the stream's encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -67,16 +67,14 @@ def _letter(one: str) -> str:
 
 
 class _Answer(io.FileIO):
-    """Standard output."""
-
     def write(self, data: ReadableBuffer, /) -> int:
-        """Raise DynoError if the data can't be written. Who has read enough, such as `head`, is no error."""
+        """Write the data. Raises DynoError if that fails, unless the reader has read enough, like `head`."""
         try:
             return super().write(data)
         except BrokenPipeError:
             raise
         except OSError as error:
-            _drop(STANDARD_OUTPUT)  # else the interpreter would try once more at its end
+            _drop(STANDARD_OUTPUT)  # otherwise the interpreter would try once more at its end
             raise DynoError(
                 f"standard output can't be written: {error.strerror}",
                 hint="Make room there, or name another file. `dyno report` prints what an experiment measured again.",
@@ -84,10 +82,8 @@ class _Answer(io.FileIO):
 
 
 class _Talk(io.FileIO):
-    """Standard error."""
-
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write, and from the first failure on drop everything."""
+        """Write, and after the first failure drop everything."""
         try:
             return super().write(data)
         except OSError:

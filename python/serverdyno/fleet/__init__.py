@@ -1,1 +1,1 @@
-"""Where clients run. Today on this machine; the places are chosen here and nowhere else."""
+"""The nodes on which clients run: this process, processes of this machine, or machines of a fleet."""

@@ -1,4 +1,4 @@
-"""Where a fleet meets: the host and the port of its scheduler, as texts have them."""
+"""The host and port of a fleet's scheduler, as people write them."""
 
 from __future__ import annotations
 

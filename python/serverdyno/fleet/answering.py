@@ -1,7 +1,7 @@
-"""What listens in a fleet: Dask's server with handlers of ours alone, for peers that are named beforehand.
+"""The server in a fleet's processes: Dask's server with only our handlers, for peers that are named beforehand.
 
-Dask's scheduler and worker have dozens of handlers that run what a peer sends, and lists of blocked ones are never
-complete. So neither is used, and there are no tasks. Not for: what the handlers do (`scheduler.py`, `node.py`).
+Dask's scheduler and worker have dozens of handlers that run what a peer sends, and no list of blocked handlers is
+complete. So neither is used, and there are no tasks. `scheduler.py` and `node.py` have the handlers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 class FleetServer(Server):  # type: ignore[misc]  # without types of its own here
-    """Answers requests by their names. What a handler raises is answered with its text."""
+    """A server that answers requests by their names. An exception in a handler is answered with its text."""
 
     def __init__(self, handlers: Mapping[str, Handler], directory: Path) -> None:
-        """`directory`: this user's alone; Dask makes its own in it."""
+        """Create the server. Dask makes its own directory in `directory`, which only this user may access."""
         super().__init__(
             {},
             blocked_handlers=[],
@@ -29,13 +29,13 @@ class FleetServer(Server):  # type: ignore[misc]  # without types of its own her
             local_directory=str(directory),
             needs_workdir=False,
         )
-        # Dask has Python import from its directory, too.
+        # Dask adds its directory to Python's import path.
         sys.path.remove(self.local_directory)
         self.handlers = _Handlers(handlers)
 
 
 class _Handlers(dict[str, Handler]):
-    """Those that there are; any other name is answered with a refusal."""
+    """The handlers by name. Any other name is refused."""
 
     def __missing__(self, name: object) -> Handler:
         async def refuse(**_: object) -> dict[str, str]:

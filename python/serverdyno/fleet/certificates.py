@@ -1,8 +1,7 @@
-"""The certificates of a fleet: an authority of its own, and one for each of its machines, each with a name and an end.
+"""The certificates of a fleet: its authority, and one per machine, with a name and an expiry date.
 
-Both sides of every connection show one, and the name says what its holder may do. Who has the controller's may make
-load from every node of the fleet, within what servers consent to: keep them as SSH keys are kept. Not for: the
-certificates of servers under test.
+Both sides of every connection show one, and the name says what its holder may do. Whoever has the controller's
+certificate can make load from every node of the fleet, within what servers consent to, so keep it like an SSH key.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ SKEW = timedelta(minutes=5)  # clocks of machines differ
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Signs the certificates of one fleet."""
+    """The authority that signs the certificates of one fleet."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
     def new(cls, fleet: str, until: datetime) -> Authority:
-        """One that ends at `until`."""
+        """Return a new authority that expires at `until`."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"serverdyno fleet {fleet}")
         certificate = (
@@ -53,18 +52,17 @@ class Authority:
 
     @classmethod
     def read(cls, folder: Path) -> Authority:
-        """That of a fleet's folder. Raises UserError where its key is not there."""
+        """Return the authority of a fleet's folder. Raises UserError if its key is missing."""
         try:
             certificate = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
             key = load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), password=None)
         except (OSError, ValueError) as error:
             raise UserError(f"the authority of the fleet in {folder} can't be read: {error}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise UserError(f"{folder / AUTHORITY_KEY} is no key that dyno fleet init made")
+            raise UserError(f"{folder / AUTHORITY_KEY} is not a key made by dyno fleet init")
         return cls(certificate, key)
 
     def write(self, folder: Path) -> None:
-        """Write its certificate and its key."""
         write_private(folder / AUTHORITY, self.certificate.public_bytes(Encoding.PEM))
         write_private(folder / AUTHORITY_KEY, _pem(self.key))
 
@@ -85,26 +83,26 @@ class Authority:
 
 
 def name_of(shown: Mapping[str, Any] | None) -> str | None:
-    """Return the name in a certificate that a peer has shown, as `ssl.SSLSocket.getpeercert` has it."""
+    """Return the name in a peer's certificate, given as by `ssl.SSLSocket.getpeercert`."""
     subject = (shown or {}).get("subject", ())
     names = [value for part in subject for key, value in part if key == "commonName"]
     return str(names[0]) if len(names) == 1 else None
 
 
 def ends(folder: Path) -> datetime:
-    """When the certificate in a folder ends. Raises UserError where there is none."""
+    """Return the expiry date of the certificate in a folder. Raises UserError if there is none."""
     try:
         certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(
             f"{folder} has no certificate of a fleet: {error}",
-            hint="dyno fleet init makes them, a folder for each node: copy that folder to the node.",
+            hint="dyno fleet init makes a folder with a certificate for each node. Copy that folder to the node.",
         ) from error
     return certificate.not_valid_after_utc
 
 
 def check_valid(folder: Path) -> None:
-    """Raises UserError for a certificate that has ended."""
+    """Raise UserError for an expired certificate."""
     until = ends(folder)
     if until < datetime.now(UTC):
         raise UserError(
@@ -120,7 +118,7 @@ def _name(text: str) -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime
 ) -> x509.CertificateBuilder:
-    # A certificate may be made that has ended: tests show that it is refused.
+    # Tests make expired certificates to show that they are refused.
     begins = min(datetime.now(UTC), until) - SKEW
     return (
         x509.CertificateBuilder()

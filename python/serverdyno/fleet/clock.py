@@ -1,9 +1,9 @@
-"""How far the monotonic clock of a node is from that of this process, and how well that is known.
+"""The offset of a node's monotonic clock from that of this process, and its error.
 
-By the four moments of an exchange (RFC 5905, section 8): no answer comes before it was said, and no request is heard
-before it was sent. Each bounds the offset on one side; the offset can't be further off than half of what is between the
-closest bounds, however uneven the two ways. Every request to a node is such an exchange: that which prepares a mix
-counts, and pings are sent only where it was slow.
+It follows from the four times of an exchange (RFC 5905, section 8). No answer arrives before it was sent, and no
+request is received before it was sent. Each of these bounds the offset on one side, so the error is at most half the
+distance of the closest bounds, however uneven the two ways are. Every request to a node is such an exchange; the one
+that prepares a level is used, and pings follow only if it was slow.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from serverdyno.fleet.contract import Node
 from serverdyno.units import NS_PER_S
 
 EXCHANGES = 12
-"""At most."""
+"""Most exchanges for one offset."""
 CLOSE_NS = 400_000
-"""An error that no further ping has to better. It is a bound: the offset itself is closer as a rule."""
+"""Error below which no further ping is sent. It is a bound; the true error is usually smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,10 @@ class ClockOffset:
 
     @property
     def offset_s(self) -> float:
-        """In seconds."""
         return self.offset_ns / NS_PER_S
 
     @property
     def error_s(self) -> float:
-        """In seconds."""
         return self.error_ns / NS_PER_S
 
 
@@ -41,7 +39,10 @@ SAME_CLOCK = ClockOffset(0, 0)
 
 
 def measured(node: Node, exchanges: int = EXCHANGES) -> ClockOffset:
-    """By the last request to a node, and so many at most with pings. Raises DynoError where it is gone."""
+    """Return the offset from the last request to a node and, if needed, from pings.
+
+    Raises DynoError if the node is lost.
+    """
     if node.on_this_clock:
         return SAME_CLOCK
     least, most = node.exchange.bounds_ns()
@@ -52,5 +53,5 @@ def measured(node: Node, exchanges: int = EXCHANGES) -> ClockOffset:
         node.answer()
         earliest, latest = node.exchange.bounds_ns()
         least, most = max(least, earliest), min(most, latest)
-    # Clocks that were set right meanwhile may leave nothing between the bounds.
+    # A clock that was adjusted meanwhile may leave nothing between the bounds.
     return ClockOffset((least + most) // 2, max(0, most - least + 1) // 2)

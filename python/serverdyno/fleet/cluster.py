@@ -1,7 +1,7 @@
-"""The backend of many machines: nodes that have met at a scheduler, as the controller holds them.
+"""The backend of many machines: the controller's view of the nodes that have joined a scheduler.
 
-A node that ends, stands still or can't be reached any more is lost within `SILENT_S` and a look; one that is short of
-CPU time is waited for (`silence.py`). Not for: who must be there (`membership.py`).
+A node that ended, stands still or can't be reached is lost after `SILENT_S` and one look. A node that is short of CPU
+time is waited for (`silence.py`). `membership.py` checks which nodes must be there.
 """
 
 from __future__ import annotations
@@ -37,34 +37,37 @@ from serverdyno.probes.noise import process_cpu_s
 Told = TypeVar("Told")
 
 MIX_LOOK_S = 1.2
-"""The longest from one word of a node on a mix to the next: a mix of 2 s takes two, and no ping."""
+"""Longest time between two reports of a node on a level: a level of 2 s takes two, and no ping."""
 PING_S = 1.5
-"""From the last word of a node to a ping: longer than a look at a mix takes, so that the answers are words enough."""
+"""Time from the last message of a node to a ping.
+
+It exceeds that of a look at a level, whose answers need no ping.
+"""
 CONNECT_S = 0.75
 CONNECT_LOOKS = 5
 """Number of looks in that time. A single look of a process without CPU time would be late."""
 SILENT_S = 3.0
-"""A node that answers no ping for so long is lost, if it had CPU time."""
+"""A node that answers no ping for this long is lost, if it had CPU time."""
 FACTS_S = 9.0
 AT_ONCE = 16
-"""Nodes that are asked what they are at the same time: each takes a TLS handshake first."""
+"""Nodes that are asked for their facts at the same time. Each takes a TLS handshake first."""
 END_S = 5.0
 AGAIN_S = 0.1
 CHECK_MEMBERS_S = 0.5
-"""From one look at who has joined the fleet to the next."""
+"""Time between two looks at the members of the fleet."""
 ENDED = "it has ended"
 UNREACHED = "its machine does not answer: it is down, or its link is cut"
-STANDS_STILL = "its machine is there, and it stands still: it was stopped (SIGSTOP), or has no CPU time"
+STANDS_STILL = "its machine answers, but the node stands still: it was stopped (SIGSTOP) or gets no CPU time"
 """Why a node may be silent."""
 
 
 class DaskNode:
-    """One node, as the controller holds it."""
+    """One node, as seen by the controller."""
 
     look_s = MIX_LOOK_S
 
     def __init__(self, cluster: Cluster, name: str, address: str, told: dict[str, Any]) -> None:
-        """`told`: see `facts.node_facts`."""
+        """Create the node. `told` has its facts, see `facts.node_facts`."""
         self.name, self.address, self.facts = f"node {name}", address, told
         self.short_name = name
         self.lost = False
@@ -85,7 +88,7 @@ class DaskNode:
 
     @property
     def on_this_clock(self) -> bool:
-        """Two time namespaces of one machine have clocks of their own."""
+        """Whether its clock is this one. Two time namespaces of one machine have different clocks."""
         here, there = facts.place(), self.facts["place"]
         return bool(here["boot"] == there["boot"] and here["time"] == there["time"] != "unknown")
 
@@ -96,23 +99,23 @@ class DaskNode:
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether the kernel is the same one."""
+        """Whether it runs on the same kernel."""
         return bool(facts.place()["boot"] == self.facts["place"]["boot"])
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Send a request; `answer` gives what it came to."""
+        """Send a request. `answer` returns its result."""
         if self.lost:
             raise self._loss()
         self._do = do
         self._request = self._cluster.begin(self._call(packed({"do": do, "with": arguments})))
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait so long for the answer; true once there is one, or the node is lost."""
+        """Wait that long for the answer. Return true if there is one or the node is lost."""
         assert self._request is not None, "a request comes first"
         return bool(wait([self._request], timeout_s).done)
 
     def answer(self) -> Any:
-        """Wait for the answer. Raises what the node refused with, or DynoError where it is lost."""
+        """Wait for the answer. Raises the error with which the node refused, or DynoError if the node is lost."""
         assert self._request is not None, "a request comes first"
         try:
             answer = self._request.result()
@@ -127,7 +130,7 @@ class DaskNode:
         try:
             words, blob = unpacked(answer, MOST_ANSWER_BYTES)
         except ValueError as error:
-            raise DynoError(f"the answer of {self.name} can't be read: it is {error}") from error
+            raise DynoError(f"the answer of {self.name} can't be read: {error}") from error
         try:
             told = told_or_raised(words, blob)
         except (KeyError, TypeError) as error:
@@ -139,17 +142,17 @@ class DaskNode:
         return told
 
     def _no_answer(self, why: Exception) -> DynoError:
-        return DynoError(f"{self.name} answers {self._do} with what is no answer to it: {why}")
+        return DynoError(f"{self.name} answers {self._do} with a malformed answer: {why}")
 
     def cpu_s(self) -> float:
-        """Of its process, where it runs on this machine; else it uses nothing here."""
+        """Return the CPU time of its process on this machine; 0 if it runs elsewhere."""
         if self._pid is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._cpu_s = max(self._cpu_s, process_cpu_s(self._pid))
         return self._cpu_s
 
     def end(self) -> None:
-        """Let it go: it ends what it has under way, also where this does not reach it."""
+        """Release the node. It ends its work, even if this message does not arrive."""
         self._watching.cancel()
         if not self.lost:
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
@@ -159,7 +162,7 @@ class DaskNode:
         await asyncio.wait_for(said(self._rpc, "dyno_release", controller=self._cluster.controller), SILENT_S)
 
     async def _call(self, request: bytes) -> bytes:
-        """The answer; nothing where the node is lost meanwhile."""
+        """Return the answer, or empty bytes if the node is lost meanwhile."""
         sent_ns = time.monotonic_ns()
         asked = said(self._rpc, "dyno", request=request, controller=self._cluster.controller)
         call = asyncio.ensure_future(asked)
@@ -180,10 +183,10 @@ class DaskNode:
                 self._exchange = Exchange(sent_ns, heard, at, came_ns)
                 self._heard.heard(time.monotonic(), late_s)
                 return answer
-        raise PeerError("it says what is no answer")
+        raise PeerError("its answer is malformed")
 
     async def _watch(self) -> None:
-        """Ping it whenever nothing else is heard of it, until it is lost. An answer that comes late counts as one."""
+        """Ping the node whenever nothing else arrives from it, until it is lost. A late answer counts."""
         ping: asyncio.Future[Any] | None = None
         try:
             while not self.lost:
@@ -210,18 +213,18 @@ class DaskNode:
                 ping.cancel()
 
     async def _pinged(self) -> float:
-        """How late it was lately, s."""
+        """Return how late the node's own looks were recently, in s."""
         match await said(self._rpc, "dyno_ping", controller=self._cluster.controller):
             case {"late_s": float(late_s)}:
                 return late_s
-        raise PeerError("it says what is no answer")
+        raise PeerError("its answer is malformed")
 
     async def _doubt(self) -> None:
-        """Give it up where it has ended, or is silent for too long."""
+        """Give the node up if it has ended or has been silent for too long."""
         due_s = time.monotonic() + CONNECT_S
         why = await self._silence()
         if why == UNREACHED:
-            self._look(due_s)  # waiting for a connection was one, and a long one
+            self._look(due_s)  # waiting for a connection was a long look
         now_s = time.monotonic()
         if why == ENDED or self._heard.is_over(now_s, patient=why == STANDS_STILL):
             self._lose(why)
@@ -230,7 +233,9 @@ class DaskNode:
         self._heard.look(late_s=max(0.0, time.monotonic() - due_s))
 
     async def _silence(self) -> str:
-        """Return why it doesn't answer, as far as that can be told from here. A late process looks as often."""
+        """Return why the node doesn't answer, as far as can be told from here.
+
+        The number of looks is fixed, so that a controller without CPU time does not blame the node."""
         at = host_and_port(self.address.rpartition("/")[2])
         connecting = asyncio.ensure_future(asyncio.open_connection(*at))
         try:
@@ -263,7 +268,7 @@ class DaskNode:
         )
         return DynoError(
             f"{self.name} is lost: {self._why}{scheduler}",
-            hint="Once it is back (dyno fleet status), dyno resume does what is missing.",
+            hint="Once it is back (dyno fleet status), dyno resume measures what is missing.",
         )
 
 
@@ -272,14 +277,17 @@ async def _event() -> asyncio.Event:
 
 
 async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
-    """What a peer answers to a request. Raises OSError where it doesn't, PeerError where it refuses or fails."""
+    """Return a peer's answer to a request.
+
+    Raises OSError if there is none, PeerError if the peer refuses or fails.
+    """
     try:
         answer: dict[str, Any] = await getattr(peer, handler)(**words)
     except PeerError as error:
         raise PeerError(str(error.__cause__ or error)) from error
     except OSError:
         raise
-    except Exception as error:  # what its handler failed with, as Dask's server tells it
+    except Exception as error:  # the error of the handler, as Dask's server reports it
         raise PeerError(f"it fails with {quoted(str(error))}") from error
     if "refused" in answer:
         raise PeerError(quoted(str(answer["refused"])))
@@ -287,32 +295,32 @@ async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
 
 
 class Cluster:
-    """A connection to a fleet's scheduler and to its nodes."""
+    """A connection to a fleet's scheduler and its nodes."""
 
     def __init__(self, folder: FleetFolder, loop: asyncio.AbstractEventLoop) -> None:
-        """`loop`: runs in a thread of its own."""
+        """Create the cluster. `loop` runs in its own thread."""
         self.folder, self.loop = folder, loop
         self.controller = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._connecting = dask_settings.connecting(folder.path / CONTROLLER, SCHEDULER, MOST_ANSWER_BYTES)
         self._peers: dict[tuple[str, str], rpc] = {}
 
     def begin(self, work: Coroutine[Any, Any, Told]) -> Future[Told]:
-        """Begin something on the thread of the connection."""
+        """Start a coroutine on the connection's thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, Told]) -> Told:
-        """The same, to its end."""
+        """Run a coroutine on the connection's thread to its end."""
         return self.begin(work).result()
 
     def rpc(self, name: str, address: str) -> rpc:
-        """Return what asks a peer, which must have a certificate of this name; connected at the first request."""
+        """Return the caller for a peer whose certificate must have this name. It connects at the first request."""
         if (name, address) not in self._peers:
             connecting = self._connecting | {"peer": name}
             self._peers[name, address] = rpc(address, deserialize=False, connection_args=connecting)
         return self._peers[name, address]
 
     def close(self) -> None:
-        """End all connections. Whoever is asked meanwhile gives no answer any more."""
+        """End all connections. Requests that are under way get no answer."""
 
         async def close_all() -> None:
             for peer in self._peers.values():
@@ -323,7 +331,7 @@ class Cluster:
         self.run(close_all())
 
     def has_scheduler(self) -> bool:
-        """Whether anybody listens where it should be."""
+        """Return whether anything listens at the scheduler's address."""
         try:
             socket.create_connection(host_and_port(self.folder.at), CONNECT_S).close()
         except OSError:
@@ -331,12 +339,15 @@ class Cluster:
         return True
 
     def members(self) -> dict[str, str]:
-        """Name of each node that is there -> its address. Raises DynoError where the scheduler does not say so."""
+        """Return the address of each node that is there, by name.
+
+        Raises DynoError if the scheduler does not answer.
+        """
         told = self._of_scheduler("dyno_members")["members"]
         return {name: dask_settings.address_of(at) for name, at in told.items()}
 
     def refused_connections(self) -> int:
-        """How many the scheduler has refused since it began. Raises as `members` does."""
+        """Return how many connections the scheduler has refused since it started. Raises as `members` does."""
         return int(self._of_scheduler("dyno_refused")["refused_connections"])
 
     def _of_scheduler(self, request: str) -> dict[str, Any]:
@@ -349,7 +360,7 @@ class Cluster:
             ) from error
 
     def end_nodes(self) -> list[str]:
-        """Ask every node that is there to end; their names."""
+        """Ask every node that is there to end, and return their names."""
         members = self.members()
 
         async def ask(name: str, address: str) -> None:
@@ -363,9 +374,9 @@ class Cluster:
         return list(members)
 
     def facts(self, members: dict[str, str], patience_s: float = FACTS_S) -> dict[str, dict[str, Any] | None]:
-        """What each says of itself; None of one that doesn't answer in time: it reads its files for that.
+        """Return the facts that each node reports, or None for one that does not answer in time.
 
-        Raises DynoError where one is not who it should be, or says what no node says.
+        Raises DynoError if a node is not the one it should be, or if its answer is malformed.
         """
         until_s = time.monotonic() + patience_s
         turns = asyncio.Semaphore(AT_ONCE)
@@ -380,7 +391,7 @@ class Cluster:
                 except PeerError as error:
                     raise DynoError(f"node {name} is not used: {error}") from error
                 except (KeyError, TypeError, ValueError, RecursionError) as error:
-                    raise DynoError(f"node {name} says of itself what can't be read: {error}") from error
+                    raise DynoError(f"node {name} reports malformed facts: {error}") from error
                 except (OSError, TimeoutError):
                     return None
                 return dict(found)
@@ -393,7 +404,7 @@ class Cluster:
 
 @contextmanager
 def _loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own, until the block ends; what runs on it then is cancelled."""
+    """Yield an event loop in its own thread. At the end of the block, everything that runs on it is cancelled."""
     begun: Future[asyncio.AbstractEventLoop] = Future()
 
     async def stay() -> None:
@@ -414,7 +425,10 @@ def _loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @contextmanager
 def connected(folder: FleetFolder) -> Iterator[Cluster]:
-    """A connection for as long as the block lasts. Raises DynoError where there is no scheduler, or it refuses us."""
+    """Yield a connection for the duration of the block.
+
+    Raises DynoError if there is no scheduler or if it refuses us.
+    """
     link.check(folder.at, folder.path / CONTROLLER)
     dask_settings.prepare()
     with _loop() as loop:
@@ -426,7 +440,7 @@ def connected(folder: FleetFolder) -> Iterator[Cluster]:
 
 
 def wait_for(cluster: Cluster, names: Sequence[str], patience_s: float) -> dict[str, str]:
-    """Those of `names` that are there, as soon as all are, or after `patience_s`."""
+    """Return those of `names` that are there, as soon as all are, or after `patience_s`."""
     until = time.monotonic() + patience_s
     while True:
         there = cluster.members()

@@ -1,7 +1,7 @@
-"""Targets that load may go to, with advice for the user where it may not.
+"""Open targets that consent to load, and advise the user if they don't.
 
-The decision is made in the data plane, which takes nothing but a `Target` that has passed it: see
-`crates/http/src/consent.rs`. Here is only the user's token, and the words.
+The data plane decides, because it accepts only a `Target` that has consented: see `crates/http/src/consent.rs`. This
+module has the user's token and the messages.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from serverdyno.plan.protocols.model import SectionModel
 TOKEN_BYTES = 16
 NOT_RUNNING = "Check that the server is running."
 HINTS: dict[int | None, str] = {
-    # A look-up has no number.
+    # A failed look-up has no error number.
     None: "Check the spelling of the host, and that this machine's DNS or /etc/hosts has it.",
     errno.ENOENT: "Check the path: make the directory first.",
-    errno.ENOTDIR: "Name a directory: what is there is none.",
+    errno.ENOTDIR: "Name a directory: the path is not one.",
     errno.EACCES: "Let the user that runs dyno enter the directory, and each directory above it.",
     errno.EPERM: "Run it as root.",
     errno.ETIMEDOUT: "Check the address, and that no firewall lies between: the host does not answer.",
     errno.EHOSTUNREACH: "Check the address, and that this machine has a way to it (ip route).",
     errno.ENETUNREACH: "Check the address, and that this machine has a way to it (ip route).",
 }
-"""What to try where no target can be opened, by the error's number."""
+"""What to try if a target can't be opened, by the error's number."""
 
 
 def open_target(
@@ -47,9 +47,9 @@ def open_target(
     bounds: Bounds | None = None,
     mixes: Sequence[Mix] = (),
 ) -> Target:
-    """The target of `access`, for load within `bounds`, which only a target on loopback may do without.
+    """Return the target of `access` for load within `bounds`. Only a target on loopback may have none.
 
-    Raises UserError, ServerError, or ConsentError that says how consent is given.
+    Raises UserError, ServerError, or ConsentError that says how to give consent.
     """
     _check_bounds(access.url, bounds, mixes)
     section = json.dumps(protocol.target_section(access, settings))
@@ -75,7 +75,7 @@ def open_target(
 
 def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None:
     for mix in mixes:
-        # A level that ends when its work is done is ended at the bound.
+        # A level that ends when its work is done is ended at this bound.
         if bounds and (mix.clients > bounds.max_clients or mix.planned_s > bounds.max_length_s):
             raise UserError(
                 f"mix {mix.name}, {mix.clients} clients for {mix.length_s:g} s, exceeds the bounds of {url}: "
@@ -84,9 +84,9 @@ def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None
 
 
 def bounds_of_ours(mixes: Sequence[Mix]) -> Bounds:
-    """Return the bounds of a server that we have started outside loopback: it is there for these mixes alone.
+    """Return the bounds of a server that we started outside loopback, which exists only for these levels.
 
-    Its rate is more than any server answers, so that no client waits for it.
+    Its rate is higher than any server answers, so that no client waits for it.
     """
     return Bounds(
         max_clients=max(mix.clients for mix in mixes),
@@ -96,9 +96,9 @@ def bounds_of_ours(mixes: Sequence[Mix]) -> Bounds:
 
 
 def token_for(access: Access, *, loopback: bool) -> str | None:
-    """Return the token that asks a server for consent: its own, of one that we have started; else the user's.
+    """Return the token with which to ask for consent: the server's own if we started it, or the user's.
 
-    A token is made only for who needs it: loopback does not, and a home that can't be written is no obstacle there.
+    A token is only made if it is needed: not for loopback, so that a read-only home is no obstacle there.
     """
     return access.consent_token or (None if loopback else consent_token())
 
@@ -111,7 +111,7 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
         except PermissionError as error:
             if error.errno is not None or access.consent_token is not None:
                 raise
-            return opened(consent_token())  # it is elsewhere, whatever its name
+            return opened(consent_token())  # it is not on loopback, whatever its name
     except PermissionError as error:
         if error.errno is not None:
             raise _unreachable(url, error) from error
@@ -138,9 +138,9 @@ def _unreachable(url: str, error: OSError) -> ServerError:
 
 
 def consent_token() -> str:
-    """This user's secret, made at first need. It names the file that a consenting server must have.
+    """Return this user's secret, created at first need. It names the file that a consenting server must have.
 
-    Raises UserError where it can't be kept.
+    Raises UserError if it can't be stored.
     """
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     path = Path(home).expanduser() / "serverdyno" / "token"
@@ -156,7 +156,7 @@ def consent_token() -> str:
 
 
 def _make_token(path: Path) -> None:
-    """Whole or not at all, for this user only; of two that make one at a time, both use the first."""
+    """Write the token atomically, for this user only. If two processes make one at once, both use the first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent) as draft:
         draft.write(f"{secrets.token_hex(TOKEN_BYTES)}\n")

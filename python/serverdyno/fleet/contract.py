@@ -1,9 +1,9 @@
-"""The contract of a fleet's nodes: what a node can be asked, whichever way the question travels.
+"""The contract of a fleet's nodes: the requests that a node answers, whatever carries them.
 
-A node is asked to `open` a target (deploy: it proves consent itself), to `start` a mix (prepare), to `go` at a moment
-of its own clock (start at), to `look` (sample, and collect once the mix has ended), to `stop` (abort), and to take away
-what its clients have left; `worker.py` has them. Backends: processes of this machine (`processes.py`) and Dask
-distributed (`cluster.py`). Not for: what several nodes come to together (`fleet.py`).
+A node is asked to `open` a target (it proves consent itself), to `start` a level (prepare it), to `go` at a time of
+its own clock, to `look` (sample, and collect once the level has ended), to `stop`, and to remove what its clients
+left; `worker.py` implements them. Backends are processes of this machine (`processes.py`) and Dask distributed
+(`cluster.py`). `fleet.py` combines several nodes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from serverdyno.errors import DynoError
 
 
 class FleetError(DynoError):
-    """Nodes that a fleet must have are not there: no run can go on."""
+    """An error that ends a run: nodes that a fleet must have are not there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """When a request was sent and its answer came, by this process's monotonic clock, and when it was heard and the
-    answer said, by that of the node.
+    """The times of one exchange with a node.
+
+    It was sent and the answer came by this process's monotonic clock; it was heard and answered by the node's.
     """
 
     sent_ns: int
@@ -33,19 +34,21 @@ class Exchange:
     came_ns: int
 
     def bounds_ns(self) -> tuple[int, int]:
-        """The least and the most that the node's clock is ahead of this one."""
+        """Return the smallest and the largest possible lead of the node's clock."""
         return self.said_ns - self.came_ns, self.heard_ns - self.sent_ns
 
 
 Look = dict[str, Any] | tuple[dict[str, Any], bytes]
-"""How a mix stands on a node: whether it has `ended`, its `snapshot`, the name of a `link_down`. Once it has ended,
-what others used in the `window`, too, and the tally.
+"""The state of a level on a node: whether it has `ended`, its `snapshot`, the name of a `link_down`.
+
+Once it has ended, also what others used in the `window`, and the tally.
 """
 
 
 class Node(Protocol):
-    """One place where load is made. `lost`: it has ended or is silent, and is asked no more. `look_s`: the longest that
-    it waits before it says how a mix stands.
+    """A place where load is made. A `lost` node has ended or is silent, and gets no more requests.
+
+    `look_s` is the longest that it waits before it reports the state of a level.
     """
 
     name: str
@@ -58,35 +61,35 @@ class Node(Protocol):
 
     @property
     def exchange(self) -> Exchange:
-        """The last one that has ended; of a node that is on this clock at once."""
+        """The last exchange that ended; for a node on this clock, an instantaneous one."""
 
     @property
     def on_this_machine(self) -> bool:
         """Whether it uses the CPUs that this process sees."""
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Send a request; `answer` gives what it came to. An earlier answer that nobody has read is dropped.
+        """Send a request. `answer` returns its result; an earlier answer that nobody has read is dropped.
 
-        Raises DynoError where the node is gone.
+        Raises DynoError if the node is lost.
         """
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait so long for the answer; true once there is one, or the node is gone."""
+        """Wait that long for the answer. Return true if there is one or the node is lost."""
 
     def answer(self) -> Any:
-        """Wait for the answer. Raises what the node refused with, or DynoError where it is gone."""
+        """Wait for the answer. Raises the error with which the node refused, or DynoError if the node is lost."""
 
     def cpu_s(self) -> float:
-        """CPU seconds so far that it has used of this machine's CPUs."""
+        """Return the CPU seconds that it has used of this machine so far."""
 
     def end(self) -> None:
-        """End what it has under way, and let go of it."""
+        """End its work and release it."""
 
 
 def opening(
     target: _native.Target, secret: dict[str, str | None], workspaces: int, load_file: str | None
 ) -> dict[str, Any]:
-    """Return what `open` is asked with. `workspaces`: a number of this fleet's alone; `load_file`: packed."""
+    """Return the arguments of `open`. `workspaces` is a number unique to this fleet; `load_file` is packed."""
     return {
         "protocol": target.protocol,
         "section": target.section,
@@ -99,7 +102,7 @@ def opening(
 def ask_each(
     nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None
 ) -> tuple[list[Any], list[tuple[Node, Exception]]]:
-    """Ask all at the same time; the answers in order, and the nodes that gave none with what they were refused with."""
+    """Ask all nodes at once. Return the answers in order, and the nodes that failed with their errors."""
     errors: list[tuple[Node, Exception]] = []
     asked: list[Node] = []
     for node, given in zip(nodes, arguments or [{}] * len(nodes), strict=True):
@@ -118,9 +121,9 @@ def ask_each(
 
 
 def ask_all(nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None) -> list[Any]:
-    """The same, where every answer is needed. Raises an error once every answer is read."""
+    """Ask all nodes at once and return their answers. Raises an error once every answer is read."""
     answers, errors = ask_each(nodes, do, arguments)
     if errors:
-        # That a node is gone explains more than what the others say of it.
+        # A lost node explains more than the errors of the others.
         raise next((error for _, error in errors if isinstance(error, DynoError)), errors[0][1])
     return answers

@@ -1,7 +1,7 @@
-"""How Dask distributed is used: as servers and connections between machines, with TLS on both sides and nothing else.
+"""Dask distributed, used only for servers and connections between machines with TLS on both sides.
 
-Its scheduler, workers and client are not used, and no task ever runs (`answering.py`): who is a member is kept by
-`scheduler.py`, a node answers requests of ours (`node.py`). Imported only where there is a fleet.
+Its scheduler, workers and client are not used, and no task ever runs (`answering.py`): `scheduler.py` keeps the
+members, and a node answers our requests (`node.py`). Imported only if there is a fleet.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from distributed import Security
 from serverdyno.fleet import certificates, plain_comm
 
 CONNECT_S = 20.0
-"""For a TLS handshake with a machine that is short of CPU time. Who is gone is noticed before (`cluster.py`)."""
+"""Time for a TLS handshake with a machine that is short of CPU time. A lost one is noticed earlier (`cluster.py`)."""
 GONE_S = 20
-"""A connection is given up when the other machine's kernel has answered nothing for so long."""
+"""A connection is given up if the other machine's kernel has answered nothing for this long."""
 SETTINGS: dict[str, Any] = {
     "distributed.admin.system-monitor.disk": False,
     "distributed.admin.system-monitor.gil.enabled": False,
@@ -30,9 +30,9 @@ SETTINGS: dict[str, Any] = {
 
 
 class RefusedConnections(logging.Handler):
-    """Counts those that came without a certificate of the fleet, or without TLS, which Dask says in its log alone.
+    """Counts connections without TLS or without a certificate of the fleet, which Dask only logs.
 
-    Connections with the certificate of somebody who has no business there are counted by `plain_comm.py`.
+    `plain_comm.py` counts connections whose certificate has a name that is not allowed.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class RefusedConnections(logging.Handler):
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look at one line: listener, peer, error. Who only hangs up has not been refused."""
+        """Examine the error of one log line. A peer that only hangs up was not refused."""
         error = record.args[-1] if isinstance(record.args, tuple) and record.args else None
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             self.count += 1
 
 
 def prepare() -> RefusedConnections:
-    """Set everything for this process; what its listeners refuse is counted. Errors alone are logged."""
+    """Configure Dask for this process. Only errors are logged, and refused connections are counted."""
     dask.config.set(SETTINGS)
     plain_comm.install()
     refused = RefusedConnections()
@@ -59,25 +59,25 @@ def prepare() -> RefusedConnections:
 
 
 def address_of(at: str) -> str:
-    """Return an address as Dask writes it. `at`: HOST:PORT."""
+    """Return an address as Dask writes it. `at` is HOST:PORT."""
     return f"{plain_comm.SCHEME}://{at}"
 
 
 def connecting(folder: Path, peer: str, most_bytes: int) -> dict[str, Any]:
-    """Return what connections to one peer are made with. `folder`: with our certificate."""
+    """Return the arguments of connections to one peer. `folder` has our certificate."""
     return {**_security(folder).get_connection_args("client"), "peer": peer, "most_bytes": most_bytes}
 
 
 def listening(
     folder: Path, peers: frozenset[str], most_bytes: int, refused: RefusedConnections
 ) -> dict[str, Any]:
-    """Return what is listened with. `peers`: names of those who may connect."""
+    """Return the arguments of a listener. `peers` are the names that may connect."""
     own = {"peers": peers, "most_bytes": most_bytes, "refused": refused}
     return {**_security(folder).get_listen_args("worker"), **own}
 
 
 def _security(folder: Path) -> Security:
-    """TLS with the certificate in a folder, and with nobody who has none of the same authority."""
+    """Return TLS settings with the certificate in a folder, which accept only the same authority."""
     certificate, key = str(folder / certificates.CERTIFICATE), str(folder / certificates.KEY)
     return Security(
         require_encryption=True,

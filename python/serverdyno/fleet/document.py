@@ -1,6 +1,6 @@
-"""The document that tells the data plane what a mix is; `crates/engine/src/spec.rs` defines and checks it.
+"""The document that describes a level to the data plane; `crates/engine/src/spec.rs` defines and checks it.
 
-Not for: the secrets and the load file, which travel next to it and stand in no record.
+Secrets and the load file are sent next to it, and no record contains them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NONCE_BITS = 64
 
 
 def mix_document(mix: Mix, setup: LoadSetup, seed: int) -> dict[str, Any]:
-    """Return the document of one mix, under a nonce of its own."""
+    """Return the document of one level, with its own nonce."""
     suite, generator = setup.suite, setup.generator
     protocol, work, settings = protocols.of(setup.target.protocol), suite.work, suite.settings(suite.work)
     return {

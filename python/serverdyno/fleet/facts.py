@@ -1,6 +1,6 @@
-"""What a node says of itself: its version and build, its machine, its clock and its spare memory.
+"""The facts that a node reports: its version and build, machine, clock and spare memory.
 
-Not for: judging whether it may take part, which is `membership.py`.
+`membership.py` judges whether the node may take part.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ NAMESPACES = Path("/proc/self/ns")
 
 @functools.cache
 def build() -> dict[str, str]:
-    """The version, and digests of both planes: two nodes with the same make the same load. As this process was loaded,
-    whatever is installed meanwhile: looked at once.
+    """Return the version, and digests of both planes. Two nodes with equal ones make the same load.
+
+    They are cached, so that they describe this process even if something else is installed meanwhile.
     """
     sources = hashlib.sha256()
     package = Path(serverdyno.__file__).parent
@@ -42,7 +43,7 @@ def build() -> dict[str, str]:
 
 
 def place() -> dict[str, str]:
-    """Where this process is: which boot of which machine, in which namespaces of it."""
+    """Return the boot of the machine and the namespaces in which this process runs."""
     return {
         "boot": read(BOOT_ID) or "unknown",
         **{
@@ -53,7 +54,7 @@ def place() -> dict[str, str]:
 
 
 def pid_seen_from_here(told: Mapping[str, Any]) -> int | None:
-    """The number here of a node's process, by what the node says of itself; None: on another machine, or unseen."""
+    """Return the process id of a node as seen from here; None: it is on another machine, or not visible."""
     here, there = place(), told["place"]
     if here["boot"] != there["boot"]:
         return None
@@ -64,7 +65,7 @@ def pid_seen_from_here(told: Mapping[str, Any]) -> int | None:
             own = Path(f"/proc/{process.pid}")
             if str((own / "ns/pid").stat().st_ino) != there["processes"]:
                 continue
-            # proc(5): the numbers of a process from the outermost namespace to its own.
+            # proc(5): the ids of a process from the outermost namespace to its own.
             numbers = re.search(r"^NSpid:\s+(.*)$", (own / "status").read_text(), re.MULTILINE)
             if numbers is not None and int(numbers[1].split()[-1]) == told["pid"]:
                 return int(process.pid)
@@ -79,7 +80,7 @@ def _namespace(file: str) -> str:
 
 
 def node_facts() -> dict[str, Any]:
-    """Everything that the controller wants to know of a node."""
+    """Return all facts of this node."""
     links = psutil.net_if_stats()
     return {
         "host": socket.gethostname(),

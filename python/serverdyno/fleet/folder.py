@@ -1,8 +1,8 @@
-"""The folder of a fleet, which `dyno fleet init` makes: who belongs to it, where they meet, and their certificates.
+"""The folder of a fleet, made by `dyno fleet init`: its members, its scheduler's address and its certificates.
 
-`fleet.toml`, `hosts.toml` of one that is started over SSH, `authority.pem`, `authority.key`, `controller/`,
-`scheduler/` and `nodes/<name>/`, each of these with a certificate. A node needs its own folder under `nodes/` and
-nothing else. Not for: connecting to anybody.
+It has `fleet.toml`, `hosts.toml` if nodes were started over SSH, `authority.pem`, `authority.key`, `controller/`,
+`scheduler/` and `nodes/<name>/`; each of these directories has a certificate. A node needs only its own folder under
+`nodes/`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from serverdyno.fleet.private_file import make_private, write_private
 
 FLEET, NODE = "fleet.toml", "node.toml"
 HOSTS = "hosts.toml"
-"""How the nodes were started over SSH, where they were."""
+"""How the nodes were started over SSH, if they were."""
 CONTROLLER, SCHEDULER, NODES = "controller", "scheduler", "nodes"
 RUNNING, SCHEDULER_LOG = "scheduler.pid", "scheduler.log"
 MOST_DAYS = 3650
@@ -33,7 +33,7 @@ HINT = "For example: dyno fleet init lab --at 10.0.0.1 --nodes a,b,c"
 
 @dataclass(frozen=True, slots=True)
 class FleetFolder:
-    """A fleet on disk. `at`: host and port of its scheduler."""
+    """A fleet on disk. `at` is the host and port of its scheduler."""
 
     path: Path
     name: str
@@ -42,7 +42,7 @@ class FleetFolder:
 
     @classmethod
     def open(cls, path: Path) -> FleetFolder:
-        """Raises UserError for what `dyno fleet init` did not make."""
+        """Return the fleet in a folder. Raises UserError if `dyno fleet init` did not make it."""
         try:
             found = tomllib.loads((path / FLEET).read_text(encoding="utf-8"))
             return cls(path, str(found["name"]), str(found["at"]), tuple(map(str, found["nodes"])))
@@ -51,17 +51,16 @@ class FleetFolder:
 
     @property
     def address(self) -> str:
-        """Of the scheduler, as Dask writes it."""
+        """The scheduler's address as Dask writes it."""
         return f"tls://{self.at}"
 
     def node(self, name: str) -> Path:
-        """The folder of one node."""
         return self.path / NODES / name
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFolder:
-    """What one node has of its fleet."""
+    """A node's part of its fleet's folder."""
 
     path: Path
     name: str
@@ -69,7 +68,7 @@ class NodeFolder:
 
     @classmethod
     def open(cls, path: Path) -> NodeFolder:
-        """Raises UserError for what is none."""
+        """Return the node in a folder. Raises UserError if it is not a node's folder."""
         try:
             found = tomllib.loads((path / NODE).read_text(encoding="utf-8"))
             return cls(path, str(found["name"]), str(found["at"]))
@@ -81,14 +80,14 @@ class NodeFolder:
 
     @property
     def address(self) -> str:
-        """Of the scheduler, as Dask writes it."""
+        """The scheduler's address as Dask writes it."""
         return f"tls://{self.at}"
 
 
 def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = False) -> FleetFolder:
-    """Make a fleet's folder; with `renew` new certificates for a fleet that is there. Raises UserError."""
+    """Make a fleet's folder, or with `renew` new certificates for an existing fleet. Raises UserError."""
     problems = [
-        f"{name!r} is no name for a node: small letters, digits, dots and hyphens"
+        f"{name!r} is not a valid name of a node: use lower-case letters, digits, dots and hyphens"
         for name in nodes
         if not NAME.fullmatch(name)
     ]
@@ -98,15 +97,15 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
         # The name in a certificate says what its holder may do.
         problems.append(f"{' and '.join(roles)}: a node needs another name")
     if not nodes:
-        problems.append("a fleet has at least one node")
+        problems.append("a fleet needs at least one node")
     if not 0 < days <= MOST_DAYS:
-        problems.append(f"certificates hold for more than 0 and at most {MOST_DAYS} days")
+        problems.append(f"certificates must be valid for more than 0 and at most {MOST_DAYS} days")
     try:
         at = _with_port(at)
     except ValueError as error:
         problems.append(str(error))
     if (path / AUTHORITY_KEY).exists() and not renew:
-        problems.append(f"{path} has a fleet already; --renew makes new certificates for it")
+        problems.append(f"{path} already has a fleet; --renew makes new certificates for it")
     if problems:
         raise UserError("\n".join(problems), hint=HINT)
     until = datetime.now(UTC) + timedelta(days=days)
@@ -125,7 +124,7 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
 
 
 def _with_port(at: str) -> str:
-    """Return host and port. A host is an address or a name that every node resolves alike. Raises ValueError."""
+    """Return host and port. The host is an address, or a name that every node resolves alike. Raises ValueError."""
     host, port = host_and_port(at)
     try:
         address = ipaddress.ip_address(host)

@@ -1,8 +1,8 @@
-"""A group of levels that end when their work is done, on the nodes of a fleet or in this process alone.
+"""A group of levels that end when their work is done, on the nodes of a fleet or in this process.
 
-All clients wait for each other at gates: before each step, and at the begin and the end of each level. A gate is opened
-once all nodes have reached it. Levels begin at a moment that each node has in its own clock, and nodes tell durations
-since that moment. Not for: what is done between two gates (the data plane), nor what is sampled there (`run/steps.py`).
+All clients wait for each other at gates: before each step, and at the beginning and end of each level. A gate is
+opened once all nodes have reached it. Levels begin at a time that each node gets in its own clock, and nodes report
+durations since then. The data plane does the work between two gates, and `run/steps.py` takes samples there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from serverdyno.servers import waiting
 from serverdyno.units import NS_PER_S
 
 NOTICE_HERE_NS = 2_000_000
-"""The same as `fleet.NOTICE_NS` in one process: its threads look at the gate every 0.2 ms."""
+"""As `fleet.NOTICE_NS`, within one process: its threads look at the gate every 0.2 ms."""
 END_S = 10.0
-"""The longest wait for the end of a group that was stopped, the removal of its files included."""
+"""Longest wait for the end of a group that was stopped, including the removal of its files."""
 BEGIN, END = "begin", "end"
 """Kinds of gates. The third kind, between levels, needs no name here."""
 AtGate = Callable[[str], None]
@@ -35,7 +35,7 @@ AtGate = Callable[[str], None]
 
 
 class ThisProcess:
-    """This process as a node of its own: a request is carried out while its answer is waited for."""
+    """This process as a node: it performs a request when its answer is read."""
 
     name, lost, look_s = "this process", False, TICK_S
     on_this_clock = on_this_machine = True
@@ -46,40 +46,39 @@ class ThisProcess:
 
     @property
     def exchange(self) -> Exchange:
-        """Return an exchange that takes no time."""
+        """An instantaneous exchange."""
         now_ns = time.monotonic_ns()
         return Exchange(now_ns, now_ns, now_ns, now_ns)
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Take note of a request."""
+        """Store a request."""
         self._request = do, arguments
 
     def answered(self, _timeout_s: float) -> bool:
-        """Return true: whoever reads the answer waits for it."""
+        """Return true, because reading the answer waits for it."""
         return True
 
     def answer(self) -> Any:
-        """Carry the request out. Raises what it is refused with."""
+        """Perform the request. Raises the error with which it is refused."""
         do, arguments = self._request
         return getattr(self._worker, do)(**arguments)
 
     def cpu_s(self) -> float:
-        """Return 0: the CPU time of this process is counted elsewhere."""
+        """Return 0, because the CPU time of this process is counted elsewhere."""
         return 0.0
 
     def end(self) -> None:
-        """End what is under way."""
         self._worker.abandon()
 
 
 def in_this_process(target: _native.Target, cpus: Sequence[int]) -> Fleet:
-    """Return a fleet of this process alone."""
+    """Return a fleet that consists of this process."""
     return Fleet([Place(ThisProcess(target), 0, 1, 1, tuple(cpus))], workspaces=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What was counted of a level, by all nodes together and by each that took part."""
+    """What was counted of a level: by all nodes together, and by each that took part."""
 
     result: Counted
     nodes: Sequence[NodeFigures]
@@ -87,10 +86,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What each node is asked to do.
+    """The request to each node.
 
-    `job`: the document of the data plane (`crates/engine/src/job.rs`) without the part of a node; `clients`: the most
-    of a level; `names`: of its steps, for errors; `local`: bytes of local files by name.
+    `job` is the document of the data plane (`crates/engine/src/job.rs`) without a node's part. `clients` is the most
+    of any level, `names` are those of its steps, for errors, and `local` has the sizes of local files by name, in
+    bytes.
     """
 
     job: Mapping[str, Any]
@@ -100,7 +100,7 @@ class Group:
 
 
 class GroupLoad:
-    """A group under way. `begun_unix_s`: when the levels of each phase began, by the clock of this machine."""
+    """A group under way. `begun_unix_s` has the time when the levels of each phase began, by this machine's clock."""
 
     def __init__(self, fleet: Fleet, group: Group) -> None:
         self.begun_unix_s: list[float] = []
@@ -114,8 +114,10 @@ class GroupLoad:
         self._asked: set[Node] = set()
 
     def carry_out(self, at_gate: AtGate) -> list[Level | None]:
-        """Return what was counted of each level. Raises DynoError; whatever ends it, the load ends, and each node has
-        removed what Bonnies made there. After a ServerEndedError nothing is removed.
+        """Return what was counted of each level. Raises DynoError.
+
+        However it ends, the load ends and each node removes the files it made. After a ServerEndedError nothing is
+        removed.
         """
         try:
             try:
@@ -124,7 +126,7 @@ class GroupLoad:
                     self._pass_gate(at_gate)
                     self._look()
             except ServerError:
-                waiting.look()  # what a client met may be the end of the server
+                waiting.look()  # the error of a client may mean that the server has ended
                 raise
             return self._levels()
         except BaseException as error:
@@ -149,10 +151,10 @@ class GroupLoad:
             self._take(node, look)
 
     def _look(self) -> None:
-        """Ask each node that waits at no gate how it stands, and wait briefly for the answers."""
+        """Ask each node that waits at no gate for its state, and wait briefly for the answers."""
         for node in self._nodes:
             look = self._looks[node]
-            # Of a node that is lost while it waits at a gate, asking tells why.
+            # If a node is lost while it waits at a gate, asking it tells why.
             is_due = not look["ended"] and (look["gate"] is None or node.lost)
             if node not in self._asked and is_due:
                 node.ask("look_at_group", timeout_s=node.look_s)
@@ -171,7 +173,7 @@ class GroupLoad:
         self._looks[node] = look
 
     def _pass_gate(self, at_gate: AtGate) -> None:
-        """Open the next gate once no node is on the way to it. Nodes beyond it are left alone."""
+        """Open the next gate once no node is on the way to it. Nodes beyond it are not affected."""
         at = [look["gate"] for look in self._looks.values() if not look["ended"]]
         if not at or None in at:
             return
@@ -214,7 +216,7 @@ class GroupLoad:
         ]
 
     def _stop(self, *, at_once: bool) -> None:
-        """Stop all nodes that are left, and wait until they have removed what they remove."""
+        """Stop all remaining nodes, and wait until they have removed their files."""
         until_s = time.monotonic() + END_S
         for node in self._nodes:
             with contextlib.suppress(DynoError, RuntimeError, OSError, ValueError):

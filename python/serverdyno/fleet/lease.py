@@ -1,6 +1,6 @@
-"""For how long a node is its controller's after the last word from it. Not for: what it does then (`node.py`)."""
+"""How long a node stays with its controller after the last message from it. `node.py` says what it does then."""
 
 from __future__ import annotations
 
 LEASE_S = 5.0
-"""Without a word from its controller for so long, a node ends the controller's load and is free for another."""
+"""A node without a message from its controller for this long ends the load and is free for another."""

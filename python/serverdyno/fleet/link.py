@@ -1,6 +1,6 @@
-"""The first look at a scheduler: whether it can be reached, speaks TLS, and takes our certificate, with words for each.
+"""Check a scheduler before connecting: whether it can be reached, speaks TLS, and accepts our certificate.
 
-Dask tells all of these as a timeout. Not for: the connection itself.
+Dask would report all of these as a timeout; this gives each its own message.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from serverdyno.fleet.folder import SCHEDULER
 
 PATIENCE_S = 5.0
 TRY_AGAIN_S = 0.1
-"""From one attempt to reach the scheduler to the next."""
+"""Time between two attempts to reach the scheduler."""
 
 
 class NobodyThere(FleetError):  # noqa: N818  # the field's word for it is no error
-    """Nothing answers where the scheduler should be: it may come."""
+    """Nothing answers at the scheduler's address yet."""
 
 
 def context(folder: Path) -> ssl.SSLContext:
-    """TLS with the certificate in a folder. Raises UserError where it can't be used."""
+    """Return a TLS context with the certificate in a folder. Raises UserError if it can't be used."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # The authority is the fleet's own, and nodes are found by their addresses.
     made.check_hostname, made.verify_mode = False, ssl.CERT_REQUIRED
-    # In TLS 1.3 a client learns after its handshake, at an unknown moment, that its certificate was refused (RFC 8446,
-    # section 4.4.2.4); in TLS 1.2 the handshake fails. The connection itself takes the newest.
+    # In TLS 1.3 a client learns only after its handshake, at an unknown time, that its certificate was refused (RFC
+    # 8446, section 4.4.2.4); in TLS 1.2 the handshake fails. The fleet's own connections use the newest version.
     made.maximum_version = ssl.TLSVersion.TLSv1_2
     try:
         made.load_verify_locations(folder / certificates.AUTHORITY)
@@ -43,7 +43,7 @@ def context(folder: Path) -> ssl.SSLContext:
 
 
 def check(at: str, folder: Path) -> None:
-    """Raises DynoError where the scheduler at `at` (host:port) does not take the certificate in `folder`."""
+    """Raise DynoError unless the scheduler at `at` (host:port) accepts the certificate in `folder`."""
     certificates.check_valid(folder)
     try:
         with (
@@ -53,14 +53,14 @@ def check(at: str, folder: Path) -> None:
             name = certificates.name_of(secured.getpeercert())
     except ssl.SSLCertVerificationError as error:
         raise DynoError(
-            f"the scheduler at {at} shows a certificate that is not of this fleet: {error.verify_message}",
+            f"the scheduler at {at} shows a certificate that does not belong to this fleet: {error.verify_message}",
             hint="Is it another fleet's, or were new certificates made since it was started?",
         ) from error
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).lower().replace("_", " ")
         raise DynoError(
             f"the scheduler at {at} refused this certificate or speaks no TLS: {reason}",
-            hint=f"Copy the node's folder anew from the fleet that the scheduler is of: {folder}",
+            hint=f"Copy the node's folder again from the scheduler's fleet: {folder}",
         ) from error
     except OSError as error:
         raise NobodyThere(
@@ -69,13 +69,13 @@ def check(at: str, folder: Path) -> None:
         ) from error
     if name != SCHEDULER:
         raise DynoError(
-            f"at {at}, where the fleet's scheduler should be, answers somebody with the certificate of {name}",
-            hint="Find out who: this certificate was used where it does not belong.",
+            f"at {at}, where the fleet's scheduler should be, something answers with the certificate of {name}",
+            hint="Find out what it is: this certificate is used where it does not belong.",
         )
 
 
 def wait_for(at: str, folder: Path, patience_s: float, is_alive: Callable[[], bool] = lambda: True) -> None:
-    """Return once the scheduler answers. Raises as `check` does; NobodyThere once it has ended, or time is up."""
+    """Wait until the scheduler answers. Raises as `check` does; NobodyThere once it has ended or time is up."""
     until = time.monotonic() + patience_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What a mix needs beyond itself. Not for: running one (`local.py`)."""
+"""What a level needs beyond its own parameters. `local.py` runs it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ REMOVAL_TIMEOUTS = 2  # of an operation
 
 @dataclass(frozen=True, slots=True)
 class LoadSetup:
-    """What a mix needs beyond itself: the same for all mixes of a run. `fleet` carries the mixes where
-    there is one; None: this process does.
+    """What a level needs beyond its own parameters, the same for all levels of a run.
+
+    `fleet` carries the levels; None: this process does.
     """
 
     suite: Suite
@@ -29,13 +30,13 @@ class LoadSetup:
 
     @property
     def removal_s(self) -> float:
-        """The time for what clients have left on a server, all together."""
+        """The time allowed for removing all that clients left on a server."""
         return REMOVAL_TIMEOUTS * self.suite.timeout_s
 
     def generator_cpu_s(self) -> float:
-        """CPU seconds so far of this process and of all that make its load: what they use is nobody else's."""
+        """Return the CPU seconds so far of this process and of all that make its load, which are nobody else's."""
         return time.process_time() + (self.fleet.cpu_s() if self.fleet else 0.0)
 
     def workspaces_begun(self) -> bool:
-        """Whether any client has ever begun to make a workspace."""
+        """Return whether any client has ever begun to make a workspace."""
         return self.fleet.begun() if self.fleet else self.workspaces.begun()

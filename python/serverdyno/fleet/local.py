@@ -1,4 +1,4 @@
-"""Runs mixes on this machine: a document down to the data plane, counters and histograms up."""
+"""Run levels on this machine: pass a document to the data plane, and return its counters and histograms."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from serverdyno.plan.model import Mix
 from serverdyno.servers import waiting
 
 TICK_S = 0.25
-STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
+STOP_WAIT_S = 10.0  # a stopped level ends within a moment
 OnTick = Callable[[float, "_native.Snapshot"], None]
 
 
 def stream_seed(seed: int, repetition: int, mix: int) -> int:
-    """The seed of one mix: the same for every configuration, so that all are asked for the same.
+    """Return the seed of one level, which is the same for every configuration so that all get the same requests.
 
-    Of file servers it is that of mix 0 for all mixes of a run: clients keep the order of their applications, so that a
-    curve's mixes differ in the number of clients alone.
+    For file servers, all levels of a run have that of level 0: clients keep the order of their operations, so that a
+    curve's levels differ only in the number of clients.
     """
     digest = hashlib.sha256(f"{seed}/{repetition}/{mix}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
 def run_mix(mix: Mix, setup: LoadSetup, seed: int, on_tick: OnTick) -> Counted:
-    """Runs one mix to its end and returns what was counted.
+    """Run one level to its end and return what was counted.
 
-    `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times a second in
-    between, with the seconds since the start and where the mix stands: of a fleet as its nodes said last. Raises
-    UserError for a mix that can't be run here, ServerEndedError once the server has ended. Whatever interrupts it, the
-    load ends.
+    `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times per second
+    in between. It gets the seconds since the start and the state of the level; for a fleet, as its nodes last
+    reported. Raises UserError for a level that can't be run here, and ServerEndedError once the server has ended. If
+    anything interrupts the level, its load ends.
     """
     try:
         load = _started(mix, setup, seed)
@@ -65,9 +65,9 @@ def remove_workspaces(
     on_start: Callable[[], None],
     on_left: Callable[[Sequence[_native.LeftOver]], None],
 ) -> None:
-    """Takes away what the clients of all mixes so far have made on the server, `setup.removal_s` at most.
+    """Remove what the clients of all levels so far have made on the server, within `setup.removal_s`.
 
-    `on_left` is told what stands in the end, also where something interrupts it; it is not called where nothing does.
+    `on_left` is called with what remains, also after an interruption; it is not called if nothing remains.
     """
     if not setup.workspaces_begun():
         return
@@ -88,35 +88,35 @@ def remove_workspaces(
 
 
 def _impossible(mix: Mix, error: Exception) -> UserError:
-    """What the data plane refuses: a mix that makes no sense, or one for which this machine has no room."""
+    """Return the error for a level that the data plane refuses: it is invalid, or this machine has no room for it."""
     return UserError(f"mix {mix.name} can't be run: {error}")
 
 
 def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:
-    """Clients of the largest mix on each share of a file server, and the bytes that each needs there at least."""
+    """Return the clients of the largest level on each share of a file server, and the bytes that each needs."""
     shares = _shares(setup)
-    if setup.suite.ends_when_done:  # all of its clients are on the first share
+    if setup.suite.ends_when_done:  # all of its clients use the first share
         work = setup.suite.work
         return [setup.suite.clients[0], *[0] * (shares - 1)], work.workspace_bytes(setup.suite.settings(work))
     most = max([clients_of_check(setup), *(mix.clients for mix in mixes)])
-    # Clients are dealt out to the shares in turn.
+    # Clients are distributed to the shares in turn.
     clients = [len(range(share, most, shares)) for share in range(shares)]
     return clients, _prepared(mixes[0], setup, seed=0).workspace_bytes() or 0
 
 
 def _shares(setup: LoadSetup) -> int:
-    """How many shares clients are dealt out to; one of a target that has none."""
+    """Return the number of shares among which clients are distributed, 1 if a target has none."""
     return len(setup.target.facts.get("shares", [None]))
 
 
 def clients_of_check(setup: LoadSetup) -> int:
-    """Return the clients of the check before load: one, or one for each share."""
+    """Return the clients of the check before load: one, or one per share."""
     shares = _shares(setup)
     return min(shares, setup.bounds.max_clients if setup.bounds else shares)
 
 
 def _elapsed_s(load: _native.Load | FleetLoad) -> float:
-    """Since the start. What a fleet's nodes said last may be some time old."""
+    """Return the time since the start. The last report of a fleet's nodes may be some time old."""
     return load.elapsed_s if isinstance(load, FleetLoad) else load.snapshot()["elapsed_s"]
 
 
@@ -135,7 +135,7 @@ def _started(mix: Mix, setup: LoadSetup, seed: int) -> _native.Load | FleetLoad:
 def _removal(mix: Mix, setup: LoadSetup) -> _native.Removal | FleetRemoval | None:
     if not setup.fleet or (lost := setup.fleet.lost_clients()):
         if setup.fleet:
-            # Nobody knows what those of a lost process have made: all that there may be is removed by its name.
+            # Nobody knows what the clients of a lost process made, so everything that may exist is removed by name.
             setup.workspaces.assume_standing(lost)
         return _prepared(mix, setup, seed=0).remove_workspaces(setup.removal_s)
     return setup.fleet.remove_workspaces(mix_document(mix, setup, seed=0), setup.removal_s)

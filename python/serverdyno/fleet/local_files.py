@@ -1,4 +1,4 @@
-"""Files of this machine that the steps of a scenario copy. Not for: the copies (the data plane)."""
+"""The files of this machine that the steps of a scenario copy. The data plane copies them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from serverdyno.errors import UserError
 from serverdyno.probes.abandoned import private_directory
 
-_POOL_BYTES = 1_048_573  # a prime, so that no two blocks of a file are alike
+_POOL_BYTES = 1_048_573  # a prime, so that no two blocks of a file are equal
 
 
 @contextmanager
 def local_files(sizes: Mapping[str, int], seed: int) -> Iterator[Path]:
-    """Yield a directory with files of these sizes, which goes with them. Raises UserError."""
+    """Yield a directory with files of these sizes, and remove it at the end. Raises UserError."""
     with ExitStack() as stack:
         try:
             directory = stack.enter_context(private_directory("scenario"))
@@ -36,7 +36,7 @@ def local_files(sizes: Mapping[str, int], seed: int) -> Iterator[Path]:
 
 
 def _make(path: Path, size_bytes: int, seed: int) -> None:
-    """Fill a file with what can't be compressed."""
+    """Fill a file with incompressible data."""
     pool = random.Random(seed).randbytes(_POOL_BYTES)
     with path.open("wb") as file:
         for begin in range(0, size_bytes, _POOL_BYTES):

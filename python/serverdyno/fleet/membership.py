@@ -1,7 +1,7 @@
-"""Who takes part in an experiment: every node of the fleet, of one version and build, and alike in its settings.
+"""Check which nodes take part in an experiment: every node of the fleet, with equal version, build and settings.
 
-An experiment keeps the nodes that it has begun with: with others its load would be made differently. Not for: how
-they are reached (`cluster.py`).
+An experiment keeps the nodes with which it began, because others would make its load differently. `cluster.py`
+reaches them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from serverdyno.plan.model import GeneratorPlan
 from serverdyno.probes.host import MOMENTARY
 
 PATIENCE_S = 20.0
-"""For nodes that are to be there, and to say what they are: one that was started again joins within seconds."""
+"""Time for nodes to join and to report their facts. A restarted node joins within seconds."""
 CHECK_FREE_S = 0.5
-"""From one question whether the nodes are free to the next."""
+"""Time between two checks whether the nodes are free."""
 SETTINGS = ("sysctls", "limits")
-"""Of the machine: what shapes the load that a node makes."""
+"""Facts of the machine that affect the load that a node makes."""
 
 
 def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None = None) -> list[DaskNode]:
-    """These nodes, proven to be of this version and alike. Raises DynoError that names all that are not."""
+    """Return these nodes, proven to be of this version and alike. Raises DynoError that names all that are not."""
     there = backend.wait_for(cluster, wanted, PATIENCE_S if patience_s is None else patience_s)
     if missing := [name for name in wanted if name not in there]:
         raise FleetError(
             f"the fleet {cluster.folder.name} lacks {', '.join(missing)} of its {len(cluster.folder.nodes)} nodes",
-            hint=f"Start each on its machine: dyno node FOLDER. Who is there: dyno fleet status {cluster.folder.path}. "
-            "An experiment goes on with dyno resume.",
+            hint="Start each on its machine: dyno node FOLDER. To see which nodes are there: dyno fleet status "
+            f"{cluster.folder.path}. To continue an experiment: dyno resume.",
         )
     told = free_again(cluster, there)
     if silent := [name for name, one in told.items() if one is None]:
@@ -54,7 +54,7 @@ def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None 
 
 
 def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, Any] | None]:
-    """What the nodes say of themselves, once those are free whose last controller was killed, or in any case soon."""
+    """Return the nodes' facts, after a short wait for nodes whose last controller was killed."""
     until = time.monotonic() + 2 * LEASE_S
     while True:
         told = cluster.facts(there, max(PATIENCE_S, FACTS_S))
@@ -64,7 +64,7 @@ def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, A
 
 
 def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """In words, what keeps nodes out: another version or build than here, and settings that differ from the first's."""
+    """Yield what keeps nodes out: a different version or build, or settings unlike the first node's."""
     here = facts.build()
     first_name, first = next(iter(told.items()))
     for name, one in told.items():
@@ -82,7 +82,7 @@ def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def disclosed(folder: FleetFolder, nodes: list[DaskNode]) -> dict[str, Any]:
-    """What an experiment keeps of its fleet. No secrets, and nothing that changes from run to run."""
+    """Return what an experiment records of its fleet, without secrets and without what changes from run to run."""
     return {
         "fleet": folder.name,
         "nodes": [disclosed_node(node) for node in nodes],
@@ -90,7 +90,6 @@ def disclosed(folder: FleetFolder, nodes: list[DaskNode]) -> dict[str, Any]:
 
 
 def disclosed_node(node: DaskNode) -> dict[str, Any]:
-    """What an experiment keeps of one node."""
     return {
         "node": node.short_name,
         "host": node.facts["host"],
@@ -102,7 +101,7 @@ def disclosed_node(node: DaskNode) -> dict[str, Any]:
 
 
 def _lasting(machine: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that are the same from one moment to the next."""
+    """Return the facts that do not change from moment to moment."""
     return {
         group: {name: fact for name, fact in facts.items() if f"{group}.{name}" not in MOMENTARY}
         if isinstance(facts, Mapping)
@@ -122,10 +121,10 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
     *,
     load_file: str | None = None,
 ) -> Iterator[Fleet]:
-    """The fleet of a folder, each node having opened the target for itself.
+    """Yield the fleet of a folder, after each node has opened the target.
 
-    `generator`: threads of each node, and their weights. `apart`: nodes that serve, and make no load. `load_file`: what
-    clients replay, packed. Raises DynoError.
+    `generator` has the threads and weights of the nodes. `apart` names nodes that serve and make no load. `load_file`
+    is packed. Raises DynoError.
     """
     folder = FleetFolder.open(path)
     with backend.connected(folder) as cluster:
@@ -142,7 +141,10 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
 
 
 def load_nodes(folder: FleetFolder, apart: Collection[str]) -> list[str]:
-    """Names of the nodes that make the load. Raises UserError where servers are on strangers, or on all."""
+    """Return the names of the nodes that make the load.
+
+    Raises UserError if servers are on unknown nodes, or on all.
+    """
     check_known(folder, apart)
     if not (names := [name for name in folder.nodes if name not in apart]):
         raise UserError(f"every node of the fleet {folder.name} has a server: none is left to make the load")
@@ -150,7 +152,7 @@ def load_nodes(folder: FleetFolder, apart: Collection[str]) -> list[str]:
 
 
 def check_known(folder: FleetFolder, serving: Collection[str]) -> None:
-    """Raises UserError where servers are on nodes that the fleet has not."""
+    """Raise UserError if servers are on nodes that the fleet does not have."""
     if strangers := sorted(set(serving) - set(folder.nodes)):
         raise UserError(
             f"the fleet {folder.name} has no node {', '.join(strangers)}, on which the plan has servers",
@@ -160,7 +162,7 @@ def check_known(folder: FleetFolder, serving: Collection[str]) -> None:
 
 @contextmanager
 def server_nodes(path: Path, names: Sequence[str]) -> Iterator[dict[str, ServerNode]]:
-    """Nodes of a fleet for servers, by their names, until the block ends. Raises DynoError."""
+    """Yield a fleet's nodes for servers, by name. Raises DynoError."""
     folder = FleetFolder.open(path)
     check_known(folder, names)
     with backend.connected(folder) as cluster:
@@ -173,7 +175,7 @@ def server_nodes(path: Path, names: Sequence[str]) -> Iterator[dict[str, ServerN
 
 
 def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
-    """Raises UserError where loopback would be another machine for a node."""
+    """Raise UserError if a loopback target would be another machine for a node."""
     here = facts.place()
     far = [
         node.short_name
@@ -182,37 +184,37 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
     ]
     if target.loopback and far:
         raise UserError(
-            f"{target.url} is loopback, which for {', '.join(far)} is another machine or network than for this one",
+            f"{target.url} is loopback, which is a different machine or network for {', '.join(far)}",
             hint="Give the server's address in the nodes' network.",
         )
 
 
 def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any]) -> None:
-    """Each node looks for itself whether load is welcome. Raises what all were refused with, in words."""
+    """Have each node check for itself that the target consents to load. Raises the errors of all nodes in one."""
     _, problems = ask_each(nodes, "open", [wanted] * len(nodes))
     if not problems:
         return
     text = "\n".join(f"{node.name} can't open {target.url}: {error}" for node, error in problems)
     if any(isinstance(error, PermissionError) for _, error in problems):
         raise ConsentError(text, hint="Each node asks for consent itself, at the address that it resolves.")
-    raise DynoError(text, hint="Can the node reach the server?")
+    raise DynoError(text, hint="Check that the node can reach the server.")
 
 
 def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
-    """By what clients are dealt out: what the plan states, or CPUs. Raises UserError where it states some alone."""
+    """Return the clients' weights: those in the plan, or CPUs. Raises UserError if the plan does not have all."""
     names = [node.short_name for node in nodes]
     if not stated:
         return [len(node.facts["cpus"]) for node in nodes]
     if sorted(stated) != sorted(names):
         raise UserError(
-            f"generator.weights are of {', '.join(sorted(stated))}, and the load is made by {', '.join(sorted(names))}",
-            hint="State a weight for each of them, or for none.",
+            f"generator.weights has {', '.join(sorted(stated))}, but the load is made by {', '.join(sorted(names))}",
+            hint="Give a weight to each of them, or to none.",
         )
     return [stated[name] for name in names]
 
 
 def _cpus(nodes: list[DaskNode], threads: int) -> list[tuple[int, ...]]:
-    """The first CPUs of a node that is alone on its machine; nodes that share one are not pinned."""
+    """Return the first CPUs of a node that is alone on its machine. Nodes that share a machine are not pinned."""
     boots = [node.facts["place"]["boot"] for node in nodes]
     chosen = []
     for node, boot in zip(nodes, boots, strict=True):

@@ -1,8 +1,9 @@
-"""A node of a fleet on Dask distributed: `dyno node`. One process, which answers the holder of the controller's
-certificate and nobody else.
+"""A node of a fleet on Dask distributed, run by `dyno node`.
 
-It answers requests of one controller at a time, for as long as it hears from it; after that it ends the load by itself.
-Not for: what a request does (`worker.py`).
+It only answers the holder of the controller's certificate.
+
+It answers one controller at a time, for as long as it hears from it, and then ends the load by itself. `worker.py`
+performs the requests.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ from serverdyno.probes import abandoned
 
 JOIN_S = 20.0
 AGAIN_S = 2.0
-"""From an attempt to join that failed to the next, which may fail with the same words."""
+"""Time after a failed attempt to join, which may fail again with the same message."""
 LOOK_S = 0.5
-"""From one look for a scheduler that is not there to the next."""
+"""Time between two looks for a scheduler that is not there."""
 BEGINNINGS = frozenset({"open", "serve"})
-"""Requests with which a controller begins. Any other follows one of these."""
+"""Requests with which a controller begins. All others follow one of these."""
 
 
 class FleetNode(FleetServer):
-    """A member of a fleet, which answers requests of the controller."""
+    """A member of a fleet, which answers the controller's requests."""
 
     def __init__(
         self,
@@ -69,31 +70,27 @@ class FleetNode(FleetServer):
         self._end, self._say = end, say
         self._refused = refused
         self._place = Worker()
-        # One after another, in the order in which they come; Dask's own thread stays free for pings.
+        # One request after another, in the order of arrival; Dask's own thread stays free for pings.
         self._requests = ThreadPoolExecutor(1, "requests")
         self._controller: str | None = None
         self._silence = Silence(LEASE_S, time.monotonic())
         self._lateness = Lateness(time.monotonic())
 
     async def dyno(self, request: bytes, controller: str) -> dict[str, Any]:
-        """Answer one request, as `pipe.py` has it, packed."""
+        """Answer one packed request of `pipe.py`."""
         heard_ns = self._place.clock()
         if self._is_in_use() and controller != self._controller:
             return {"refused": "it is in use by another controller"}
         try:
             asked, _ = unpacked(request, MOST_REQUEST_BYTES)
         except ValueError as error:
-            return self._answer(
-                heard_ns, refusal(ValueError(f"{self.name} can't read a request: it is {error}"))
-            )
+            return self._answer(heard_ns, refusal(ValueError(f"{self.name} can't read a request: {error}")))
         if asked["do"] == "clock":
-            # At once, and not behind another request: what passes here is error.
+            # At once: waiting behind another request would increase the error of the clock's offset.
             return self._answer(heard_ns, {"told": None})
         if controller != self._controller:
             if asked["do"] not in BEGINNINGS:
-                return {
-                    "refused": f"it gave this controller up, from which it heard nothing for {LEASE_S:g} s"
-                }
+                return {"refused": f"it gave this controller up after {LEASE_S:g} s without a message"}
             if self._controller is not None:
                 await self.abandon()
             self._controller = controller
@@ -103,34 +100,35 @@ class FleetNode(FleetServer):
         loop = asyncio.get_running_loop()
         answer, blob = await loop.run_in_executor(self._requests, self._place.perform, asked)
         if asked["do"] == "serve" and "told" in answer:
-            # Whoever runs the node is told for whom its machine consents to load.
+            # The person who runs the node learns for whom the machine consents to load.
             url, server = answer["told"]["access"]["url"], asked["with"]["server"]
             self._say(f"{self.name} serves {server} at {url}, and consents to the load of {controller}")
         return self._answer(heard_ns, answer, blob)
 
     def _answer(self, heard_ns: int, answer: dict[str, Any], blob: bytes | None = None) -> dict[str, Any]:
-        """An answer is a word of this node, as a ping is: with how late it was lately, s, and when the request was
-        heard and the answer said, ns of its clock.
+        """Return an answer with the node's lateness (s), and when the request was heard and answered.
+
+        These times are in ns of the node's clock. Like a ping, an answer shows that the node is alive.
         """
         late_s = self._lateness.lately_s(time.monotonic())
         told = packed(answer, blob)
         return {"answer": told, "late_s": late_s, "heard_ns": heard_ns, "said_ns": self._place.clock()}
 
     async def dyno_ping(self, controller: str | None = None) -> dict[str, float]:
-        """Say that it is there, by how late it was lately, s; `controller` wants to keep it."""
+        """Return how late the node's looks were recently, in s. `controller` renews its lease."""
         now_s = time.monotonic()
         if controller is not None and controller == self._controller:
             self._silence.heard(now_s)
         return {"late_s": self._lateness.lately_s(now_s)}
 
     async def dyno_facts(self) -> dict[str, str]:
-        """Say what it is."""
+        """Return the node's facts."""
         facts = await asyncio.to_thread(node_facts)
         told = facts | {"refused_connections": self._refused.count, "in_use": self._controller is not None}
         return {"facts": json.dumps(told)}
 
     async def dyno_release(self, controller: str) -> dict[str, str]:
-        """Be free for another controller; what this one has left under way ends."""
+        """Release the node for another controller, and end what this one has under way."""
         if controller == self._controller:
             await self.abandon()
         return {}
@@ -140,8 +138,8 @@ class FleetNode(FleetServer):
         return {}
 
     async def watch(self) -> None:
-        """End the load of a controller that is not heard of any more."""
-        self._lateness = Lateness(time.monotonic())  # joining is no look
+        """End the load of a controller that has been silent for too long."""
+        self._lateness = Lateness(time.monotonic())  # joining does not count as a look
         while True:
             await asyncio.sleep(LISTENER_LOOK_S)
             now_s = time.monotonic()
@@ -152,7 +150,7 @@ class FleetNode(FleetServer):
                 await self.abandon()
 
     async def abandon(self) -> None:
-        """End everything that is under way, behind the request that is being answered."""
+        """End everything that is under way, after the request that is being answered."""
         self._controller = None
         self._place.hurry()
         loop = asyncio.get_running_loop()
@@ -163,8 +161,9 @@ class FleetNode(FleetServer):
 
 
 def run(folder: NodeFolder, say: Callable[[str], None]) -> None:
-    """Be a node until SIGINT or SIGTERM: join, and join again when the scheduler has gone. Raises DynoError where its
-    certificate can't be used or the scheduler refuses it at first.
+    """Be a node until SIGINT or SIGTERM: join, and join again when the scheduler has gone.
+
+    Raises DynoError if its certificate can't be used, or if the scheduler refuses it at first.
     """
     refused = dask_settings.prepare()
     try:
@@ -188,12 +187,12 @@ async def _stay(
             await asyncio.to_thread(link.check, folder.at, folder.path)
             await _join(folder, refused, end, say)
         except link.NobodyThere:
-            pass  # it may come
+            pass  # it may come later
         except (DynoError, OSError, TimeoutError) as error:
             say(f"not joined: {error}")
             again_s = AGAIN_S
         if not folder.path.exists():
-            say(f"{folder.path} was taken away: this node is of no fleet any more")
+            say(f"{folder.path} was taken away: this node no longer belongs to a fleet")
             return
         if not end.is_set():
             await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=again_s)
@@ -201,7 +200,7 @@ async def _stay(
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """A directory for Dask, marked, so that it is swept where this node is killed."""
+    """Yield a directory for Dask. Its mark lets a later process remove it if this node is killed."""
     directory = Path(tempfile.gettempdir()) / f"serverdyno-node-{secrets.token_hex(8)}"
     directory.mkdir(mode=0o700)
     try:
@@ -236,7 +235,7 @@ async def _join(
 
 
 async def _membership(folder: NodeFolder, at: str) -> PlainComm:
-    """Join: return the connection for as long as whose life this node is a member. Raises DynoError, OSError."""
+    """Join, and return the connection that keeps this node a member. Raises DynoError or OSError."""
     connecting = dask_settings.connecting(folder.path, SCHEDULER, scheduler.MOST_BYTES)
     async with asyncio.timeout(JOIN_S):
         comm: PlainComm = await connect(dask_settings.address_of(folder.at), **connecting)
@@ -244,7 +243,7 @@ async def _membership(folder: NodeFolder, at: str) -> PlainComm:
             await comm.write({"op": "dyno_join", "name": folder.name, "at": at})
             told = await comm.read()
             if "joined" not in told:
-                raise DynoError(str(told.get("refused", "the scheduler says nothing that makes sense")))
+                raise DynoError(str(told.get("refused", "the scheduler's answer is malformed")))
         except BaseException:
             comm.abort()
             raise
@@ -252,13 +251,13 @@ async def _membership(folder: NodeFolder, at: str) -> PlainComm:
 
 
 async def _until_gone(membership: PlainComm) -> None:
-    """Wait for the end of a connection on which nothing more is said."""
+    """Wait for the end of a connection that carries no more messages."""
     with contextlib.suppress(OSError):
         await membership.read()
 
 
 def _own_address(at: str) -> str:
-    """The address of this machine from which the scheduler is reached. No packet is sent."""
+    """Return the address of this machine from which the scheduler is reached. No packet is sent."""
     family, _, _, _, there = socket.getaddrinfo(*host_and_port(at), type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect(there)

@@ -1,7 +1,7 @@
-"""A team whose members are on several nodes: the front on one, those behind it on others, as one server.
+"""A team whose members are on several nodes, as one server: the front on one node, the servers behind it on others.
 
-Each member is started, proven, measured and stopped on its own node (`serving.py`); the front's node proves that each
-of those behind makes the page that is asked for at the front. Not for: what a front does (`servers/team.py`).
+Each member is started, proven, measured and stopped on its own node (`serving.py`). The front's node proves that each
+server behind it makes the page that clients request from the front. `servers/team.py` has the fronts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ServerNode:
 
 class NodeTeam(Members):
     def __init__(self, settings: TeamSettings, front: NodeServer, backs: Mapping[str, NodeServer]) -> None:
-        """`backs`: by what they are called in records, in order."""
+        """Create the team. `backs` has the servers behind the front in order, by their names in records."""
         self.settings, self.front, self.backs = settings, front, dict(backs)
 
     @property
@@ -59,14 +59,14 @@ class NodeTeam(Members):
         return self.front.url
 
     def access(self) -> Access:
-        """The front's; over TLS that of the member that speaks it."""
+        """Return the front's access; over TLS, that of the member that speaks it."""
         if not self.settings.tls_at_the_back:
             return self.front.access()
         behind = next(iter(self.backs.values())).access()
         return replace(self.front.access(), trust=behind.trust, secure_url=behind.secure_url)
 
     def check(self) -> None:
-        """Raises ServerError where a member has ended, DynoError where its node is lost: it says which member."""
+        """Raise ServerError if a member has ended, or DynoError if its node is lost, with the member's name."""
         for name, member in self.members.items():
             try:
                 member.check()
@@ -74,13 +74,16 @@ class NodeTeam(Members):
                 raise type(error)(f"{name}: {error}", hint=error.hint) from error
 
     def describe(self) -> Description:
-        """Every member, in one."""
+        """Return one description of all members."""
         backs = [of_member(name, back.describe()) for name, back in self.backs.items()]
-        # The front's node has said which member it speaks of.
+        # The front's node has named the member that it describes.
         return together([self.front.describe(), *backs], "team", self.settings.model_dump())
 
     def requests_served(self) -> int | None:
-        """The front's own count; of a team whose clients ask a back over TLS, nobody counts all."""
+        """Return the front's own count; None if clients use TLS with a server behind it.
+
+        In that case nobody counts all requests.
+        """
         return None if self.settings.tls_at_the_back else self.front.requests_served()
 
 
@@ -88,7 +91,7 @@ class NodeTeam(Members):
 def team_on(
     configuration: Configuration, nodes: Mapping[str, ServerNode], settings: TeamSettings
 ) -> Iterator[NodeTeam]:
-    """A team on the nodes that its configuration names, ready for load, until the block ends. Raises DynoError."""
+    """Yield a team on the nodes that its configuration names, ready for load. Raises DynoError."""
     assert configuration.node is not None, "checked with the plan"
     token = secrets.token_hex(TOKEN_BYTES)
     with ExitStack() as stack:

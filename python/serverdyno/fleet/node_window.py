@@ -1,5 +1,6 @@
-"""What others used of a node's CPUs while the window of a mix was open. Not for: what the node's own load used, which
-its tally says.
+"""What other programs used of a node's CPUs while the window of a level was open.
+
+The tally has the node's own load.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from serverdyno.probes.noise import CpuTime, machine_cpu, used_by_others
 
 
 class NodeWindow:
-    """Two samples, near both borders of a window. `cpus`: where the node makes its load; none: anywhere."""
+    """Two samples, near both borders of a window. `cpus` are those on which the node makes its load; empty: any."""
 
     def __init__(self, window: dict[str, float], cpus: Sequence[int]) -> None:
         self._opens_s = window.get("ramp_up_s", 0.0)
@@ -27,10 +28,11 @@ class NodeWindow:
         return max(0.001, self._due_s[0] - elapsed_s) if self._due_s else math.inf
 
     def look(self, elapsed_s: float) -> None:
-        """Take the sample that is due so long after the start of the mix; none where the first comes in the second half
-        of the window.
+        """Take the sample that is due this long after the start of the level.
+
+        If the first one comes in the second half of the window, none is taken.
         """
-        # Before its start a mix has no time yet.
+        # The time of a level is 0 or less before its start.
         if not self._due_s or elapsed_s <= 0 or elapsed_s < self._due_s[0]:
             return
         if not self._samples and elapsed_s >= (self._opens_s + self._closes_s) / 2:
@@ -40,7 +42,7 @@ class NodeWindow:
         del self._due_s[0]
 
     def told(self) -> dict[str, Any]:
-        """CPU seconds of others and of steal in the window, and of how many CPUs; None: not known."""
+        """Return the CPU seconds of others and of steal in the window, and the number of CPUs; None: not known."""
         if len(self._samples) < 2:
             return {"others_cpu_s": None, "steal_cpu_s": None, "cpus": None}
         (before, used_before), (after, used_after) = self._samples

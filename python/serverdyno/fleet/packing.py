@@ -1,7 +1,7 @@
-"""What a controller and a node say to each other, packed: as JSON with the bytes behind it, deflated (RFC 1951).
+"""Messages between controller and node: deflated JSON (RFC 1951), with optional bytes after it.
 
-Both sides know beforehand which words come (nodes of another build are refused), so a short message is mostly its
-figures. Not for: what is said (`pipe.py`).
+Both sides know the usual words beforehand (nodes of another build are refused), so a short message is mostly its
+figures. `pipe.py` defines the messages.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from typing import Any
 from serverdyno import _native
 
 RAW = -zlib.MAX_WBITS
-"""Without a head and a checksum: TLS has one."""
+"""Without header and checksum, because TLS has one."""
 END_OF_WORDS = b"\0"
-"""Stands in no JSON."""
+"""Never occurs in JSON."""
 MOST_REQUEST_BYTES = 3 << 29
-"""Inflated. The longest request brings a load file: 1 GiB that does not deflate, in base64. That leaves 170 MiB for the
-rest.
+"""Inflated size.
+
+The longest request has a load file: 1 GiB that does not deflate, in base64. That leaves 170 MiB for the rest.
 """
 MOST_ANSWER_BYTES = 1 << 28
-"""Inflated; as much as a mix's record may have in the store. The longest answer is a tally: some 30 MB of 100,000
-clients, with an outage each, and of the seconds of a day.
+"""Inflated size; as much as a level's record may have in the store.
+
+The longest answer is a tally: some 30 MB for 100,000 clients with an outage each, and for the seconds of a day.
 """
 SAID_OFTEN = (
     '"refused": "why": "hint": {"do": "stop", "with": {}} {"do": "start", "with": {"document": {"clients": 1, "seed": '
@@ -34,11 +36,11 @@ SAID_OFTEN = (
     '"bytes_in": 0, "bytes_moved": 0, "errors": 0, "clients_active": 1, "p99_ms": null}, "link_down": null, '
     '"window": {"others_cpu_s": 0.0, "steal_cpu_s": 0.0, "cpus": 2}}}'
 )
-"""Of requests and answers. What is missing in what both know costs some bytes and nothing else."""
+"""Frequent parts of requests and answers. A missing one costs only some bytes."""
 
 
 def _as_in_tallies(told: Mapping[str, Any]) -> bytes:
-    """The names, with the values that most mixes have, as CBOR has them (RFC 8949)."""
+    """Return the names with the values that most levels have, encoded as in CBOR (RFC 8949)."""
     known = b""
     for name, value in told.items():
         known += bytes([0x60 + len(name)]) + name.encode()
@@ -55,28 +57,28 @@ KNOWN = _as_in_tallies(_native.merge([])) + SAID_OFTEN.encode()
 
 
 def packed(words: Any, blob: bytes | None = None) -> bytes:
-    """Pack what is told, and the bytes behind it if there are any."""
+    """Pack a message with the bytes that follow it, if there are any."""
     packer = zlib.compressobj(wbits=RAW, zdict=KNOWN)
     plain = json.dumps(words).encode() + (b"" if blob is None else END_OF_WORDS + blob)
     return packer.compress(plain) + packer.flush()
 
 
 def unpacked(message: bytes, most_bytes: int) -> tuple[Any, bytes | None]:
-    """The reverse. Raises ValueError, which says in words what is wrong, for anything else.
+    """Return the message and its bytes. Raises ValueError, with a message, for anything malformed.
 
-    Little that comes can inflate to much: no more than `most_bytes` are made of it.
+    A short message can inflate to a long one, so at most `most_bytes` are inflated.
     """
     unpacking = zlib.decompressobj(wbits=RAW, zdict=KNOWN)
     try:
         plain = unpacking.decompress(message, most_bytes + 1)
     except zlib.error as error:
-        raise ValueError(f"a message that was damaged on its way: {error}") from error
+        raise ValueError(f"the message is damaged: {error}") from error
     if len(plain) > most_bytes:
-        raise ValueError(f"a message of more than {most_bytes >> 20} MiB")
+        raise ValueError(f"the message has more than {most_bytes >> 20} MiB")
     if not unpacking.eof:
-        raise ValueError("a part of a message")
+        raise ValueError("the message is incomplete")
     words, mark, blob = plain.partition(END_OF_WORDS)
     try:
         return json.loads(words), blob if mark else None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"a message that is not JSON: {error}") from error
+        raise ValueError(f"the message is not JSON: {error}") from error

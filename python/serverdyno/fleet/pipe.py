@@ -1,9 +1,8 @@
-"""What a node and whoever asks it say to each other: a JSON document each way, and a tally as bytes. Between processes
-of one machine, also the pipe that carries them.
+"""The messages between a node and its controller, and the pipe that carries them between processes of one machine.
 
-A request is `{"number": N, "do": NAME, "with": {...}}`; the answer, under the same number, `{"told": ...}`, of a tally
-with its bytes behind it, or `{"refused": KIND, "why": [...]}`, with the `hint` of an error of ours.
-Not for: what the requests do (`worker.py`).
+A request is `{"number": N, "do": NAME, "with": {...}}`. The answer has the same number: `{"told": ...}`, for a tally
+followed by its bytes, or `{"refused": KIND, "why": [...]}`, with the `hint` of a DynoError. `worker.py` performs the
+requests.
 """
 
 from __future__ import annotations
@@ -27,28 +26,31 @@ REFUSALS: dict[str, type[Exception]] = {
     "system": OSError,
     "runtime": RuntimeError,
 }
-"""Kinds of errors that a worker tells its parent, the narrower first."""
+"""Kinds of errors that a worker reports to its parent, subclasses first."""
 LENGTH_BYTES = 8
 PIECE_BYTES = 1 << 20
 
 
 class MessagePipe:
-    """One end of a socket pair. Each message has its length in front of it.
+    """One end of a socket pair. Each message is preceded by its length.
 
-    The other end may stop in the middle of a message, so that no call waits for it without a look at it. What was sent
-    or received in part is kept: a call that was interrupted does no harm to the next.
+    The other end may stop in the middle of a message, so every call looks at it while it waits. Partly sent or
+    received data is kept, so that an interrupted call does not harm the next one.
     """
 
     def __init__(
         self, end: socket.socket, look_s: float | None = None, look: Callable[[], None] = lambda: None
     ) -> None:
-        """`look` is called whenever nothing has moved for `look_s`; None: never. What it raises ends the call."""
+        """Create the pipe.
+
+        `look` is called whenever nothing has moved for `look_s` (None: never), and may raise to end the call.
+        """
         end.setblocking(False)
         self._end, self._look_s, self._look = end, look_s, look
         self._unsent, self._received = bytearray(), bytearray()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for something to read. Return whether something came."""
+        """Wait for something to read. Return whether something arrived."""
         return bool(self._received) or self._moves(select.POLLIN, timeout_s)
 
     def send(self, message: bytes) -> None:
@@ -58,7 +60,7 @@ class MessagePipe:
             if not self._moves(select.POLLOUT, self._look_s):
                 self._look()
                 continue
-            with contextlib.suppress(BlockingIOError):  # room for less than was to be sent
+            with contextlib.suppress(BlockingIOError):  # not enough room for the rest
                 del self._unsent[: self._end.send(self._unsent[:PIECE_BYTES])]
 
     def receive(self) -> bytes:
@@ -71,7 +73,6 @@ class MessagePipe:
         return message
 
     def close(self) -> None:
-        """Close this end."""
         self._end.close()
 
     def _receive_to(self, length: int) -> None:
@@ -85,21 +86,22 @@ class MessagePipe:
             self._received += piece
 
     def _moves(self, event: int, timeout_s: float | None) -> bool:
-        watch = select.poll()  # unlike select(2), also for file numbers from 1024 on
+        watch = select.poll()  # unlike select(2), also for file descriptors from 1024 on
         watch.register(self._end, event)
         return bool(watch.poll(None if timeout_s is None else timeout_s * MS_PER_S))
 
 
 def refusal(error: Exception) -> dict[str, Any]:
-    """Return the answer that says of a request what it was refused with."""
+    """Return the answer that reports an error."""
     kind = next(name for name, kind in REFUSALS.items() if isinstance(error, kind))
     hint = {"hint": error.hint} if isinstance(error, DynoError) else {}
     return {"refused": kind, "why": [str(part) for part in error.args], **hint}
 
 
 def told_or_raised(answer: dict[str, Any], blob: bytes | None) -> Any:
-    """Return what an answer says, with the bytes behind it if there are any. Raises what the request was refused
-    with, KeyError or TypeError for what is no answer.
+    """Return the result in an answer, with the bytes that follow it, if there are any.
+
+    Raises the error with which the request was refused, or KeyError or TypeError for a malformed answer.
     """
     if "refused" in answer:
         error = REFUSALS[answer["refused"]](*(str(part) for part in answer["why"]))

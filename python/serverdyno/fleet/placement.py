@@ -1,4 +1,4 @@
-"""Which CPUs make the load and which serve it, so that neither takes from the other unseen."""
+"""Choose the CPUs of the load and of the server, so that neither takes time from the other unnoticed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from serverdyno.probes.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """CPU numbers. The two overlap only where there are too few CPUs, or where the plan says so."""
+    """CPU numbers. The two sets overlap only if there are too few CPUs, or if the plan says so."""
 
     generator: tuple[int, ...]
     server: tuple[int, ...]
@@ -25,10 +25,10 @@ class Placement:
 
 
 def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> Placement:
-    """The generator's CPUs, and those of every server that names none.
+    """Return the generator's CPUs, and those of every server that names none.
 
-    Where the generator names none, it gets the first ones that no server names, one for each of its threads; servers
-    get all the others. Raises UserError where there are fewer CPUs than threads: they would take each other's time.
+    A generator that names none gets the first CPUs that no server names, one per thread; servers get all others.
+    Raises UserError if there are fewer CPUs than threads, which would then take each other's time.
     """
     available = sorted(os.sched_getaffinity(0))
     threads = generator.threads * generator.processes
@@ -45,10 +45,10 @@ def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> P
 def of_processors(
     count: int, free: Collection[int], others: Collection[int], topology: Topology | None = None
 ) -> tuple[int, ...]:
-    """The CPUs of a server that is confined to so many.
+    """Return this many CPUs for a server.
 
-    They are of `free`, which the generator does not have, as long as that is enough, and then of `others`, too. One of
-    every core comes first, all of one node of memory. Raises UserError where there are fewer CPUs.
+    They come from `free`, which the generator does not have, and then from `others`. One CPU of every core comes
+    first, all of one memory node. Raises UserError if there are fewer CPUs.
     """
     every = sorted({*free, *others})
     if count > len(every):

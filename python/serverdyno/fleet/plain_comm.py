@@ -1,8 +1,8 @@
 """The connections of a fleet: TLS with a named certificate on both sides, and messages of plain data.
 
-Dask's own connections unpickle whatever a peer marks as a pickle, and no setting of a server or client changes that
-(`distributed.protocol.core.loads`). These replace them for the whole process. A message is a map in msgpack: texts,
-bytes, numbers, sequences and maps. Not for: what a peer may ask (`answering.py`).
+Dask's own connections unpickle whatever a peer marks as a pickle, and no setting of a server or client prevents that
+(`distributed.protocol.core.loads`). These replace them for the whole process. A message is a msgpack map of texts,
+bytes, numbers, sequences and maps. `answering.py` limits what a peer may request.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from serverdyno.fleet import certificates
 
 SCHEME = "tls"
 LENGTH = struct.Struct("<Q")
-"""Before each message: its length in bytes."""
+"""Precedes each message: its length in bytes."""
 COPIED_BYTES = 1 << 16
-"""Up to this length a message goes out in one packet with its length, which takes a copy."""
+"""A message of up to this length is copied, so that it goes out in one packet with its length."""
 
 
 class PeerError(FatalCommClosedError):  # type: ignore[misc]  # without types of its own here
-    """A peer that is another one than was looked for, or says what can't be read. Trying again is of no use."""
+    """The peer is not the expected one, or its message can't be read. Trying again is of no use."""
 
 
 class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
@@ -47,7 +47,7 @@ class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
 
     def __init__(self, *arguments: Any, most_bytes: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # Else an error that a peer answers with is unpickled (`distributed.core.send_recv`).
+        # Otherwise the error in a peer's answer would be unpickled (`distributed.core.send_recv`).
         self.deserialize = False
         self._most_bytes = most_bytes
 
@@ -57,16 +57,16 @@ class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
         return certificates.name_of(self.extra_info.get("peercert"))
 
     def handshake_info(self) -> dict[str, Any]:
-        """Say nothing: compression and pickles are not negotiated."""
+        """Return nothing, because compression and pickles are not negotiated."""
         return {}
 
     @staticmethod
     def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
-        """Take nothing from what a peer says."""
+        """Ignore what a peer proposes."""
         return {}
 
     async def read(self, deserializers: object = None) -> dict[str, Any]:
-        """Return the next message. Raises PeerError for one that can't be read, CommClosedError where none comes."""
+        """Return the next message. Raises PeerError if it can't be read, CommClosedError if none comes."""
         if self.stream is None:
             raise CommClosedError("the connection is closed")
         try:
@@ -89,7 +89,7 @@ class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
         return message
 
     async def write(self, msg: Any, serializers: object = None, on_error: str = "message") -> int:
-        """Send a message; returns its length in bytes. Raises TypeError for one that is not plain data."""
+        """Send a message and return its length in bytes. Raises TypeError if it is not plain data."""
         if self.stream is None:
             raise CommClosedError("the connection is closed")
         data = msgpack.packb(msg, default=_without_pickles)
@@ -104,13 +104,13 @@ class PlainComm(TLS):  # type: ignore[misc]  # without types of its own here
 
 
 def _without_pickles(part: object) -> None:
-    """Leave out the pickled exception of an error that Dask's server answers with; its text stands next to it."""
+    """Drop the pickled exception in an error of Dask's server; its text is sent next to it."""
     if not isinstance(part, Serialize):
         raise TypeError(f"{type(part).__name__} is not plain data")
 
 
 class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its own here
-    """Takes connections of those whose certificates have one of the names."""
+    """A listener for peers whose certificates have one of the given names."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its 
         refused: Any,
         **options: Any,
     ) -> None:
-        """`refused`: its `count` grows with each connection that is refused for its name."""
+        """Create the listener. The `count` of `refused` grows with each connection that is refused for its name."""
         super().__init__(*arguments, **options)
         self.comm_class = functools.partial(PlainComm, most_bytes=most_bytes)
         self._peers, self._refused = peers, refused
@@ -135,7 +135,7 @@ class PlainListener(TLSListener):  # type: ignore[misc]  # without types of its 
 
 
 class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of its own here
-    """Connects to a peer whose certificate has its name."""
+    """A connector to a peer whose certificate has its name."""
 
     async def connect(
         self,
@@ -146,7 +146,7 @@ class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of it
         most_bytes: int,
         **options: Any,
     ) -> PlainComm:
-        """Raises PeerError where another one answers."""
+        """Connect. Raises PeerError if another peer answers."""
         self.comm_class = functools.partial(PlainComm, most_bytes=most_bytes)
         comm: PlainComm = await super().connect(address, deserialize, **options)
         if comm.peer_name != peer:
@@ -156,12 +156,10 @@ class PlainConnector(TLSConnector):  # type: ignore[misc]  # without types of it
 
 
 class PlainBackend(TLSBackend):  # type: ignore[misc]  # without types of its own here
-    """Makes connections and listeners for Dask."""
-
     _connector_class, _listener_class = PlainConnector, PlainListener
 
 
 def install() -> None:
-    """Have all connections of Dask's in this process be these, and no others."""
+    """Make all of Dask's connections in this process use this module."""
     registry.backends.clear()
     registry.backends[SCHEME] = PlainBackend()

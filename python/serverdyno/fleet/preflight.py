@@ -1,7 +1,7 @@
-"""The check before load: a few operations by the load's own client, to see that the server serves the workload.
+"""The check before load: a few operations by the load's own client show whether the server serves the workload.
 
-It stops only runs that can never work: no answer, or nothing but wrong ones. Otherwise it warns, and the load counts
-the errors. Not for: what a file server says of its shares (`run/ask.py`).
+It only stops runs that can never work: no answer, or nothing but wrong ones. Otherwise it warns, and the load counts
+the errors. `run/ask.py` checks what a file server says of its shares.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from serverdyno.servers import waiting
 PREFLIGHT_S = 0.3
 MOST_ATTEMPTS = 5
 PAUSE_S = 0.2
-"""Between two attempts, or as long as the rate asks: a server that limits the rate forgets a burst meanwhile."""
+"""Pause between two attempts, unless the rate demands a longer one.
+
+A server with a rate limit forgets a burst meanwhile.
+"""
 FINAL = {
     "connection_refused",
     "connect_timeout",
@@ -40,13 +43,14 @@ FINAL = {
     "access_denied",
     "no_space",
 }
-"""Faults that another attempt would show again. A wrong answer, or a connection that broke, may be the exception."""
+"""Faults that another attempt would repeat. A wrong answer, or a connection that broke, may be an exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What the check found. `server`: what a web server calls itself. `warning`: what it said and what to try, of a
-    server that did not answer rightly each time; None: it did.
+    """The result of the check. `server` is the name that a web server gives itself.
+
+    `warning` has the error and a remedy if the server did not answer correctly each time; None: it did.
     """
 
     results: Sequence[Counted]
@@ -55,18 +59,18 @@ class Preflight:
 
 
 def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
-    """Ask until an attempt has no error, five times at most. Raises ServerError if the run can never work."""
+    """Try until an attempt has no error, at most five times. Raises ServerError if the run can never work."""
     work = setup.suite.work
     operations = work.check_operations(setup.suite.workload, setup.suite.settings(work))
     calm = _calm(setup, mix)
-    # A single operation may take as long as it may in the load.
+    # A single operation may take as long as in the load.
     length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
     results = [_attempt(calm, mix, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
         _refuse_at_once(setup, results)
         _pause(calm.bounds)
         if operations == 1:
-            # A server may refuse the first request of each connection alone: the others share one, as in the load.
+            # A server may refuse only the first request of each connection. The others share one, as in the load.
             results.append(_attempt(_paced(calm), mix, MOST_ATTEMPTS - 1, MOST_ATTEMPTS * length_s))
             break
         results.append(_attempt(calm, mix, operations, length_s, seed=len(results)))
@@ -80,7 +84,7 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
 
 
 def _attempt(setup: LoadSetup, mix: Mix, operations: int | None, length_s: float, seed: int = 0) -> Counted:
-    """Load for a moment with one client, or with one for each share."""
+    """Make load for a moment, with one client or one per share."""
     short = replace(
         mix,
         clients=local.clients_of_check(setup),
@@ -104,7 +108,7 @@ def _paced(setup: LoadSetup) -> LoadSetup:
 
 
 def _calm(setup: LoadSetup, mix: Mix) -> LoadSetup:
-    """Return the setup with the rate of the load as a bound, and nothing that is taken away in its middle."""
+    """Return the setup limited to the rate of the load, without an outage."""
     work = setup.suite.work
     suite = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
     rates = [setup.bounds.max_rate_per_s] if setup.bounds else []
@@ -124,7 +128,7 @@ def _refuse_at_once(setup: LoadSetup, results: Sequence[Counted]) -> None:
     """Raise ServerError if another attempt would show nothing new."""
     served = any(result.operations_total for result in results)
     for error in results[-1].errors:
-        # Each share has a client: one that is not let in is not made up for by another.
+        # Each share has a client: the success of one does not make up for another that is refused.
         if error.fault == "session_refused" or (_is_final(error) and not served):
             raise _refusal(setup, results, error)
     worst = _worst(results)

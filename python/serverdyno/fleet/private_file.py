@@ -1,4 +1,4 @@
-"""Files that this user alone may read and write, whatever the umask. Not for: what is in them."""
+"""Files that only this user may read and write, whatever the umask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MODE, DIRECTORY_MODE = 0o600, 0o700
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a new file in the place of one that may be there."""
+    """Write a new file, replacing an existing one."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb") as file:
         os.fchmod(file.fileno(), MODE)
@@ -17,7 +17,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory, and those above it that are missing, or keep the one that is there."""
+    """Make a directory and its missing parents, or keep the existing one."""
     for each in (*reversed(directory.parents), directory):
         if not each.exists():
             each.mkdir(DIRECTORY_MODE)

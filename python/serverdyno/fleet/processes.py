@@ -1,6 +1,6 @@
-"""The backend of processes of this machine: a worker each, at the end of a pipe, which ends with this process.
+"""The backend of processes on this machine: each is a worker at the end of a pipe, and ends with this process.
 
-Not for: what one of them does (`worker.py`), nor what they come to together (`fleet.py`).
+`worker.py` has the work of one process, and `fleet.py` combines them.
 """
 
 from __future__ import annotations
@@ -28,26 +28,29 @@ from serverdyno.probes.noise import process_cpu_s
 WORKSPACES_BITS = 32
 STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 SLOWEST_ANSWER_S = 60.0
-"""Longer than any request takes: a process that waits for something else for so long does not answer any more."""
+"""Longer than any request takes. A process that waits for something else for this long no longer answers."""
 STOPPED_S = 2.5
-"""A process that is stopped for so long is lost. Whoever stops it for a moment, to look at it, loses no load level."""
+"""A process that is stopped for this long is lost.
+
+Stopping it for a moment to look at it does not end a load level.
+"""
 LOOK_S = 0.5
-"""From one look at a process that does not answer to the next."""
+"""Time between two looks at a process that does not answer."""
 END_S = 5.0
 
 
 class Standstill:
-    """For how long a process has been in one state, without an answer: by the looks at it.
+    """How long a process has been in one state without an answer, as far as looks at it show.
 
-    A process that has CPU time to wait for is waited for. Time in which nobody looked, because this process itself
-    was stopped, counts as one look.
+    A process that waits for CPU time is waited for. Time in which nobody looked, because this process itself was
+    stopped, counts as one look.
     """
 
     def __init__(self) -> None:
         self._state, self._looked_s, self._seen_s = "", 0.0, 0.0
 
     def is_over(self, state: str, now_s: float) -> bool:
-        """Take note of a look; say whether it has stood still for too long. `state`: as psutil names it."""
+        """Record a look. Return whether the process has stood still for too long. `state` is as in psutil."""
         self._seen_s += min(now_s - self._looked_s, LOOK_S)
         if state != self._state:
             self._state, self._seen_s = state, 0.0
@@ -58,7 +61,7 @@ class Standstill:
 
 
 class WorkerProcess:
-    """One generator process, as its parent holds it."""
+    """A generator process, as seen by its parent."""
 
     look_s = 0.25
 
@@ -81,7 +84,7 @@ class WorkerProcess:
 
     @property
     def exchange(self) -> Exchange:
-        """One of no length."""
+        """An instantaneous exchange."""
         now_ns = time.monotonic_ns()
         return Exchange(now_ns, now_ns, now_ns, now_ns)
 
@@ -90,7 +93,7 @@ class WorkerProcess:
         return True
 
     def ask(self, do: str, **arguments: object) -> None:
-        """Send a request; `answer` gives what it came to. Raises DynoError if the process ended or stands still."""
+        """Send a request. `answer` returns its result. Raises DynoError if the process has ended or stands still."""
         self._number += 1
         self._standstill = Standstill()
         try:
@@ -99,11 +102,14 @@ class WorkerProcess:
             raise self._ended() from error
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait for the answer. Return whether it has begun, or the process stands still for too long."""
+        """Wait for the answer. Return whether it has begun, or the process has stood still for too long."""
         return self._pipe.wait(timeout_s) or self._stands_still()
 
     def answer(self) -> Any:
-        """Wait for the answer. Raises what the worker refused with, or DynoError where it has ended or stands still."""
+        """Wait for the answer.
+
+        Raises the error with which the worker refused, or DynoError if it ended or stands still.
+        """
         if self.lost and not self._pipe.wait(0.0):
             raise self._lost_still()
         while True:
@@ -112,12 +118,12 @@ class WorkerProcess:
             except (EOFError, OSError) as error:
                 raise self._ended() from error
             answer = json.loads(head)
-            # An interrupt may have come between an earlier request and its answer.
+            # An interrupt may have separated an earlier request from its answer.
             if answer["number"] == self._number:
                 return told_or_raised(answer, blob if answer["bytes"] else None)
 
     def cpu_s(self) -> float:
-        """CPU seconds so far; 0 of a process that has ended."""
+        """Return the CPU seconds so far; 0 if the process has ended."""
         try:
             return process_cpu_s(self._process.pid)
         except psutil.NoSuchProcess:
@@ -128,7 +134,7 @@ class WorkerProcess:
         return self._process.pid
 
     def end(self) -> None:
-        """End the process. What it had under way ends with it."""
+        """End the process and whatever it has under way."""
         self._pipe.close()
         try:
             self._process.wait(0.0 if self.lost else END_S)
@@ -141,18 +147,18 @@ class WorkerProcess:
             raise self._lost_still()
 
     def _stands_still(self) -> bool:
-        """Look at the process, which gives no answer: whether it is lost."""
+        """Look at a process that gives no answer. Return whether it is lost."""
         try:
             state = psutil.Process(self._process.pid).status()
         except psutil.NoSuchProcess:
-            return False  # the pipe says so
+            return False  # the pipe reports it
         self.lost = self.lost or self._standstill.is_over(state, time.monotonic())
         return self.lost
 
     def _lost_still(self) -> DynoError:
         state = psutil.Process(self._process.pid).status()
         why = "it was stopped (SIGSTOP)" if state in STOPPED else f"no answer for {SLOWEST_ANSWER_S:g} s"
-        return DynoError(f"{self.name} is lost: {why}", hint="dyno resume does what is missing.")
+        return DynoError(f"{self.name} is lost: {why}", hint="dyno resume measures what is missing.")
 
     def _ended(self) -> DynoError:
         self.lost = True
@@ -160,7 +166,7 @@ class WorkerProcess:
         how = f"signal {-status}" if status < 0 else f"status {status}"
         return DynoError(
             f"{self.name} ended: {how}",
-            hint="Who ended it? The kernel's log says whether it was out of memory (dmesg).",
+            hint="Find out what ended it. The kernel's log (dmesg) says whether memory ran out.",
         )
 
 
@@ -172,9 +178,9 @@ def processes(
     load_file: str | None = None,
     cpus: tuple[int, ...] = (),
 ) -> Iterator[Fleet]:
-    """A fleet of so many processes, until the block ends; each has opened the target for itself. Raises DynoError.
+    """Yield a fleet of `count` processes, each of which has opened the target. Raises DynoError.
 
-    `load_file`: what clients replay, packed. `cpus`: dealt out to them in turn; none: not pinned.
+    `load_file` is packed. `cpus` are distributed to the processes in turn; empty: not pinned.
     """
     workers: list[WorkerProcess] = []
     workspaces = secrets.randbits(WORKSPACES_BITS)

@@ -1,7 +1,7 @@
-"""The scheduler of a fleet: where its nodes meet; `python -m serverdyno.fleet.scheduler FOLDER`, started by `up.py`.
+"""The scheduler of a fleet, where nodes register: `python -m serverdyno.fleet.scheduler FOLDER`, started by `up.py`.
 
-It knows who is there, and no load passes through it. A node is a member for as long as its connection lasts, under the
-name in its certificate. It stays until SIGINT or SIGTERM.
+It knows which nodes are there, and no load passes through it. A node is a member for as long as its connection lasts,
+under the name in its certificate. The scheduler runs until SIGINT or SIGTERM.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from serverdyno.fleet.plain_comm import PlainComm
 from serverdyno.fleet.private_file import write_private
 
 MOST_BYTES = 1 << 16
-"""Of a request: a name and an address."""
+"""Longest request: a name and an address."""
 
 
 class FleetScheduler(FleetServer):
-    """Keeps the members of a fleet."""
+    """The server that keeps the members of a fleet."""
 
     def __init__(self, folder: FleetFolder, refused: dask_settings.RefusedConnections) -> None:
         super().__init__(
@@ -37,7 +37,7 @@ class FleetScheduler(FleetServer):
         self._members: dict[str, str] = {}
 
     async def join(self, comm: PlainComm, name: str, at: str) -> Any:
-        """Have a node as a member for as long as it stays connected. `at`: HOST:PORT where it listens."""
+        """Keep a node as a member for as long as it stays connected. It listens at `at`, HOST:PORT."""
         if why := self._why_not(comm.peer_name, name, at):
             return {"refused": why}
         self._members[name] = at
@@ -49,19 +49,19 @@ class FleetScheduler(FleetServer):
         return Status.dont_reply
 
     async def members(self, comm: PlainComm) -> dict[str, Any]:
-        """Name of each member -> where it listens."""
+        """Return where each member listens, by name."""
         return _for_controller(comm) or {"members": dict(sorted(self._members.items()))}
 
     async def refused(self, comm: PlainComm) -> dict[str, Any]:
-        """How many connections were refused so far."""
+        """Return how many connections were refused so far."""
         return _for_controller(comm) or {"refused_connections": self._refused.count}
 
     def _why_not(self, holder: str | None, name: object, at: object) -> str | None:
-        """Why a node can't join, in words; `holder`: the name in its certificate."""
+        """Return why a node can't join. `holder` is the name in its certificate."""
         if holder != name:
             return f"the certificate is of {holder}, and can't join as {name!r}"
         if holder not in self._folder.nodes:
-            return f"{holder} is not of this fleet's list: {', '.join(self._folder.nodes)}"
+            return f"{holder} is not in this fleet's list: {', '.join(self._folder.nodes)}"
         if holder in self._members:
             return f"{holder} is there already, at {self._members[holder]}"
         try:
@@ -72,14 +72,14 @@ class FleetScheduler(FleetServer):
 
 
 def _for_controller(comm: PlainComm) -> dict[str, str] | None:
-    """A refusal for everybody else."""
+    """Return a refusal unless the peer is the controller."""
     if comm.peer_name == CONTROLLER:
         return None
     return {"refused": f"the certificate is of {comm.peer_name}: only the {CONTROLLER} may ask"}
 
 
 async def serve(folder: FleetFolder) -> None:
-    """Listen until the end. Once it listens, its process id stands in the folder."""
+    """Listen until the end. Once it listens, its process id is in the folder."""
     refused = dask_settings.prepare()
     end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

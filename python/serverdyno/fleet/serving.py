@@ -1,8 +1,7 @@
 """A server on a node of the fleet: its driver runs there, under the same keeper, and the controller asks for figures.
 
-`ServerPlace` is the node's side, `NodeServer` the controller's, and `served_by` the server while a block lasts. It
-ends with its node, and where no controller is heard of any more. Not for: the load (`worker.py`), teams on several
-nodes (`node_team.py`).
+`ServerPlace` is the node's side, `NodeServer` the controller's, and `served_by` yields the server for a block. A
+server ends with its node, or when its controller is silent for too long. `node_team.py` has teams on several nodes.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ NAMESPACE = re.compile(r"/proc/[1-9][0-9]*/ns/net")
 ASKED = frozenset(
     {"check", "cpu_by_member_s", "cpu_s", "crashes", "requests_served", "rss_bytes", "syncs_served"}
 )
-"""What of a running server the controller may ask for."""
+"""Figures of a running server that the controller may ask for."""
 
 
 class ServerPlace:
-    """What a node holds of the servers that run on it, by their numbers."""
+    """The servers that run on a node, by number."""
 
     def __init__(self) -> None:
         self._servers: dict[int, tuple[RunningServer, ExitStack]] = {}
@@ -50,9 +49,9 @@ class ServerPlace:
         address: str,
         team: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Start a server and prove it, on an address of this node; how it is reached, and what is disclosed of it.
+        """Start a server on an address of this node and prove it. Return how to reach it and what to disclose.
 
-        `team`: the `token` for which it consents and, of the front of a team on several nodes, `backs`.
+        `team` has the `token` for which it consents and, for the front of a team on several nodes, `backs`.
         """
         backs = [Behind(host, port) for host, port in team["backs"]]
         with ExitStack() as stack:
@@ -71,13 +70,13 @@ class ServerPlace:
     def ask(self, number: int, what: str) -> Any:
         """Return one figure of a server."""
         if what not in ASKED:
-            raise ValueError(f"no such question to a server: {what!r}")
+            raise ValueError(f"unknown request to a server: {what!r}")
         if number not in self._servers:
             raise ServerError("the server does not run on this node any more")
         return getattr(self._servers[number][0], what)()
 
     def stop(self, number: int | None = None) -> None:
-        """End a server, if it is there; all of them where none is named."""
+        """End a server if it is there; all servers without a number."""
         with ExitStack() as stack:
             for each in [number] if number is not None else list(self._servers):
                 if each in self._servers:
@@ -85,11 +84,14 @@ class ServerPlace:
 
 
 class NodeServer:
-    """A server on a node, as the controller has it; see `servers.base.RunningServer`."""
+    """A server on a node, as seen by the controller; see `servers.base.RunningServer`."""
 
     def __init__(self, node: Node, told: Mapping[str, Any], machine: Mapping[str, Any], token: str) -> None:
-        """`told`: what `ServerPlace.start` has returned; `machine`: what is disclosed of the node; `token`: ours, for
-        which whatever answers there must consent.
+        """Create the server.
+
+        `told` is the result of `ServerPlace.start`, and `machine` what is disclosed of the node.
+
+        `token` is ours. Whatever answers at the address must consent to it.
         """
         self.node, self.machine = node, machine
         self._number = told["number"]
@@ -103,7 +105,7 @@ class NodeServer:
 
     @property
     def places(self) -> list[tuple[Node, str, Mapping[str, Any]]]:
-        """Every node that it runs on, what of it, and what is disclosed of that node."""
+        """The node with what runs on it and what is disclosed of it."""
         return [(self.node, "the server", self.machine)]
 
     @property
@@ -116,18 +118,17 @@ class NodeServer:
         return self._access.url
 
     def access(self) -> Access:
-        """The URL, and what else it takes to be let in."""
         return self._access
 
     def describe(self) -> Description:
-        """As the node disclosed it."""
+        """Return the description that the node disclosed."""
         return self._description
 
     def ask(self, target: object) -> None:
-        """Nothing: the node has proven it."""
+        """Do nothing, because the node has proven the server."""
 
     def check(self) -> None:
-        """Raises ServerError where it has ended, DynoError where its node is lost."""
+        """Raise ServerError if the server has ended, or DynoError if its node is lost."""
         try:
             self._asked("check")
         except DynoError as error:
@@ -150,11 +151,11 @@ class NodeServer:
         return None if found is None else int(found)
 
     def pids(self) -> list[int]:
-        """None that mean anything here."""
+        """Return none, because process ids of the node mean nothing here."""
         return []
 
     def data_directories(self) -> list[Path]:
-        """None that are here."""
+        """Return none, because the directories are on the node."""
         return []
 
     def requests_served(self) -> int | None:
@@ -171,24 +172,23 @@ class NodeServer:
 
 
 def _check_is_there(node: Node, access: Mapping[str, Any], address: str) -> None:
-    """Raises DynoError where a node would have load go elsewhere than to the address at which it is to serve.
+    """Raise DynoError if a node would send load elsewhere than to the address at which it is to serve.
 
-    That a node is on this machine is its own claim, as is the port. Consent is what proves that the server is there
-    for this load (`token`), in whichever namespace.
+    That a node is on this machine is its own claim, as is the port. Consent (`token`) is what proves that the server
+    is there for this load, in whichever namespace.
     """
     hosts = {urlsplit(url).hostname for url in (access["url"], access["secure_url"]) if url is not None}
     namespace = access["network_namespace"]
     is_inside = namespace and not (node.on_this_machine and NAMESPACE.fullmatch(namespace))
     if hosts != {address.strip("[]")} or is_inside or access["connect_to"]:
         raise DynoError(
-            f"{node.name} says that its server is at {quoted(access['url'])}: "
-            f"it was to be at {address} and nowhere else"
+            f"{node.name} reports its server at {quoted(access['url'])}, but it must be at {address} and nowhere else"
         )
 
 
 @contextmanager
 def named(node: Node) -> Iterator[None]:
-    """What a node says of its server comes with the node's name."""
+    """Add the node's name to what it says of its server."""
     try:
         yield
     except ServerError as error:
@@ -203,9 +203,9 @@ def served_by(
     machine: Mapping[str, Any],
     team: Mapping[str, Any] | None = None,
 ) -> Iterator[NodeServer]:
-    """A server on a node, ready for load, until the block ends. Raises DynoError with the node's own words.
+    """Yield a server on a node, ready for load. Raises DynoError with the node's own message.
 
-    `machine`: what is disclosed of the node; `team`: see `ServerPlace.start`; None: it is of none.
+    `machine` is what is disclosed of the node. `team` is as in `ServerPlace.start`; None: there is no team.
     """
     team = team or {"token": secrets.token_hex(TOKEN_BYTES), "backs": []}
     wanted = {
@@ -225,7 +225,7 @@ def served_by(
 
 
 def _end(node: Node, number: int) -> None:
-    """End a server on a node; one that is lost ends its servers by itself."""
+    """End a server on a node. A lost node ends its servers by itself."""
     if node.lost:
         return
     try:

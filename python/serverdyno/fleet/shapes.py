@@ -1,6 +1,6 @@
-"""What a node may say, by what it is asked: anything else is refused before it is used.
+"""The forms of a node's answers to each request. Anything else is refused before it is used.
 
-A node's figures can still be wrong. Not for: how a message is read (`packing.py`, `plain_comm.py`).
+A node's figures can still be wrong. `packing.py` and `plain_comm.py` read the messages.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ _NOTHING: TypeAdapter[Any] = TypeAdapter(None)
 
 
 def check_answer(do: str, told: object) -> None:
-    """Raises ValueError, in words, for what answers no such request."""
+    """Raise ValueError, with a message, unless this is an answer to such a request."""
     _check(_ANSWERS.get(do, _NOTHING), told)
 
 
 def check_facts(told: object) -> None:
-    """Raises ValueError, in words, for what no node says of itself."""
+    """Raise ValueError, with a message, unless these are facts of a node."""
     _check(_FACTS, told)
 
 

@@ -1,7 +1,7 @@
-"""Starts a fleet's nodes over SSH, with the user's own program, keys and configuration, and takes them away again.
+"""Start a fleet's nodes over SSH, with the user's own program, keys and configuration, and remove them again.
 
-A node's certificate travels over the same connection into a directory of its own; the node stays when the connection
-ends, and joins the scheduler here. Not for: the scheduler (`up.py`), nor what a node does (`node.py`).
+A node's certificate is sent over the same connection into its own directory. The node stays when the connection ends,
+and joins the scheduler here (`up.py`).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Destination = Annotated[str, Spelled(r"[^-\s][^\s]*", "a destination of ssh, suc
 
 
 class SshHost(Model):
-    """One machine that is to be a node."""
+    """A machine that is to be a node."""
 
     name: Name = Field(description="The node's name.")
     ssh: Destination = Field(
         description="Destination, as `ssh` takes it: me@a.example, or a Host of ~/.ssh/config."
     )
     dyno: list[str] = Field(
-        default=["dyno"], min_length=1, description="How `dyno` is called there, word by word."
+        default=["dyno"], min_length=1, description="Command that runs `dyno` there, word by word."
     )
 
 
@@ -49,7 +49,7 @@ class SshHosts(Model):
     """The file that `dyno fleet up HOSTS.toml` takes."""
 
     at: str = Field(description="HOST or HOST:PORT of this machine, by which every node reaches it.")
-    days: float = Field(default=90, gt=0, le=MOST_DAYS, description="For how long the certificates hold.")
+    days: float = Field(default=90, gt=0, le=MOST_DAYS, description="Validity of the certificates.")
     directory: str = Field(
         default=".cache/serverdyno/fleet",
         min_length=1,
@@ -75,7 +75,10 @@ def read_hosts(path: Path) -> SshHosts:
 
 
 def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
-    """The folder of the fleet, `lab` for `lab.toml`; it is made at first. Raises UserError where it has other nodes."""
+    """Return the folder of the fleet, `lab` for `lab.toml`, made at first use.
+
+    Raises UserError if it has other nodes.
+    """
     folder = path.with_suffix("")
     names = [host.name for host in hosts.hosts]
     if not (folder / FLEET).exists():
@@ -84,7 +87,7 @@ def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
         made = FleetFolder.open(folder)
         if list(made.nodes) != names:
             raise UserError(
-                f"{folder} is a fleet of {', '.join(made.nodes)}, and {path} names {', '.join(names)}",
+                f"{folder} is a fleet of {', '.join(made.nodes)}, but {path} names {', '.join(names)}",
                 hint=f"End it with dyno fleet down {folder}, then remove {folder}.",
             )
     write_private(folder / HOSTS, path.read_bytes())
@@ -92,7 +95,7 @@ def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
 
 
 def start_nodes(folder: FleetFolder, hosts: SshHosts) -> None:
-    """Start a node on every host; none is waited for. Raises DynoError that names every host where it failed."""
+    """Start a node on every host without waiting for it. Raises DynoError that names every host where it failed."""
 
     def start(host: SshHost) -> None:
         there = _directory(folder, hosts, host)
@@ -104,21 +107,21 @@ def start_nodes(folder: FleetFolder, hosts: SshHosts) -> None:
             f"umask 077 && mkdir -p {place} && tar -x -C {place}",
             _packed(folder.node(host.name)),
         )
-        # setsid: the node is no part of this session, and stays when the connection ends.
+        # With setsid the node leaves this session, and stays when the connection ends.
         _run(hosts, host, f"setsid {command} >{place}/node.log 2>&1 </dev/null & echo started")
 
     _each(hosts, start, "can't be started")
 
 
 def words_of(folder: FleetFolder, hosts: SshHosts, name: str) -> str:
-    """The last line that a node has said on its host. Raises DynoError."""
+    """Return the last line of a node's log on its host. Raises DynoError."""
     host = next(host for host in hosts.hosts if host.name == name)
     place = shlex.quote(_directory(folder, hosts, host))
     return _run(hosts, host, f"tail -n 1 {place}/node.log").strip() or "nothing"
 
 
 def remove_certificates(folder: FleetFolder, hosts: SshHosts) -> None:
-    """Take away what `start_nodes` has put on the hosts. Raises DynoError that names every host where it stays."""
+    """Remove what `start_nodes` put on the hosts. Raises DynoError that names every host where it remains."""
 
     def remove(host: SshHost) -> None:
         _run(hosts, host, f"rm -rf {shlex.quote(_directory(folder, hosts, host))}")
@@ -131,7 +134,7 @@ def _directory(folder: FleetFolder, hosts: SshHosts, host: SshHost) -> str:
 
 
 def _packed(folder: Path) -> bytes:
-    """A node's folder as a tar archive."""
+    """Return a node's folder as a tar archive."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         for path in sorted(folder.iterdir()):
@@ -150,18 +153,18 @@ def _each(hosts: SshHosts, do: Callable[[SshHost], None], failed: str) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         problems = [problem for problem in pool.map(tried, hosts.hosts) if problem is not None]
     if problems:
-        raise DynoError("\n".join(problems), hint="Does `ssh DESTINATION true` work without a question?")
+        raise DynoError("\n".join(problems), hint="Check that `ssh DESTINATION true` works without a prompt.")
 
 
 def _run(hosts: SshHosts, host: SshHost, command: str, data: bytes = b"") -> str:
-    """Run a command line in the shell of a host. Raises DynoError with what was said."""
+    """Run a command line in the shell of a host. Raises DynoError with its output."""
     words: Sequence[str] = ("ssh", *OPTIONS, *hosts.ssh_options, "--", host.ssh, command)
     try:
         done = subprocess.run(words, input=data, capture_output=True, timeout=STEP_S, check=False)
     except FileNotFoundError as error:
-        raise DynoError("there is no ssh here", hint="apt-get install openssh-client") from error
+        raise DynoError("ssh is not installed", hint="apt-get install openssh-client") from error
     except subprocess.TimeoutExpired as error:
-        raise DynoError(f"ssh {host.ssh}: no end after {STEP_S:g} s") from error
+        raise DynoError(f"ssh {host.ssh} did not end within {STEP_S:g} s") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
         raise DynoError(f"ssh {host.ssh}: {said}")

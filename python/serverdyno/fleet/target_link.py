@@ -1,7 +1,7 @@
-"""The link by which a node reaches its target, and whether it carries anything: a cable that is pulled makes no error.
+"""The network link by which a node reaches its target, and whether it is up. A pulled cable causes no error.
 
-Packets are sent again until a client's time limit, and a stalled mix looks like a slow server. Not for: a link to the
-controller, whose silence is loss (`cluster.py`).
+Packets are repeated until a client's timeout, and a stalled level looks like a slow server. For a link to the
+controller, silence means loss (`cluster.py`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import psutil
 from serverdyno.fleet.address import host_and_port
 
 CHECK_LINK_S = 0.5
-"""The least from one question to the kernel whether the link is up to the next."""
+"""Least time between two checks of the link."""
 
 
 class TargetLink:
-    """One network interface. `name` is None where the way to the target is not known, as to a directory."""
+    """A network interface. `name` is None if the route to the target is not known, as for a directory."""
 
     def __init__(self, address: str) -> None:
-        """`address`: of the target, with its port. No packet is sent."""
+        """Find the interface. `address` is the target's, with its port. No packet is sent."""
         self.name: str | None = None
         self._looked_s, self._is_down = 0.0, False
         with contextlib.suppress(OSError, ValueError):
             self.name = _interface_to(*host_and_port(address))
 
     def is_down(self) -> bool:
-        """Whether it carries nothing now; as of the last half second."""
+        """Return whether the link is down, as of the last half second."""
         if self.name is not None and time.monotonic() - self._looked_s >= CHECK_LINK_S:
             self._looked_s = time.monotonic()
             stats = psutil.net_if_stats().get(self.name)

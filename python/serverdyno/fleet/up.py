@@ -1,5 +1,6 @@
-"""Starts a fleet's scheduler on this machine, or a whole fleet, and ends one. Not for: what the scheduler does
-(`scheduler.py`), nor how hosts are reached (`ssh.py`).
+"""Start a fleet's scheduler on this machine, or a whole fleet, and end one.
+
+`scheduler.py` is the scheduler, and `ssh.py` reaches the hosts.
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ START_S = 60.0
 JOIN_S = 60.0
 END_S = 10.0
 CHECK_ENDED_S = 0.1
-"""From one question whether a process has ended to the next."""
+"""Time between two checks whether a process has ended."""
 
 
 def start_scheduler(folder: FleetFolder) -> int:
-    """Start the scheduler, which stays when this process ends: its process id. Raises DynoError with its own words."""
+    """Start the scheduler and return its process id. It stays when this process ends.
+
+    Raises DynoError with the scheduler's own message.
+    """
     if (running := scheduler_process(folder)) is not None:
         raise UserError(
-            f"the scheduler of {folder.name} runs already, as process {running.pid}",
-            hint=f"Who is there: dyno fleet status {folder.path}. To start anew: dyno fleet down {folder.path}.",
+            f"the scheduler of {folder.name} already runs, as process {running.pid}",
+            hint=f"To see which nodes are there: dyno fleet status {folder.path}. "
+            f"To end it: dyno fleet down {folder.path}.",
         )
     log_path = folder.path / SCHEDULER_LOG
     write_private(log_path, b"")
@@ -53,15 +58,15 @@ def start_scheduler(folder: FleetFolder) -> int:
         raise DynoError(
             f"the scheduler of {folder.name} does not start at {folder.at}: "
             f"{lines[-1] if lines else 'it says nothing'}",
-            hint=f"Is the address one of this machine's, and the port free? Its log: {log_path}",
+            hint=f"Check that the address is of this machine, and that the port is free. Its log: {log_path}",
         ) from error
     return process.pid
 
 
 def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
-    """Start the scheduler and, over SSH, every node that a file names; once all have joined, their names.
+    """Start the scheduler and, over SSH, every node that a file names. Return their names once all have joined.
 
-    Raises DynoError; what was started until then is ended again.
+    Raises DynoError, after everything that was started has been ended again.
     """
     hosts = ssh.read_hosts(path)
     folder = ssh.folder_of(path, hosts)
@@ -74,7 +79,7 @@ def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
             told = "\n".join(f"{name} says: {ssh.words_of(folder, hosts, name)}" for name in missing)
             raise DynoError(
                 f"{len(missing)} of {len(folder.nodes)} nodes have not joined after {JOIN_S:g} s\n{told}",
-                hint=f"Do they reach this machine at {folder.at}?",
+                hint=f"Check that they can reach this machine at {folder.at}.",
             )
     except BaseException:
         with contextlib.suppress(DynoError):
@@ -85,7 +90,7 @@ def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
 
 
 def scheduler_process(folder: FleetFolder) -> psutil.Process | None:
-    """The scheduler of this fleet on this machine, by the process id that it left and by what that process is."""
+    """Return this fleet's scheduler on this machine, found by the process id that it left and by its command line."""
     try:
         process = psutil.Process(int((folder.path / RUNNING).read_text()))
         words = process.cmdline()
@@ -95,7 +100,7 @@ def scheduler_process(folder: FleetFolder) -> psutil.Process | None:
 
 
 def end_all(folder: FleetFolder) -> Iterator[str]:
-    """End nodes and scheduler; say of each what came of it."""
+    """End nodes and scheduler, and yield a line about each."""
     try:
         with backend.connected(folder) as cluster:
             for name in cluster.end_nodes():
@@ -116,7 +121,7 @@ def end_all(folder: FleetFolder) -> Iterator[str]:
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    """Wait for the end of a process that is nobody's child here: its parent may not have taken note of it yet."""
+    """Wait for the end of a process that is not our child; its parent may not have reaped it yet."""
     until = time.monotonic() + END_S
     while time.monotonic() < until:
         try:

@@ -1,8 +1,8 @@
-"""What a node of a fleet does, whichever backend asks it; and one generator process of this machine:
-`python -m serverdyno.fleet.worker FD`, started by `fleet/processes.py`, which ends with its parent.
+"""The work of a node, for every backend, and the generator process of this machine.
 
-A node opens and proves the target itself, keeps its clients' workspaces for as long as it lives, gets documents and
-answers with tallies. Not for: deciding anything.
+`fleet/processes.py` starts `python -m serverdyno.fleet.worker FD`, which ends with its parent. A node opens and
+proves the target itself, keeps its clients' workspaces for as long as it lives, gets documents and answers with
+tallies. The controller decides everything.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TICK_S = 0.25
-"""The longest wait of a look at a time: a link that is down is seen then, and that nobody wants it any more."""
+"""The longest pause within a look, after which a dead link and a missing controller are noticed."""
 READY_LOOK_S, READY_LOOK_SHARE = 0.01, 0.05
-"""Between the first two looks whether every client is ready; and a share of the time that they have taken, later."""
+"""The first pause in waiting for ready clients, and later the share of the time that they have taken."""
 REQUESTS = frozenset(
     {
         "begin_group",
@@ -57,15 +57,15 @@ REQUESTS = frozenset(
         "tally",
     }
 )
-"""The methods of `Worker` that may be asked for."""
+"""The methods of `Worker` that may be requested."""
 ROOM_HINT = "Check that the directory can be written, and has room for the files."
 
 
 class Worker:
-    """What one process holds: a target, its workspaces, a mix or a removal under way, and a server."""
+    """The state of one process: a target, its workspaces, a level or a removal under way, and a server."""
 
     def __init__(self, target: _native.Target | None = None) -> None:
-        """`target`: one that is open already."""
+        """Create the worker, with a target if one is open already."""
         self._target = target
         self._workspaces = _native.Workspaces()
         self._load_file: _native.LoadFile | None = None
@@ -82,7 +82,7 @@ class Worker:
         self._serving: ServerPlace | None = None
 
     def perform(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
-        """Do what a request asks for: its answer, and the bytes behind it."""
+        """Perform a request. Return its answer and the bytes that follow it."""
         if request["do"] not in REQUESTS:
             return refusal(ValueError(f"no such request: {request['do']!r}")), None
         try:
@@ -93,7 +93,7 @@ class Worker:
         return {"told": words}, blob
 
     def abandon(self) -> None:
-        """End everything that is under way and forget the target: nobody is there any more who wants it."""
+        """End everything that is under way and forget the target, because nobody needs it any more."""
         self._hurry.clear()
         if self._load is not None:
             self._load.stop()
@@ -106,7 +106,7 @@ class Worker:
         self.end_server()
 
     def clock(self) -> int:
-        """Return the time of this node's monotonic clock, ns."""
+        """Return the time of this node's monotonic clock, in ns."""
         return time.monotonic_ns()
 
     def open(
@@ -117,7 +117,7 @@ class Worker:
         workspaces: int,
         load_file: str | None,
     ) -> None:
-        """Open the target and prove that load is welcome there, in this process. `load_file`: packed."""
+        """Open the target and prove in this process that it consents to load. `load_file` is packed."""
         identity = tuple(secrets.get("identity") or ()) or None
         self._target = _native.Target.open(protocol, json.dumps(section), **{**secrets, "identity": identity})
         self._link = TargetLink(self._target.address)
@@ -129,9 +129,9 @@ class Worker:
             self._load_file = unpacked(load_file)
 
     def start(self, document: dict[str, Any], anew: bool, timeout_s: float) -> Look:
-        """Prepare a mix and make its clients ready; it starts when it is told to. Wait until they are, for a moment.
+        """Prepare a level and its clients, and wait for a moment until they are ready. `go` starts it.
 
-        `document`: of the mix; what is in it no more than what has changed since the last one, unless it is `anew`.
+        `document` has only what changed since the last level, unless it is `anew`.
         """
         self._document = document if anew else self._document | document
         self._window = NodeWindow(self._document["window"], self._document["engine"]["cpus"])
@@ -140,16 +140,16 @@ class Worker:
         return self.look(timeout_s)
 
     def go(self, start_monotonic_ns: int, timeout_s: float) -> Look:
-        """Set the start of the mix, and `look`."""
+        """Set the start of the level, and `look`."""
         self._running().go(start_monotonic_ns)
         self._is_going = True
         return self.look(timeout_s)
 
     def look(self, timeout_s: float) -> Look:
-        """Wait for the end of the mix for a moment, or until its clients are ready; say how it stands.
+        """Wait for a moment until the level ends or its clients are ready, and return its state.
 
-        Of one that has ended also what it counted, and what others used of this node's CPUs in the window. A link to
-        the target that is down ends the wait, and so does `hurry`.
+        Once it has ended, the state includes its tally and what others used of this node's CPUs in the window. A link
+        to the target that is down ends the wait, and so does `hurry`.
         """
         load, began_s, pause_s = self._running(), time.monotonic(), 0.0
         while True:
@@ -163,7 +163,7 @@ class Worker:
             pause_s = min(timeout_s - waited_s, self._pause_s(waited_s, snapshot["elapsed_s"]))
 
     def hurry(self) -> None:
-        """End the wait that is under way within a moment: `stop` comes behind it. For another thread."""
+        """End the current wait within a moment, because `stop` follows. Called by another thread."""
         self._hurry.set()
 
     def serve(
@@ -186,19 +186,20 @@ class Worker:
         return self._serving.ask(number, what)
 
     def end_server(self, number: int | None = None) -> None:
-        """End a server that runs here, if it is there; all of them where none is named."""
+        """End a server that runs here; all servers without a number."""
         if self._serving is not None:
             self._serving.stop(number)
 
     def stop(self) -> None:
-        """End the mix early."""
+        """End the level early."""
         self._hurry.clear()
         if self._load is not None:
             self._load.stop()
 
     def tally(self) -> tuple[dict[str, Any], bytes]:
-        """Return what others used of this node's CPUs in the window, and what the mix counted. Raises what it failed
-        with.
+        """Return what others used of this node's CPUs in the window, and the level's tally.
+
+        Raises the level's error.
         """
         return self._window.told(), self._running().tally()
 
@@ -210,7 +211,7 @@ class Worker:
         cpus: list[int],
         timeout_s: float,
     ) -> Look:
-        """Begin a group of levels that end when done (`group.Group`), and `look_at_group`. `cpus`: none: any."""
+        """Begin a group of levels that end when done (`group.Group`), and `look_at_group`. `cpus` empty: any."""
         assert self._target is not None, "the target is opened first"
         self._names, self._group = names, None
         self._local.close()
@@ -229,8 +230,9 @@ class Worker:
         return self.look_at_group(timeout_s)
 
     def look_at_group(self, timeout_s: float) -> Look:
-        """Wait for a moment until the group's clients are at a gate or have ended; say how it stands. Of a group that
-        has ended also what it counted. Raises ServerError with what it failed with.
+        """Wait for a moment until the group's clients are at a gate or have ended, and return the group's state.
+
+        Once it has ended, the state includes what it counted. Raises ServerError with the group's error.
         """
         assert self._group is not None, "a group is begun first"
         until_s = time.monotonic() + timeout_s
@@ -251,7 +253,10 @@ class Worker:
             raise ServerError(f"{self._names[step]}: {words}", hint=advice or ROOM_HINT) from error
 
     def stop_group(self, at_once: bool, timeout_s: float) -> dict[str, Any]:
-        """Stop the group, and wait for its end for a moment. `at_once`: its server is gone, and nothing is removed."""
+        """Stop the group, and wait for its end for a moment.
+
+        `at_once`: its server is gone, and nothing is removed.
+        """
         if self._group is None:
             return {"ended": True}
         self._group.stop(at_once=at_once)
@@ -261,15 +266,15 @@ class Worker:
         return {"ended": ended}
 
     def begun(self) -> bool:
-        """Say whether any workspace was ever begun."""
+        """Return whether any workspace was ever begun."""
         return self._workspaces.begun()
 
     def remove(self, document: dict[str, Any], most_s: float) -> None:
-        """Begin to take this process's workspaces away."""
+        """Start to remove this process's workspaces."""
         self._removal = self._prepared(document).remove_workspaces(most_s)
 
     def removing(self, timeout_s: float) -> dict[str, Any]:
-        """Wait for the end of the removal for a moment; say what stands."""
+        """Wait for the end of the removal for a moment, and return what remains."""
         if self._removal is None:
             return {"ended": True, "left": []}
         return {"ended": self._removal.wait(timeout_s), "left": self._removal.left()}
@@ -287,13 +292,13 @@ class Worker:
         return snapshot["clients_prepared"] >= int(self._document["part"]["clients"])
 
     def _pause_s(self, waited_s: float, elapsed_s: float) -> float:
-        """The longer clients take to get ready, the less a moment more matters."""
+        """Return the next pause: the longer clients take to get ready, the longer it is."""
         if self._is_going:
             return min(TICK_S, self._window.until_due_s(elapsed_s))
         return min(TICK_S, max(READY_LOOK_S, waited_s * READY_LOOK_SHARE))
 
     def _told(self, look: dict[str, Any]) -> Look:
-        """With the tally of a mix that has ended; of one that has failed, whoever asks for its tally learns why."""
+        """Add the tally of a level that has ended. If it failed, asking for its tally tells why."""
         if look["ended"]:
             with contextlib.suppress(OSError, RuntimeError):
                 window, tally = self.tally()
@@ -307,7 +312,7 @@ class Worker:
 
 @contextlib.contextmanager
 def _on(cpus: Sequence[int]) -> Iterator[None]:
-    """Run this thread on these CPUs: those that it starts inherit them."""
+    """Run this thread on these CPUs, which threads that it starts inherit."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus or before)
     try:
@@ -319,7 +324,7 @@ def _on(cpus: Sequence[int]) -> Iterator[None]:
 def main() -> None:
     """Serve requests until the pipe is closed."""
     _end_with_parent()
-    # Who interrupts the command interrupts its process, which ends the mix in order.
+    # An interrupt of the command interrupts its main process, which ends the level in order.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     worker = Worker()
@@ -332,14 +337,14 @@ def main() -> None:
 
 
 def _answer(pipe: MessagePipe, worker: Worker, request: dict[str, Any]) -> None:
-    """Send a line of JSON, and behind it what is bytes."""
+    """Send a line of JSON, followed by the bytes."""
     answer, blob = worker.perform(request)
     head = {"number": request["number"], "bytes": blob is not None, **answer}
     pipe.send(json.dumps(head).encode() + b"\n" + (blob or b""))
 
 
 def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends; the pipe is closed then, too."""
+    """Have the kernel end this process when its parent ends; the pipe is also closed then."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     if os.getppid() == 1:
         sys.exit(1)

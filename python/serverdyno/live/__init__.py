@@ -1,5 +1,5 @@
-"""Local pages: `dyno run --live PORT` shows a run while it goes on, `dyno open` shows finished experiments together.
+"""Local pages: `dyno run --live PORT` shows a run in progress, and `dyno open` shows several experiments.
 
-They listen on loopback alone, accept nothing but GET, and change nothing. Needs the extra `live`. Not for: the report,
-which is a file of its own (`report`), and judging, which these pages leave to it.
+They listen only on loopback, accept only GET, and change nothing. They need the extra `live`. The report (`report`)
+is a file of its own, and these pages leave all judgements to it.
 """

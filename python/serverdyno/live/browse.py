@@ -1,4 +1,4 @@
-"""Finished experiments side by side: `dyno open`."""
+"""The page of `dyno open`, which shows experiments side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_REPORT_BYTES = 256 << 20
 
 
 def application(folders: Sequence[Path]) -> Starlette:
-    """Return the page, the experiments as JSON, and the report of each by its number."""
+    """Return an application with the page, the experiments as JSON, and each report by its number."""
 
     async def experiments(_request: Request) -> Response:
         rows = [{**summary(folder), "number": number} for number, folder in enumerate(folders)]
@@ -46,7 +46,7 @@ def application(folders: Sequence[Path]) -> Starlette:
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """Return what the page shows of one experiment; `problem` and `folder` alone where it can't be read."""
+    """Return what the page shows of one experiment; only `folder` and `problem` if it can't be read."""
     try:
         with Experiment.open(folder) as opened:
             return _read(opened, f"{folder}")
@@ -83,7 +83,7 @@ def _read(opened: Experiment, folder: str) -> dict[str, Any]:
 
 
 def _point(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The repetitions of one load level: mean, lowest and highest throughput; the median of their p99."""
+    """Return a load level's mean, lowest and highest throughput, and the median of the repetitions' p99."""
     throughput = [row["throughput"] for row in rows]
     p99_ms = [row["p99_ms"] for row in rows if row["p99_ms"] is not None]
     return {

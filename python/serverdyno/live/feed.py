@@ -1,4 +1,4 @@
-"""What a run tells about its progress, kept so that pages which come late or come back see all of it."""
+"""The progress of a run, kept so that a page that opens late or reconnects sees all of it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from serverdyno._native import Snapshot
 
 Event = dict[str, Any]
-"""Ready for JSON. `kind` says which: level, notice, failed, end."""
+"""An event ready for JSON. Its `kind` is level, notice, failed or end."""
 
 
 class Feed:
-    """A listener that passes everything on to another one. Pages read it from threads of their own.
+    """A listener that keeps events for pages, which read it from other threads, and passes them on.
 
-    What stays true (finished load levels, notices) is a list that only grows; what is true now is overwritten.
+    Lasting events (finished load levels, notices) are a list that only grows; the current state is overwritten.
     """
 
     def __init__(self, inner: Progress, head: ExperimentHead, folder: str, done: list[MixRecord]) -> None:
@@ -47,22 +47,22 @@ class Feed:
             self._keep_level(record)
 
     def since(self, index: int) -> tuple[list[Event], Event]:
-        """Return the events from number `index` on, and what is true now."""
+        """Return the events from number `index` on, and the current state."""
         with self._lock:
             return self._events[index:], dict(self._now)
 
     def end(self, report: str | None) -> None:
-        """The last event; a second call does nothing. `report`: where the page is; None: there is none."""
+        """Add the last event; a second call does nothing. `report` is the path of the page; None: there is none."""
         if not any(event["kind"] == "end" for event in self._events):
             self._keep({"kind": "end", "report": report})
 
     def stage(self, text: str) -> None:
-        """Is true now, in place of a load level."""
+        """Set the current stage."""
         self._set({"stage": text})
         self._inner.stage(text)
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        """A load level is true now."""
+        """Set the load level that is running."""
         self._rate = PresentRate()
         self._set(
             {
@@ -78,7 +78,7 @@ class Feed:
         self._inner.mix_started(run, mix, left_s)
 
     def mix_tick(self, snapshot: Snapshot) -> None:
-        """What is true of the load level now."""
+        """Update the state of the running level."""
         now = {
             "elapsed_s": snapshot["elapsed_s"],
             "prepared": snapshot["clients_prepared"],
@@ -92,7 +92,6 @@ class Feed:
         self._inner.mix_tick(snapshot)
 
     def mix_finished(self, record: MixRecord) -> None:
-        """A load level stays."""
         self._keep_level(record)
         self._inner.mix_finished(record)
 
@@ -124,7 +123,7 @@ class Feed:
 def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
     """Return the figures of one finished load level; None: not measured.
 
-    `level`: where it is on the axis of its suite; `throughput`: in the unit of its suite.
+    `level` is its position on the suite's axis, and `throughput` is in the suite's unit.
     """
     server_s = record.server_cpu_s
     return {

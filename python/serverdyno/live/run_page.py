@@ -1,4 +1,4 @@
-"""The page of a run that goes on: `dyno run --live PORT`."""
+"""The page of a run in progress: `dyno run --live PORT`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from serverdyno.run.progress import Progress
 from serverdyno.store.experiment import Experiment
 
 EVERY_S = 0.5
-"""Between two looks at the feed."""
+"""Time between two looks at the feed."""
 
 
 @contextmanager
 def watched(progress: Progress, experiment: Experiment, port: int) -> Iterator[tuple[Feed, str]]:
-    """Serve the page while the block runs; give a listener in place of `progress`, and the page's URL.
+    """Serve the page during the block. Yield a listener to use instead of `progress`, and the page's URL.
 
-    Raises UserError where the port can't be had.
+    Raises UserError if the port is not available.
     """
     listener = serve.listening(port)
     feed = Feed(progress, experiment.head, f"{experiment.folder}", experiment.readable_mixes()[0])
@@ -37,7 +37,7 @@ def watched(progress: Progress, experiment: Experiment, port: int) -> Iterator[t
 
 
 def application(feed: Feed) -> Starlette:
-    """Return the page with its events."""
+    """Return the application with the page and its events."""
 
     async def answer(request: Request) -> Response:
         return StreamingResponse(
@@ -48,13 +48,13 @@ def application(feed: Feed) -> Starlette:
 
 
 def _after(request: Request) -> int:
-    """How many events a browser that comes back has seen; one that comes anew has seen none."""
+    """Return how many events a reconnecting browser has seen; 0 for a new one."""
     seen = request.headers.get("last-event-id", "0")
     return int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
 
 
 async def _stream(feed: Feed, index: int) -> AsyncIterator[str]:
-    """Server-sent events (WHATWG HTML, section 9.2): what the run is, then what is new twice a second, to its end."""
+    """Yield server-sent events (WHATWG HTML, section 9.2): the run's facts, then news twice per second."""
     yield _message("about", feed.about)
     ended = False
     while not ended:

@@ -1,4 +1,4 @@
-"""A local page's server: in a thread next to a run, or alone until it is interrupted."""
+"""The server of a local page, in a thread next to a run or alone until it is interrupted."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from serverdyno.errors import UserError
 
 LOOPBACK = "127.0.0.1"
 LINGER_S = 5
-"""For pages to get the last event, which ends their connections; nobody waits where no page is open."""
+"""Time for pages to get the last event, which ends their connections. Without open pages nothing is waited for."""
 END_S = 10.0
 
 
 def listening(port: int) -> socket.socket:
-    """Return a socket that listens on loopback; port 0: any that is free. Raises UserError."""
+    """Return a socket that listens on loopback; port 0: any free one. Raises UserError."""
     try:
         return socket.create_server((LOOPBACK, port))
     except (OSError, OverflowError) as error:
         raise UserError(
             f"the page can't listen on {LOOPBACK}:{port}: {error}",
-            hint="try another port, or 0 for any that is free",
+            hint="Try another port, or 0 for any free one.",
         ) from error
 
 
 def url(listener: socket.socket) -> str:
-    """Where a browser finds it."""
     return f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
 
 
 def server(app: Starlette) -> uvicorn.Server:
-    """A server that writes no log, and ends although pages are connected."""
+    """Return a server that writes no log, and that can end while pages are connected."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -51,9 +50,9 @@ def server(app: Starlette) -> uvicorn.Server:
 
 @contextmanager
 def beside(app: Starlette, listener: socket.socket) -> Iterator[None]:
-    """Serve in a thread while the block runs."""
+    """Serve in a thread during the block."""
     serving = server(app)
-    # A daemon: where the run is killed, nothing waits for a browser.
+    # A daemon thread: if the run is killed, nothing waits for a browser.
     thread = threading.Thread(target=serving.run, args=([listener],), name="live page", daemon=True)
     thread.start()
     try:

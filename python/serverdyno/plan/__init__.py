@@ -1,1 +1,1 @@
-"""What to measure: the model of a plan, and reading, checking, expanding and ordering it. Starts nothing."""
+"""The model of a plan, and how one is read, checked, expanded and ordered. Nothing here starts a server or a load."""

@@ -1,7 +1,6 @@
-"""Two plans as one: before and after in one experiment, interleaved, so that the day is the same for both.
+"""Merge two plans into one experiment whose runs are interleaved, so that conditions are the same for both.
 
-What differs may be the servers alone: their programs, settings, CPUs. Everything else is the load and the design, and
-has to be equal.
+Only the servers may differ: their programs, settings and CPUs. The load and the design must be equal.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ OF_THE_USER = {"name", "title", "servers"}
 
 
 def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes) -> LoadedPlan:
-    """Return a plan with the servers of both, those of `base` first: each comparison is with it.
+    """Return a plan with the servers of both plans, those of `base` first because it is the baseline.
 
-    Raises UserError where the two differ in more than their servers, or are too many together.
+    Raises UserError if the plans differ in more than their servers, or have too many servers together.
     """
     plan = loaded.plan
     own, other = (_all_but_servers(each) for each in (loaded, base))
@@ -54,7 +53,7 @@ def _all_but_servers(loaded: LoadedPlan) -> dict[str, object]:
 
 
 def _texts(plan: str, base: str) -> str:
-    """Both plans as one text: the other's is a comment."""
+    """Return both plans as one text, with the other plan as a comment."""
     commented = "".join(f"# {line}\n" for line in base.splitlines())
     return f"{plan}\n# Run against this plan, interleaved with it:\n{commented}"
 

@@ -1,6 +1,6 @@
-"""What grows from mix to mix of a suite, and how it is called in records, tables and charts.
+"""The axis of a suite: the quantity that grows from level to level, and its names in records, tables and charts.
 
-Clients of a closed load, the offered rate of an open one. Not for: how a suite's mixes are made, see `expand.py`.
+It is the number of clients of closed load, or the offered rate of open load. `expand.py` makes a suite's levels.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ AxisName = Literal["clients", "rate"]
 
 
 class Loaded(Protocol):
-    """A mix, planned or recorded, as far as an axis is concerned."""
+    """The part of a planned or recorded level that an axis needs."""
 
     @property
-    def clients(self) -> int:
-        """How many clients it has."""
+    def clients(self) -> int: ...
 
     @property
     def rate_per_s(self) -> int | None:
-        """At which rate operations come; None: as clients get their answers."""
+        """The offered rate; None if each client waits for its answer before its next operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`noun`, `nouns`: one of what grows, and more; `mix_suffix`: of a mix's name; `column`: its name as a column;
-    `title`: as the label of a chart's axis; `heading`: of a column for people, with its unit.
+    """The names of a quantity that grows from level to level.
+
+    `noun` and `nouns`: singular and plural; `mix_suffix`: suffix of a level's name; `column`: name in records;
+    `title`: label of a chart's axis; `heading`: a table's heading, with its unit.
     """
 
     name: AxisName
@@ -42,11 +43,11 @@ class Axis:
     level: Callable[[Loaded], int]
 
     def mix_name(self, level: int) -> str:
-        """`8_client`: the name of a mix in records."""
+        """Return the name of a level in records, such as `8_client`."""
         return f"{level}_{self.mix_suffix}"
 
     def words(self, level: int) -> str:
-        """`8 clients`, `1,000 requests/s offered`: a level in a sentence."""
+        """Return a level as in a sentence: `8 clients` or `1,000 requests/s offered`."""
         return wording.plural(level, self.noun, self.nouns)
 
 
@@ -68,7 +69,7 @@ assert set(_AXES) == set(get_args(AxisName))
 
 
 def axis_of(name: AxisName, operation: str = "request") -> Axis:
-    """Return the axis called `name`. `operation`: what comes at a rate."""
+    """Return the axis with this name. `operation` names what arrives at the offered rate."""
     axis = _AXES[name]
     if axis is not RATE or operation == "request":
         return axis

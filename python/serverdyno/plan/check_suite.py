@@ -1,4 +1,4 @@
-"""What makes a suite sensible, beyond the type of each field: its times fit together and its load grows."""
+"""Check that a suite makes sense beyond the type of each field: that its times fit together and its load grows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Suite
 from serverdyno.plan.protocols.bonnie import MOST_SESSIONS
 
-# Shorter windows say more about one moment of the machine than about the server.
+# A shorter window shows momentary noise of the machine rather than the server.
 MIN_WINDOW_S = 1.0
 
 
 def check_suite(suite: Suite, scale: float, source: str) -> None:
-    """Raises PlanError with everything that is wrong with a suite, or with shortening it to `scale`."""
+    """Check a suite at its full length, then scaled. Raises PlanError with every problem."""
     problems = suite_problems(suite)
     if not problems:
         problems = scale_problems(suite, scale)
@@ -24,7 +24,6 @@ def check_suite(suite: Suite, scale: float, source: str) -> None:
 
 
 def suite_problems(suite: Suite) -> list[Problem]:
-    """Everything that doesn't fit together in a suite at its full length."""
     return [
         *_time_problems(suite),
         *_load_problems(suite),
@@ -36,7 +35,7 @@ def suite_problems(suite: Suite) -> list[Problem]:
 
 
 def scale_problems(suite: Suite, scale: float) -> list[Problem]:
-    """A window that shortening makes too short to measure anything in."""
+    """Return the problem of a window that scaling makes too short. Levels that end when done have none."""
     window_s = mixes(suite, scale)[0].window_s
     if window_s >= MIN_WINDOW_S or suite.ends_when_done:
         return []
@@ -61,7 +60,7 @@ def _time_problems(suite: Suite) -> list[Problem]:
             Problem(("delay_s",), f"{message}: the window would begin with fewer clients than planned")
         )
     if suite.think_time_s >= window_s:
-        message = f"{suite.think_time_s:g} s is no shorter than the window of {window_s:g} s"
+        message = f"{suite.think_time_s:g} s is not shorter than the window of {window_s:g} s"
         problems.append(Problem(("think_time_s",), message))
     pace = suite.work.operations_per_client_s(suite.settings(suite.work))
     if suite.think_time_s > 0 and pace is not None:
@@ -74,7 +73,7 @@ def _time_problems(suite: Suite) -> list[Problem]:
 
 
 def _step_problems(suite: Suite) -> list[Problem]:
-    """What levels that end when their work is done have no use for."""
+    """Return the settings that levels can't have if they end when their work is done."""
     if not suite.ends_when_done:
         return []
     found = [
@@ -84,7 +83,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
     ]
     if len(suite.clients) != 1 or (suite.workload == "scenario" and suite.clients != [1]):
         found.append(
-            Problem(("clients",), "must be one number; of a scenario 1, since its steps name their clients")
+            Problem(("clients",), "must be one number, and 1 for a scenario, whose steps name their clients")
         )
     if (most := max(mix.clients for mix in mixes(suite))) > MOST_SESSIONS:
         message = f"a level would have {most:,} sessions, each with a thread; {MOST_SESSIONS:,} is the most"
@@ -93,13 +92,14 @@ def _step_problems(suite: Suite) -> list[Problem]:
 
 
 def _operations_problems(suite: Suite) -> list[Problem]:
-    """What contradicts a number of operations, after which a level ends."""
+    """Return what conflicts with `operations`, the number of operations after which a level ends."""
     if suite.operations is None:
         return []
     most = max(mix.clients * mix.threads for mix in mixes(suite))
     wrong = {
-        "only for web servers: clients of file servers go through whole passes": not suite.work.uses_documents,
-        "not with a rate of its own: the length of the level decides how many come": suite.open is not None,
+        "only for web servers, because clients of file servers make whole passes": not suite.work.uses_documents,
+        "not with open load, where the rate and the length set the number of operations": suite.open
+        is not None,
         "not with ramps: every operation counts": bool(suite.ramp_up_s or suite.ramp_down_s),
         f"must be at least {most:,}, one for each connection": suite.operations < most,
     }
@@ -107,7 +107,7 @@ def _operations_problems(suite: Suite) -> list[Problem]:
 
 
 def _work_problems(suite: Suite) -> list[Problem]:
-    """What the kind of work says of its own settings."""
+    """Return the problems that the kind of work finds in its own settings."""
     one_thread = suite.threads == 1 and not suite.threads_from
     settings = suite.settings(suite.work)
     paced = suite.work.operations_per_client_s(settings) is not None
@@ -117,12 +117,13 @@ def _work_problems(suite: Suite) -> list[Problem]:
 
 
 def _open_problems(suite: Suite) -> list[Problem]:
-    """What contradicts operations that come at a rate of their own."""
+    """Return what conflicts with open load."""
     if suite.open is None:
-        return [Problem(("axis",), "rate: only of a suite with [open]")] if suite.axis == "rate" else []
+        return [Problem(("axis",), "rate is only for a suite with [open]")] if suite.axis == "rate" else []
     problems = [
         Problem(
-            ("open", key, index), f"{after}{unit} after {before}{unit}: the load must grow from mix to mix"
+            ("open", key, index),
+            f"{after}{unit} after {before}{unit}: the load must grow from level to level",
         )
         for key, unit, rates in (
             ("rate_per_s", "/s", suite.open.rate_per_s),
@@ -144,18 +145,17 @@ def _open_problems(suite: Suite) -> list[Problem]:
         (
             suite.think_time_s == 0,
             "think_time_s",
-            "clients don't think where operations come at a rate of their own",
+            "open load has no think time",
         ),
         (
             suite.delay_s == 0,
             "delay_s",
-            "operations come from the start on where they come at a rate of their own",
+            "open load has no delay: operations come from the start",
         ),
         (
             suite.work.takes_open_load(suite.workload),
             "open",
-            f"the operations of {suite.workload} come from clients that wait for their answers: one follows from the "
-            "other, so they can't come at a rate of their own",
+            f"not possible with {suite.workload}, whose clients need an answer before they know their next operation",
         ),
     ):
         if not holds:
@@ -165,7 +165,7 @@ def _open_problems(suite: Suite) -> list[Problem]:
 
 def _load_problems(suite: Suite) -> list[Problem]:
     problems = [
-        Problem(("clients", index), f"{after} clients after {before}: the load must grow from mix to mix")
+        Problem(("clients", index), f"{after} clients after {before}: the load must grow from level to level")
         for index, (before, after) in enumerate(pairwise(suite.clients), start=1)
         if after <= before
     ]
@@ -177,7 +177,7 @@ def _load_problems(suite: Suite) -> list[Problem]:
         if after.clients <= before.clients
     ]
     problems += [
-        Problem(("threads_from", index, "clients"), f"no mix has {step.clients} clients or more")
+        Problem(("threads_from", index, "clients"), f"no level has {step.clients} clients or more")
         for index, step in enumerate(suite.threads_from)
         if step.clients > max(suite.clients)
     ]

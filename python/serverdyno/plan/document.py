@@ -1,6 +1,6 @@
-"""From TOML text to a checked model, with every problem said in words and with its place.
+"""Turn TOML text into a checked model, and describe every problem with its key and line.
 
-Knows models in general, not what makes a plan or a suite sensible: see `validate.py` and `check_suite.py`.
+This works for any model. `validate.py` and `check_suite.py` check what plans and suites mean.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from serverdyno.plan.locate import KeyPath, key_lines, line_of
 M = TypeVar("M", bound=BaseModel)
 MOST_BYTES = 1 << 20
 MOST_KNOWN = 20
-"""Names that a message lists although it has a better suggestion."""
+"""Number of known names that a message lists even if it has a suggestion."""
 DEEPEST = 32
-"""Tables and arrays inside one another, and parts of a key; a plan has six."""
-_TOO_DEEP = f"tables and arrays inside one another, more than {DEEPEST} deep"
-# A key stands at the beginning of a line, or in a table that is written in braces.
+"""Deepest nesting of tables and arrays, and most parts of a key. A plan needs six."""
+_TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep"
+# A key stands at the start of a line or in an inline table.
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _LONG_KEY = re.compile(
     rf"(?:^[ \t]*+\[{{0,2}}|[{{,])[ \t]*+{_PART}(?:\.[ \t]*+{_PART}){{{DEEPEST}}}", re.MULTILINE
@@ -36,17 +36,17 @@ _LONG_KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in a document. The path `("servers", 1, "cpus")` is said as `servers[1].cpus`."""
+    """A problem in a document. The path `("servers", 1, "cpus")` is written `servers[1].cpus`."""
 
     path: KeyPath
     message: str
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a document of bounded size. Raises UserError where there is none to read."""
+    """Return the text of a document of at most MOST_BYTES. Raises UserError if it can't be read."""
     try:
         if not path.is_file():
-            # What is no file at all is named by opening it; a pipe would be waited for.
+            # Opening a path that is not a file names the problem; reading a pipe would block.
             path.stat()
             raise UserError(f"can't read {path}: it is not a file")
         with path.open("rb") as file:
@@ -66,18 +66,18 @@ def read_text(path: Path) -> str:
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:
-    """Return the document as TOML. Raises PlanError with the line of the first mistake: reading ends there.
+    """Return the parsed TOML document. Raises PlanError with the line of the first mistake, where parsing stops.
 
-    What is nested deeper than any plan is refused before it is parsed, since that takes time with the square of it.
+    Documents nested deeper than any plan are refused before parsing, because parsing takes quadratic time on them.
     """
     if found := _LONG_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise PlanError(source, [f"line {line}: a key of more than {DEEPEST} parts"])
+        raise PlanError(source, [f"line {line}: a key has more than {DEEPEST} parts"])
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(source, [f"not valid TOML: {error}"]) from error
-    except ValueError as error:  # Python reads no number of more than 4,300 digits
+    except ValueError as error:  # Python refuses to read a number of more than 4,300 digits
         raise PlanError(source, ["a number has more digits than can be read"]) from error
     except RecursionError as error:
         raise PlanError(source, [_TOO_DEEP]) from error
@@ -101,7 +101,7 @@ def _is_deeper(value: Any, most: int) -> bool:
 
 
 def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
-    """`data` as `model`, or None and everything that keeps it from being one."""
+    """Return `data` as the model and no problems, or None and every problem."""
     try:
         return model.model_validate(data), []
     except ValidationError as error:
@@ -111,7 +111,7 @@ def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
 
 
 def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """One finding of pydantic in words, with the value that was refused or the names that would be known."""
+    """Return one pydantic error in words, with the refused value or the names that are known."""
     if error["type"] == "extra_forbidden":
         return f"not known here{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
     if error["type"] == "missing":
@@ -120,12 +120,12 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """`no suite "quik": did you mean ...? Known: ...`."""
+    """Return a message such as `no suite "quik": did you mean ...? Known: ...`."""
     return f'no {kind} "{name}"{_suggestion(name, sorted(known))}'
 
 
 def described(problems: Iterable[Problem], text: str) -> list[str]:
-    """Problems for people, in the order of the text: `line 7: servers[0].cpus: ...`."""
+    """Return the problems as lines in the order of the text: `line 7: servers[0].cpus: ...`."""
     lines = key_lines(text)
     placed = sorted(
         ((line_of(lines, problem.path) or 0, problem) for problem in problems), key=lambda pair: pair[0]
@@ -134,7 +134,7 @@ def described(problems: Iterable[Problem], text: str) -> list[str]:
 
 
 def sentence(problem: Problem) -> str:
-    """`servers[0].cpus: ...`."""
+    """Return a problem as text: `servers[0].cpus: ...`."""
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.path).lstrip(".")
     return f"{where}: {problem.message}" if where else problem.message
 
@@ -148,7 +148,7 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The names that are known at `path` inside `model`. A model may have tables that are no fields: see `Suite`."""
+    """Return the names known at `path` inside `model`, including tables that are not fields (see `Suite`)."""
     for part in path:
         tables: dict[str, type[BaseModel]] = getattr(model, "tables", dict)()
         if part in tables:
@@ -160,7 +160,7 @@ def _fields_at(model: type[BaseModel], path: KeyPath) -> list[str]:
 
 
 def _model_inside(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation such as `list[Model]` or `Model | None` is about."""
+    """Return the model inside an annotation such as `list[Model]` or `Model | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for argument in get_args(annotation) if (found := _model_inside(argument))), None)

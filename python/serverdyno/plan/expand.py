@@ -1,4 +1,4 @@
-"""From a plan to its configurations, and from a suite to its mixes. Assumes that both were checked."""
+"""Expand a plan into its configurations and a suite into its levels. Both must have been checked."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
 
 def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configuration]:
-    """Every combination of levels of every server, as in the document; the last factor varies fastest.
+    """Return every combination of factor levels of every server, in the order of the document.
 
-    `settings_types`: the settings model of every server there is, by name.
+    The last factor varies fastest. `settings_types` has the settings model of every known server, by name.
     """
     return [each for server in plan.servers for each in configurations_of(server, settings_types)]
 
 
 def configurations_of(server: ServerPlan, settings_types: SettingsTypes) -> list[Configuration]:
-    """Every combination of levels of one server; otherwise as `configurations`."""
+    """Return every combination of factor levels of one server, as `configurations` does."""
     return [
         Configuration(
             name=configuration_name(server, levels),
@@ -41,7 +41,7 @@ def configurations_of(server: ServerPlan, settings_types: SettingsTypes) -> list
 
 
 def levels_by_configuration(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return the level of each factor, by the name of the configuration; none where nothing varies."""
+    """Return the level of each factor, by configuration name. The inner mapping is empty if nothing varies."""
     return {
         configuration_name(server, levels): levels
         for server in plan.servers
@@ -50,13 +50,16 @@ def levels_by_configuration(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def combinations(server: ServerPlan) -> Iterator[dict[str, Any]]:
-    """One level of each factor, in every way. One empty combination where nothing varies."""
+    """Yield every combination of factor levels; one empty combination if nothing varies."""
     for levels in itertools.product(*server.factors.values()):
         yield dict(zip(server.factors, levels, strict=True))
 
 
 def configuration_name(server: ServerPlan, levels: dict[str, Any]) -> str:
-    """`apache-access-log-off-mpm-event`: [a-z0-9.-] only, since it names folders and stands in figures."""
+    """Return a name such as `apache-access-log-off-mpm-event`.
+
+    It has only characters of [a-z0-9.-], because it names folders and is printed in charts.
+    """
     parts = [
         server.name or server.server,
         *(f"{factor}-{_spoken(level)}" for factor, level in levels.items()),
@@ -65,12 +68,11 @@ def configuration_name(server: ServerPlan, levels: dict[str, Any]) -> str:
 
 
 def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
-    """The mixes of a suite, with every time that belongs to the length multiplied by `scale`.
+    """Return the levels of a suite, with its length, both ramps and the start delay multiplied by `scale`.
 
-    Length, both ramps and the start delay are shortened alike, so that the same share of a mix is measured.
-    Clients, threads, rate and think time stay: they are the load, and this is a shorter look at the same load. Levels
-    that end when their work is done have no ramps, their length is a bound, and `scale` is of their work
-    (`with_scaled_work`).
+    All these times shrink alike, so that the measured share of a level stays the same. Clients, threads, rate and
+    think time are the load and do not change. Levels that end when their work is done have no ramps and their length
+    is only a bound; `with_scaled_work` scales their work.
     """
     if steps := suite.work.planned_steps(suite.settings(suite.work), suite.clients[0]):
         return [
@@ -114,23 +116,26 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
 
 
 def levels_of(suites: Sequence[Suite], scale: float = 1.0) -> list[Mix]:
-    """Return the levels of several suites, one suite after the other, with places from 1."""
+    """Return the levels of several suites, one suite after the other, numbered from 1."""
     found = [mix for suite in suites for mix in mixes(suite, scale)]
     return [replace(mix, index=index) for index, mix in enumerate(found, start=1)]
 
 
 def with_scaled_work(suite: Suite, scale: float) -> Suite:
-    """Return a suite with this share of the work of its levels that end when done."""
+    """Return the suite with its work multiplied by `scale`, if its levels end when their work is done."""
     return suite.with_settings(suite.work, suite.work.scaled(suite.settings(suite.work), scale))
 
 
 def as_run(suite: Suite, scale: float) -> Suite:
-    """Return a suite with its work at the scale in force, and a digest of every file that its load is made from."""
+    """Return the suite with its work scaled and a digest of every file from which its load is made."""
     return with_scaled_work(suite, scale).with_noted_inputs()
 
 
 def _delay_s(suite: Suite, scale: float) -> float:
-    """Return the stated delay, or else the time over which clients that think start apart: they keep no common step."""
+    """Return the stated start delay, or else the time over which thinking clients start.
+
+    Such clients start apart so that they do not stay in step.
+    """
     if suite.delay_s or suite.open is not None:
         return _scaled(suite.delay_s, scale)
     spread_s = suite.work.start_spread_s(suite.settings(suite.work), suite.think_time_s)
@@ -138,12 +143,11 @@ def _delay_s(suite: Suite, scale: float) -> float:
 
 
 def trial(planned: Mix, rate_per_s: int) -> Mix:
-    """A trial of a search as it is run: a planned one, at the rate that those before it call for."""
     return replace(planned, rate_per_s=rate_per_s)
 
 
 def rates_of_peak(percents: Sequence[int], peak_s: float) -> list[int]:
-    """Shares of a peak as whole requests/s, to three digits: more would pretend that the peak is known so well."""
+    """Return shares of a peak as whole requests/s, to three digits: the peak is not known more precisely."""
     return [max(1, int(float(f"{peak_s * percent / 100:.3g}"))) for percent in percents]
 
 
@@ -154,11 +158,11 @@ def _name(suite: Suite, index: int, level: int) -> str:
 
 
 def _levels(suite: Suite) -> list[tuple[int, int | None]]:
-    """Clients of each mix, and the rate of an open one; of a search the lowest, since those of its trials follow."""
+    """Return the clients of each level, and its rate if the load is open. A search starts at its lowest rate."""
     if suite.open is None:
         return [(clients, None) for clients in suite.clients]
     if suite.open.percent_of_peak:
-        # Stand-ins, until peaks are measured.
+        # Placeholders until the peaks are measured.
         return [(suite.clients[-1], percent) for percent in suite.open.percent_of_peak]
     if suite.open.objective is not None:
         return [(suite.clients[-1], suite.open.rate_per_s[0])] * suite.open.most_trials
@@ -166,21 +170,21 @@ def _levels(suite: Suite) -> list[tuple[int, int | None]]:
 
 
 def threads_at(suite: Suite, clients: int) -> int:
-    """Threads a client in the mix of that many clients."""
+    """Return the threads per client at this number of clients."""
     reached = [step.threads for step in suite.threads_from if step.clients <= clients]
     return reached[-1] if reached else suite.threads
 
 
 def suite_shortened(scale: float) -> str | None:
-    """`shortened to 2 % of its full length`, for every table and figure; None of a suite at full length.
+    """Return `shortened to 2 % of its full length` for tables and figures, or None at full length.
 
-    It doesn't say "published length", because that of some suites was never published.
+    The text does not say "published length", because the length of some suites was never published.
     """
     return None if scale == 1 else f"shortened to {scale * 100:.4g} % of its full length"
 
 
 def _scaled(seconds: float, scale: float) -> float:
-    # Whole microseconds: 300 s x 0.07 is 21 s, not 21.000000000000004 s.
+    # Round to whole microseconds: 300 s x 0.07 is 21 s, not 21.000000000000004 s.
     return round(seconds * scale, 6)
 
 

@@ -1,4 +1,4 @@
-"""From a plan file to a checked plan: every problem in one error, each with its key and its line."""
+"""Load a plan file into a checked plan. One error reports every problem, each with its key and line."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from serverdyno.plan.validate import check_plan, precision_problem, size_problem
 
 _SCALE_OPTION = "--scale"
 _OTHER_CLIENTS = "-other-clients"
-"""How the name of a suite ends whose clients an option replaced."""
+"""Suffix of a suite's name after `--clients` replaced its clients."""
 _MOST_NAME = 63
 
 
 SUITE_FILE = ".toml"
-"""How the path of a suite's file ends, where a plan names one in place of a shipped suite."""
+"""Suffix by which a plan's suite is recognised as a file rather than a shipped suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ def load_plan(
     suite_file: Path | None = None,
     clients: str | None = None,
 ) -> LoadedPlan:
-    """The plan in a file. Raises PlanError with all its problems, UserError for a file that can't be read.
+    """Return the plan in a file. Raises PlanError with all its problems, or UserError if the file can't be read.
 
-    `settings_types`: the settings model of every server there is, by name. `scale`, `suite_file` and `clients`
-    (`1,2,4`) replace what the plan and its suites say. The path of a suite in a plan is relative to the plan's folder.
+    `settings_types` has the settings model of every known server, by name. `scale`, `suite_file` and `clients`
+    (`1,2,4`) replace what the plan and its suites say. A suite's path is relative to the plan's folder.
     """
     text = read_text(path)
     data = parse_toml(text, str(path))
@@ -72,17 +72,17 @@ def load_plan(
 
 
 def _named(name: str, folder: Path) -> Suite | str:
-    """Return the suite of a file's path below a folder; any other name as it is. Raises UserError, PlanError."""
+    """Return the suite in the file if the name is a path, or else the name itself. Raises UserError or PlanError."""
     if not name.endswith(SUITE_FILE):
         return name
     return suites.parse(read_text(folder / name), f"{folder / name}")
 
 
 def with_clients(suite: Suite, option: str) -> Suite:
-    """Return a suite with an option's `1,2,4` in place of its clients; name, title and certainty say so.
+    """Return a suite whose clients are replaced by an option's `1,2,4`, as its name, title and certainty then state.
 
-    Steps of `threads_from` above the last of them are left out. Raises UserError if the option is not such a list, and
-    PlanError if the suite can't have these clients.
+    Steps of `threads_from` above the last number of clients are removed. Raises UserError if the option is not such a
+    list, and PlanError if the suite can't have these clients.
     """
     clients, wrong = read(option, "clients", Suite.model_fields["clients"])
     if wrong is not None:
@@ -105,15 +105,20 @@ def with_clients(suite: Suite, option: str) -> Suite:
 
 
 def with_fleet(plan: Plan, folder: Path) -> Plan:
-    """Return a plan whose load the fleet of a folder makes. Raises UserError where it names CPUs or processes."""
+    """Return a plan whose load comes from the fleet in a folder.
+
+    Raises UserError if the plan sets CPUs or processes.
+    """
     if plan.generator.processes > 1 or plan.generator.cpus:
-        raise UserError("--fleet: generator.processes and generator.cpus of the plan are of this machine")
+        raise UserError(
+            "--fleet: the plan must not set generator.processes or generator.cpus, which are for this machine"
+        )
     generator = plan.generator.model_copy(update={"fleet": str(folder.resolve())})
     return plan.model_copy(update={"generator": generator})
 
 
 def with_testbed(plan: Plan, testbed: Testbed, settings_types: SettingsTypes, known: Sequence[Suite]) -> Plan:
-    """Return a plan whose load a testbed makes, in place of its own. Raises UserError where it can't."""
+    """Return a plan whose load comes from this testbed. Raises UserError if the plan does not allow it."""
     made = plan.model_copy(update={"testbed": testbed})
     _, problems = check_plan(made.model_dump(exclude_defaults=True), settings_types, known=known)
     if own := [found for found in problems if found.path[:1] == ("testbed",)]:
@@ -122,7 +127,10 @@ def with_testbed(plan: Plan, testbed: Testbed, settings_types: SettingsTypes, kn
 
 
 def until_precise(plan: Plan, percent: str, known: Sequence[Suite]) -> Plan:
-    """Return a plan that goes on until an option's `2%` is reached. Raises UserError where it is none, or can't be."""
+    """Return a plan that adds repetitions until an option's `2%` is reached.
+
+    Raises UserError if the option is not a percentage, or if a suite's averages have no precision to reach.
+    """
     if message := next(filter(None, map(precision_problem, known)), None):
         raise UserError(f"--until: {message}")
     try:
@@ -147,8 +155,9 @@ def parse_plan(
     scale: float | None = None,
     known: Sequence[Suite | str] = (),
 ) -> Plan:
-    """Return the plan in a text; `source` is what its problems are said to be of. `known`: its suites, or their names.
-    Otherwise as `load_plan`.
+    """Return the plan in a text. `source` names the text in error messages; `known` has its suites or their names.
+
+    The rest is as in `load_plan`.
     """
     data = parse_toml(text, source)
     if scale is not None:
@@ -162,7 +171,7 @@ def parse_plan(
         data, settings_types, known=[each for each in known if isinstance(each, Suite)]
     )
     if scale is not None:
-        # The file isn't wrong where the option is.
+        # A problem of the option is not a problem of the file.
         problems = [
             replace(found, path=(_SCALE_OPTION,)) if found.path == ("scale",) else found for found in problems
         ]

@@ -1,7 +1,7 @@
-"""Where a key of a TOML document stands in its text, so that a problem can name a line.
+"""Find the line of a key in the text of a TOML document, so that an error can name it.
 
-Not a TOML parser: `tomllib` gives no positions, so it reads the document here again, a statement at a time.
-Keys inside an inline table and elements of an array have the line where their statement begins.
+`tomllib` gives no positions, so this parses the document again, one statement at a time. Keys inside an inline table
+and elements of an array have the line on which their statement begins.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 KeyPath = tuple[str | int, ...]
 MOST_READ = 2_000_000
-"""Characters, over all attempts to read a statement."""
+"""Most characters to read, over all attempts to parse a statement."""
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line, from 1, where each key, table and array element of a valid TOML document first appears."""
+    """Return the line, from 1, where each key, table and array element of a valid TOML document first appears."""
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
     last_index: dict[KeyPath, int] = {}
@@ -33,7 +33,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
-    """The line of `path`, or of the nearest thing around it in the text; None of the document itself."""
+    """Return the line of `path` or of its nearest parent in the text; None for the document itself."""
     while path:
         if path in lines:
             return lines[path]
@@ -42,11 +42,11 @@ def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Every `key = value` and every table header, with its line.
+    """Yield every `key = value` and every table header, with its line.
 
-    A statement ends at the first line end where it is valid: TOML lets a line end stand only between
-    statements, inside brackets and inside multi-line strings, and what breaks off in those is not valid. One of very
-    many lines would be read very often: then those behind it have no line.
+    A statement ends at the first line end where it is valid TOML: line ends stand only between statements, inside
+    brackets and inside multi-line strings, and an unfinished one of these is invalid. A statement of very many lines
+    would be parsed very often, so reading stops after MOST_READ characters and later statements have no line.
     """
     pending = ""
     read = 0
@@ -74,7 +74,7 @@ def _is_valid(statement: str) -> bool:
 
 
 def _table_path(document: dict[str, Any], last_index: dict[KeyPath, int], *, opens_element: bool) -> KeyPath:
-    """The path of the table that a header opens. The name of an array of tables means its last element."""
+    """Return the path of the table that a header opens. The name of an array of tables means its last element."""
     path: KeyPath = ()
     node: Any = document
     while isinstance(node, dict) and node:
@@ -88,7 +88,7 @@ def _table_path(document: dict[str, Any], last_index: dict[KeyPath, int], *, ope
 
 
 def _paths(node: Any) -> Iterator[KeyPath]:
-    """Every path below `node`, the outer before the inner."""
+    """Yield every path below `node`, parents first."""
     children: list[tuple[str | int, Any]] = []
     if isinstance(node, dict):
         children = list(node.items())

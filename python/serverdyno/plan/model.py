@@ -1,8 +1,7 @@
-"""What an experiment is made of: suites, mixes, servers, configurations, plans. Data only.
+"""The data of an experiment: suites, levels, servers, configurations and plans.
 
-Reading is in `load.py`, checking in `validate.py` and `check_suite.py`, expanding in `expand.py` and
-`order.py`.
-Every problem of a document is reported at once; a field that is not known is a problem.
+`load.py` reads them, `validate.py` and `check_suite.py` check them, `expand.py` and `order.py` expand them. Every
+problem of a document is reported at once, and an unknown field is a problem.
 """
 
 from __future__ import annotations
@@ -57,35 +56,36 @@ EQUIVALENCE_PERCENT = 5.0
 """Repetitions before precision is looked at for the first time; see `analysis.precision`."""
 MAX_LENGTH_S = 24 * 3600
 OF_LEVELS_IN_TIME = ("threads", "threads_from", "ramp_up_s", "ramp_down_s", "delay_s", "think_time_s")
-"""Parameters of suites without a meaning for levels that end when their work is done."""
+"""Parameters of suites that mean nothing if levels end when their work is done."""
 MAX_RUNS = 10_000
 MAX_LEVELS = 10_000
-"""Load levels of all runs together: a report of so many takes a minute and a GB of memory."""
+"""Most load levels of all runs together. A report of this many takes a minute and 1 GB of memory."""
 MAX_URL = 1 << 16  # characters
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
 
 
 def titled(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with its name as its title, where it has none."""
+    """Return the document with its name as the title if it has none."""
     return (
         data if "title" in data or not isinstance(data.get("name"), str) else {**data, "title": data["name"]}
     )
 
 
 class ThreadStep(Model):
-    """From this number of clients on, this many threads a client (VeriTest 2003, figure 12)."""
+    """The threads per client from this number of clients on (VeriTest 2003, figure 12)."""
 
     clients: int = Field(ge=1, description="The step applies from this number of clients.")
     threads: int = Field(ge=1, le=1000, description="Threads of each client from this step.")
 
 
 class Suite(Model):
-    """An ordered list of mixes with a growing number of clients.
+    """An ordered list of levels with a growing number of clients.
 
-    `source` says where the parameters were published, `description` what the suite is and is not. `certainty`
-    says of each parameter (`length_s`, `http.version`) how it is known: *seen* in the published report,
-    *derived* from what is published, from *memory* of the literature, or our own *choice*; and why. `axis`: what grows
-    from mix to mix. `sections`: the settings of protocols and of the kind of work, tables of their own in a file.
+    `source` says where the parameters were published, and `description` what the suite is and is not. `certainty`
+    says for each parameter (`length_s`, `http.version`) why and how it is known: *seen* in the published report,
+    *derived* from what is published, from *memory* of the literature, or our own *choice*. `axis` is the quantity
+    that grows from level to level. `sections` has the settings of protocols and of the kind of work, which are tables
+    of their own in a file.
     """
 
     name: Name = Field(description="The suite's name. Every report shows it.")
@@ -94,14 +94,14 @@ class Suite(Model):
     description: str = Field(default="", description="What the suite is, and what it is not.")
     workload: str = Field(description="What clients do.")
     axis: AxisName = Field(
-        default="clients", description="What grows from level to level; of a suite with `[open]` the rate."
+        default="clients", description="What grows from level to level. With `[open]`: the rate."
     )
     clients: Annotated[
         list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]],
         Option(("--clients", "-c"), listed=True, ranges="doubling"),
     ] = Field(
         min_length=1,
-        description="Numbers of clients, one load level each, growing. With a rate: one number, the connections.",
+        description="Growing numbers of clients, one load level each. With a rate: one number, the connections.",
     )
     threads: int = Field(
         default=1, ge=1, le=1000, description="Requests that each client has under way at once."
@@ -120,8 +120,8 @@ class Suite(Model):
         default=None,
         ge=1,
         le=10**12,
-        description="Operations of a load level, after which it ends, at the latest after its length. Default: it ends "
-        "by its length.",
+        description="Number of operations after which a load level ends, at the latest after its length. Default: it "
+        "ends after its length.",
     )
     delay_s: float = Field(
         default=0,
@@ -142,7 +142,7 @@ class Suite(Model):
     )
     open: OpenLoad | None = Field(
         default=None,
-        description="Operations come at a rate of their own, and not as clients get their answers.",
+        description="Open load: operations come at a given rate, even if earlier ones have no answer yet.",
     )
     sections: dict[str, SectionModel] = Field(default={}, exclude=True)
     certainty: dict[str, Certainty] = Field(
@@ -162,13 +162,13 @@ class Suite(Model):
     def _are_complete(
         cls, sections: dict[str, SectionModel], info: ValidationInfo
     ) -> dict[str, SectionModel]:
-        workload = info.data.get("workload")  # absent where it is unsound
+        workload = info.data.get("workload")  # absent if it is not valid
         return sections if workload is None else completed(sections, workload)
 
     @model_validator(mode="wrap")
     @classmethod
     def _tables_are_sections(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """In a file the sections are tables at the top. Problems of both are told at once."""
+        """Collect a file's tables into `sections`, and report the problems of both at once."""
         if not isinstance(data, dict):
             return handler(data)
         document, problems = gathered(titled(data))
@@ -194,52 +194,49 @@ class Suite(Model):
         for key in ("open", "operations"):
             if getattr(self, key) is None:
                 own.pop(key, None)
-        # A table without anything in it is what is there in any case.
+        # An empty table means its defaults, as a missing one does.
         return {**own, **{name: table for name, table in tables.items() if table}}
 
     @classmethod
     def tables(cls) -> dict[str, type[BaseModel]]:
-        """Return the models of the tables that are no fields, by their names in a file."""
+        """Return the models of the tables that are not fields, by their names in a file."""
         return {name: having.settings_type for name, having in protocols.sections().items()}
 
     @property
     def objective(self) -> Objective | None:
-        """What the highest rate is looked for that holds it; None where the load levels are given."""
+        """The objective of a search for the highest rate; None if the load levels are given."""
         text = None if self.open is None else self.open.objective
         return None if text is None else parse_objective(text)
 
     @property
     def work(self) -> Work[Any]:
-        """The kind of work that its workload is."""
         return protocols.work_of(self.workload)
 
     @property
     def ends_when_done(self) -> bool:
-        """Whether its levels end when their work is done, and not at a time."""
+        """Whether its levels end when their work is done instead of at a given time."""
         return bool(self.work.planned_steps(self.settings(self.work), 1))
 
     @property
     def terms(self) -> Terms:
-        """What its workload is called and counted in."""
         return self.work.terms_of(self.workload)
 
     def settings(self, of: HasSettings[SettingsT]) -> SettingsT:
-        """Return the section of a protocol or a kind of work; its defaults where there is none."""
+        """Return the section of a protocol or a kind of work, or its defaults."""
         section = self.sections.get(of.section or "")
         return section if isinstance(section, of.settings_type) else of.settings_type()
 
     def with_noted_inputs(self) -> Suite:
-        """Return the suite with a digest of every file that its load is made from. Raises UserError."""
+        """Return the suite with a digest of every file from which its load is made. Raises UserError."""
         return self.with_settings(self.work, self.work.with_noted_inputs(self.settings(self.work)))
 
     def with_settings(self, of: HasSettings[SettingsT], settings: SettingsT) -> Self:
-        """Return the suite with another section."""
         if of.section is None:
             return self
         return self.model_copy(update={"sections": {**self.sections, of.section: settings}})
 
     def parameters(self) -> dict[str, object]:
-        """Key path (`length_s`, `http.version`) -> value, of everything that shapes the load."""
+        """Return each parameter that shapes the load, by key path (`length_s`, `http.version`)."""
         own = {
             key: value
             for key, value in self.model_dump(exclude={"open"}).items()
@@ -259,14 +256,17 @@ class Suite(Model):
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """One level, ready to run. `index` is its place in the experiment, from 1; `last`: no other of its suite comes
-    after it. `rate_per_s`: of open load, at which operations come; None: as clients get their answers. `operations`:
-    after so many it ends early; None: it ends by its length alone. `suite`: None in experiments before format 9, which
-    have one.
+    """One level, ready to run.
 
-    `step`: the name of a level that ends when its work is done, in its `state` (cold, warm, or a phase); None: the
-    level ends at its time. All levels of a suite that end when done share files or sessions: they are a group, redone
-    as a whole. `figure`: of the published report that the step re-creates.
+    `index` is its place in the experiment, from 1; `last` marks the last level of its suite.
+
+    `rate_per_s` is the rate of open load; None: each client waits for its answer before its next operation.
+    `operations` ends the level after this many; None: only its length ends it. `suite` is None in experiments before
+    format 9, which have one suite.
+
+    `step` is the name of a level that ends when its work is done, and `state` is cold, warm or a phase; None: the
+    level ends at its time. All levels of a suite that end when done share files or sessions, so they are repeated as
+    one group. `figure` is the figure of the published report that the step re-creates.
     """
 
     index: int
@@ -288,18 +288,19 @@ class Mix:
 
     @property
     def planned_s(self) -> float:
-        """How long it takes as far as that is planned; 0 where it ends when its work is done."""
+        """The planned duration; 0 if the level ends when its work is done."""
         return self.length_s if self.step is None else 0.0
 
     @property
     def window_s(self) -> float:
-        """The measured part of the mix."""
+        """The length of the measured part."""
         return self.length_s - self.ramp_up_s - self.ramp_down_s
 
 
 class GeneratorPlan(Model):
-    """Where and how the load is made. `cpus` empty: chosen by the tool, apart from the server's. `threads`: of each of
-    the `processes` or of each node of the `fleet`, among which the clients are dealt out.
+    """Where and how the load is made. `cpus` empty: the tool chooses CPUs apart from the server's.
+
+    `threads` is per process, or per node of the `fleet`. The clients are distributed among all threads.
     """
 
     fleet: str | None = Field(
@@ -325,16 +326,14 @@ class GeneratorPlan(Model):
     @model_validator(mode="after")
     def _is_in_one_place(self) -> Self:
         if self.fleet is not None and (self.processes > 1 or self.cpus):
-            raise ValueError(
-                "processes and cpus are of this machine, and a fleet's nodes make the load elsewhere"
-            )
+            raise ValueError("processes and cpus are for this machine, but the fleet's nodes make the load")
         return self
 
 
 class Bounds(Model):
-    """What a plan must promise before load goes to a host that is not loopback.
+    """The limits that a plan must promise before load goes to a host that is not loopback.
 
-    Clients and length are those of one mix; the rate is of all clients together, in requests a second.
+    Clients and length apply to one level; the rate is that of all clients together, in requests/s.
     """
 
     max_clients: int = Field(ge=1, description="The most clients of a load level.")
@@ -342,13 +341,13 @@ class Bounds(Model):
         gt=0,
         description="The most requests per second of all clients together. Load outside loopback needs this bound.",
     )
-    max_length_s: float = Field(gt=0, description="The greatest length of a load level.")
+    max_length_s: float = Field(gt=0, description="The longest load level.")
 
 
 class ServerPlan(Model):
     """A server under test, its fixed settings, and the factors that vary it.
 
-    Every combination of levels is a configuration. `cpus` empty: chosen by the tool.
+    Every combination of factor levels is a configuration. `cpus` empty: the tool chooses.
     """
 
     server: str = Field(description="A name that `dyno servers` lists.")
@@ -368,15 +367,15 @@ class ServerPlan(Model):
     )
     node: Name | None = Field(
         default=None,
-        description="Node of the fleet on which the server runs; that node makes no load. Left out: this machine.",
+        description="Node of the fleet on which the server runs; that node makes no load. Default: this machine.",
     )
     address: str | None = Field(
         default=None,
-        description="Address on which the server listens, of its node; left out: the one that the fleet knows it by.",
+        description="Address of its node on which the server listens. Default: the one that the fleet knows.",
     )
     back_nodes: list[Name] = Field(
         default=[],
-        description="Nodes of the servers behind the front of a team, dealt out in turn. Left out: that of the front.",
+        description="Nodes for the servers behind a team's front, used in turn. Default: the front's node.",
     )
     url: Annotated[str, AfterValidator(protocols.normal_url)] | None = Field(
         default=None,
@@ -390,12 +389,13 @@ class ServerPlan(Model):
 
 
 class Plan(Model):
-    """Suites x configurations x repetitions. A title that is left out is the name. The suites of a run follow one
-    another on one server, in the order of the plan; a server is started anew for each run.
+    """Suites x configurations x repetitions. The title defaults to the name.
 
-    `minimum_effect_percent`: the least difference that would matter, as the percentage by which the quicker is faster
-    than the slower. Verdicts are about it; 0: any difference. `until_percent`: repetitions are added in pairs, from six
-    on, until half of the widest interval is no wider, or there are `most_repetitions`.
+    The suites of a run follow one another on one server, in the order of the plan; each run starts its server anew.
+
+    `minimum_effect_percent` is the smallest difference that matters, as the percentage by which the faster exceeds
+    the slower; 0: any difference. `until_percent`: pairs of repetitions are added, after the first six, until half of
+    the widest interval is at most this wide, or `most_repetitions` is reached.
     """
 
     name: Name = Field(description="Name of the plan and of the experiment's folder.")
@@ -408,15 +408,15 @@ class Plan(Model):
     suites: list[Name] = Field(
         default=[],
         max_length=MOST_SUITES,
-        description="In place of `suite`: several suites, in the order in which each run has them, on one server.",
+        description="Instead of `suite`: several suites. Each run measures them in this order, on one server.",
     )
     scale: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="Shortens each load level to this share of its length. Of levels that end when their work is done: "
-        "this share of Bonnie's file, of the files of scenarios, and of the bytes of their single files. Every figure "
-        "shows the scale.",
+        description="Shortens each load level to this share of its length. For levels that end when done, "
+        "it scales the size of Bonnie's file, the number of files in scenarios, and the size of their single files. "
+        "Every figure shows the scale.",
     )
     repetitions: Annotated[int, Option()] = Field(
         default=3, ge=1, le=1000, description="Number of times that each configuration is measured."
@@ -439,7 +439,8 @@ class Plan(Model):
         default=0.0,
         ge=0,
         le=1000,
-        description="The least difference that would matter; verdicts are about it.",
+        description="The smallest difference that matters: a server counts as faster only if it is proven to be faster "
+        "by more.",
     )
     equivalence_margin_percent: float | None = Field(
         default=None,
@@ -455,11 +456,12 @@ class Plan(Model):
     )
     drop_caches: bool = Field(
         default=False,
-        description="Drop this machine's page cache before each step of a scenario (needs root). The server's files "
-        "are in it, too, where the server runs here.",
+        description="Drop this machine's page cache before each step of a scenario (needs root). This also "
+        "drops the server's files if the server runs here.",
     )
     published: Name | None = Field(
-        default=None, description="A published report whose tables stand next to the steps of these suites."
+        default=None,
+        description="A published report whose tables are shown next to the steps of these suites.",
     )
     servers: list[ServerPlan] = Field(min_length=1, description="What is measured.")
 
@@ -471,45 +473,45 @@ class Plan(Model):
     @model_validator(mode="after")
     def _has_suites(self) -> Self:
         if (self.suite is None) == (not self.suites):
-            raise ValueError("needs suite or suites, and not both")
+            raise ValueError("needs either suite or suites")
         if len(set(self.suites)) < len(self.suites):
-            raise ValueError("suites: a suite is there twice")
+            raise ValueError("suites: a suite is listed twice")
         return self
 
     @property
     def suite_names(self) -> list[str]:
-        """The suites, in order."""
         return self.suites or [self.suite or ""]
 
     @field_validator("until_percent")
     @classmethod
     def _can_be_continued(cls, percent: float | None, info: ValidationInfo) -> float | None:
-        """Repetitions can be added to orders in rounds alone."""
+        """Refuse the order "sequential", to which repetitions can't be added."""
         if percent is not None and info.data.get("order") == "sequential":
             raise ValueError('needs the order "interleaved" or "random"')
         return percent
 
     @property
     def equivalence_percent(self) -> float:
-        """The margin of equivalence."""
+        """The margin within which two configurations count as equal."""
         return self.equivalence_margin_percent or self.minimum_effect_percent or EQUIVALENCE_PERCENT
 
     @property
     def begins_with(self) -> int:
-        """How many repetitions an experiment begins with."""
+        """The number of repetitions with which an experiment begins."""
         return self.repetitions if self.until_percent is None else FEWEST_UNTIL
 
     @property
     def ends_with(self) -> int:
-        """How many repetitions an experiment has in the end, at most."""
+        """The largest number of repetitions that an experiment can reach."""
         return self.repetitions if self.until_percent is None else self.most_repetitions
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One combination of levels of one server. `protocol`: what it speaks; None: not recorded, as before format 3.
-    `node`: of the fleet, on which it runs; None: on this machine. `address`: on which it listens there. `back_nodes`:
-    on which those behind the front of a team run, in turn; empty: where the front does.
+    """One combination of factor levels of one server. `protocol` is None if not recorded (before format 3).
+
+    `node` is the fleet's node on which it runs, and None means this machine; `address` is where it listens there.
+    `back_nodes` are the nodes of the servers behind a team's front, in turn; empty: the front's own node.
     """
 
     name: str
@@ -525,13 +527,16 @@ class Configuration:
 
     @property
     def nodes(self) -> list[str]:
-        """Every node that serves, each once, that of the clients' URL first; none: it is on this machine."""
+        """Every node that serves, each once; empty if the server is on this machine.
+
+        The node in the clients' URL is first.
+        """
         return [] if self.node is None else list(dict.fromkeys([self.node, *self.back_nodes]))
 
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """One suite against one configuration, once. `number` is its place in the experiment, from 1."""
+    """One run: one configuration in one repetition. `number` is its place in the experiment, from 1."""
 
     number: int
     configuration: str
@@ -539,5 +544,5 @@ class RunKey:
 
     @property
     def folder(self) -> str:
-        """`007-apache-r2`."""
+        """The name of the run's folder, such as `007-apache-r2`."""
         return f"{self.number:03}-{self.configuration}-r{self.repetition}"

@@ -1,8 +1,8 @@
-"""An objective of open load: how long answers may take at most, and how many requests may fail.
+"""An objective of open load: the longest response time and the most failed requests that are allowed.
 
-`p99<50ms` holds where 99 % of all requests were answered, rightly and within 50 ms. A request that failed, was dropped
-or had no answer is none of them, so a bound of a percentile bounds failures, too; `failed<0.1%` may bound them more.
-`<` and `<=` mean the same: no clock tells them apart.
+`p99<50ms` holds if 99 % of all requests got a correct answer within 50 ms. A request that failed, was dropped or got
+no answer does not count as one of them, so a bound on a percentile also bounds failures; `failed<0.1%` can bound them
+more strictly. `<` and `<=` mean the same, because no clock can tell them apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOWEST_PERCENTILE = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """A bound of a percentile of the response time. `name`: as it is written, `p99`."""
+    """A bound on a percentile of the response time. `name` is as written: `p99`."""
 
     name: str
     quantile: float
@@ -28,14 +28,14 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One bound or more of percentiles; `failed_share`: the most that may fail, None: as many as the bounds allow."""
+    """Bounds on percentiles, and the largest share of failures; None: as many as the percentiles allow."""
 
     tails: tuple[Tail, ...]
     failed_share: float | None
 
     @property
     def words(self) -> str:
-        """`p99 ≤ 50 ms and failed ≤ 0.1 %`."""
+        """The objective as text: `p99 ≤ 50 ms and failed ≤ 0.1 %`."""
         parts = [f"{tail.name} ≤ {tail.limit_ms:g} ms" for tail in self.tails]
         if self.failed_share is not None:
             parts.append(f"failed ≤ {self.failed_share * 100:g} %")
@@ -43,7 +43,7 @@ class Objective:
 
 
 def parse_objective(text: str) -> Objective:
-    """Return what a text like `p99<50ms,failed<0.1%` says. Raises ValueError."""
+    """Return the objective in a text like `p99<50ms,failed<0.1%`. Raises ValueError."""
     tails: dict[str, Tail] = {}
     failed_share = None
     for part in map(str.strip, text.split(",")):
@@ -58,11 +58,11 @@ def parse_objective(text: str) -> Objective:
         else:
             raise ValueError(f'"{part}" is no bound; {EXPECTED}')
     if not tails:
-        raise ValueError(f"no bound of a response time; {EXPECTED}")
+        raise ValueError(f"no bound on a response time; {EXPECTED}")
     return Objective(tuple(tails.values()), failed_share)
 
 
 def _why_not(percent: float, limit_ms: float) -> str:
     if percent < LOWEST_PERCENTILE:
         return f"a percentile from {LOWEST_PERCENTILE:g} on is needed"
-    return "a time above zero is needed" if limit_ms <= 0 else "a percentile has one bound"
+    return "the time must be above zero" if limit_ms <= 0 else "a percentile can have only one bound"

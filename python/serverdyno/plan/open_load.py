@@ -1,4 +1,4 @@
-"""The model of open load: operations that come at a rate of their own. Not for: when each comes (the data plane)."""
+"""The model of open load: operations that arrive at a given rate. The data plane decides when each one arrives."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_RATE_PER_S = 10_000_000
 
 
 class OpenLoad(Model):
-    """Operations that come at a rate of their own, whatever becomes of those before them.
+    """Operations that arrive at a given rate, even if earlier ones have no answer yet.
 
-    The suite's `clients` is then one number: the connections that serve them, with the suite's threads each.
+    The suite's `clients` is then one number: the connections that carry them, each with the suite's threads.
     """
 
     rate_per_s: Annotated[
@@ -30,8 +30,8 @@ class OpenLoad(Model):
     )
     percent_of_peak: list[Annotated[int, Field(ge=1, le=200)]] = Field(
         default=[],
-        description="In place of `rate_per_s`, growing: per cent of the lowest peak of all configurations, each "
-        "measured by a closed load of `length_s` before the runs.",
+        description="Instead of `rate_per_s`: growing percentages of the lowest peak of all configurations. Closed "
+        "load of `length_s` measures each peak before the runs.",
     )
     objective: Annotated[str | None, Option()] = Field(
         default=None,
@@ -41,7 +41,7 @@ class OpenLoad(Model):
         default=10.0,
         ge=1,
         le=100,
-        description="The search ends once half of the 95 % interval of the capacity is no wider.",
+        description="The search ends once half of the 95 % interval of the capacity is at most this.",
     )
     most_trials: Annotated[int, Option(("--trials",))] = Field(
         default=30,
@@ -57,13 +57,13 @@ class OpenLoad(Model):
         default=1_000_000,
         ge=0,
         le=100_000_000,
-        description="So many operations may wait for a connection; what comes then is dropped, and counted.",
+        description="The most operations that wait for a connection. Further ones are dropped, and counted.",
     )
 
     @model_validator(mode="after")
     def _has_rates(self) -> Self:
         if bool(self.rate_per_s) == bool(self.percent_of_peak):
-            raise ValueError("needs rate_per_s or percent_of_peak, and not both")
+            raise ValueError("needs either rate_per_s or percent_of_peak")
         return self
 
     @field_validator("objective")

@@ -1,4 +1,4 @@
-"""The order in which configurations are run, so that time itself doesn't favour one of them."""
+"""The order in which configurations run, chosen so that drift over time does not favour one of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from serverdyno.plan.model import Configuration, Order, RunKey
 def order(
     configurations: Sequence[Configuration], repetitions: int, policy: Order, seed: int
 ) -> list[RunKey]:
-    """Every configuration once in every repetition.
+    """Return the runs: every configuration once in every repetition.
 
-    `interleaved` is A B C, C B A, A B C ...: over each pair of repetitions every configuration has the same
-    mean place, so that a drift that is linear in time cancels. `sequential` is A A, B B, C C: no protection.
-    `random` shuffles each repetition, the same way for the same seed.
+    `interleaved` is A B C, C B A, A B C ...: over each pair of repetitions every configuration has the same mean
+    place, so that a drift that is linear in time cancels. `sequential` is A A, B B, C C and gives no protection.
+    `random` shuffles each repetition, in the same way for the same seed.
     """
     names = [configuration.name for configuration in configurations]
     pairs: list[tuple[str, int]]

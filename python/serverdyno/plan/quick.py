@@ -1,7 +1,7 @@
-"""The plan behind `dyno load`: one URL that the user runs, and a suite made from a few options.
+"""The plan behind `dyno load`: one URL of the user's server, and a suite made from a few options.
 
-An option is a field of a suite or a plan, with `Option` in its annotation. Its name, type, bounds and
-sentence are the field's.
+An option is a field of a suite or a plan with `Option` in its annotation. The field defines its name, type, bounds
+and help text.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from serverdyno.plan.quick_http import SECRET, HttpOptions, addresses_of
 from serverdyno.plan.validate import cpu_problems, goes_to_loopback, is_loopback, size_problem, url_problem
 
 NAME = "load"
-RAMP_SHARE = 0.1  # of the length, at either end
+RAMP_SHARE = 0.1  # of the length, at each end
 SEARCHED_RATES = [100, 200_000]
-"""Where --objective looks without --rate, in requests/s."""
+"""Range of the search with --objective but without --rate, in requests/s."""
 STAND_INS = {"clients": [1], "length": MIN_WINDOW_S, "rate": [1]}
-"""In place of what can't be read, so that everything else is checked as well."""
+"""Stand-ins for unreadable values, so that everything else is checked as well."""
 SESSION_OPTION = "--session"
 USUAL = {"clients": "1,4,16,64", "length": "1.5s", "repetitions": "1"}
-"""The defaults: a first figure in about ten seconds."""
+"""Defaults that give a first figure in about ten seconds."""
 OPEN, TRIAL = {"clients": "64", "length": "10s"}, {"clients": "64", "length": "5s"}
-"""The same with --rate, and with --objective."""
+"""Defaults with --rate, and with --objective."""
 COUNTED = {"clients": "16", "length": "10m"}
-"""The same with --requests: its length is a bound."""
+"""Defaults with --requests, where the length is only a bound."""
 SHOWN = {
     "clients": f"{USUAL['clients']}; with --rate or --objective {OPEN['clients']}; "
     f"with --requests {COUNTED['clients']}",
@@ -64,7 +64,7 @@ _PLACES: tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...] = (
     (Suite, RequestSettings, (HTTP.section, "request")),
     (Suite, TlsSettings, (HTTP.section, "tls")),
 )
-"""Models whose fields may be options; each with the document and the place that it has there."""
+"""Models whose fields may be options, each with its document and its place there."""
 
 
 _WITHOUT_SCHEME = re.compile(
@@ -75,7 +75,7 @@ _WITHOUT_SCHEME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A field that an option sets: of which document, and where."""
+    """A field that an option sets, with its document and path."""
 
     document: type[BaseModel]
     path: KeyPath
@@ -102,7 +102,7 @@ _OPTIONS: dict[KeyPath, str] = {
 
 
 def fields() -> dict[str, FieldInfo]:
-    """Return the fields behind all options, by the options' names, with the defaults of `dyno load`."""
+    """Return the fields behind all options, by option name, with the defaults of `dyno load`."""
     found = {name: copy(setting.field) for name, setting in SETTINGS.items()}
     for name, shown in SHOWN.items():
         found[name].default = shown
@@ -111,7 +111,7 @@ def fields() -> dict[str, FieldInfo]:
 
 
 def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
-    """Return the plan, its suite, and the command as the plan's text. `given`: texts of options, by name.
+    """Return the plan, its suite, and the command as the plan's text. `given` has the texts of options, by name.
 
     Raises PlanError with every mistaken option.
     """
@@ -125,7 +125,7 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     options = HttpOptions(
         **{name: value for name, value in values.items() if name in HttpOptions.model_fields}
     )
-    if not {"rate", "objective"} & set(texts):  # said below
+    if not {"rate", "objective"} & set(texts):  # reported below
         values = {name: value for name, value in values.items() if name not in ("arrivals", "trials")}
     problems += [
         *_url_problems(url, options, texts),
@@ -152,14 +152,14 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
 
 
 def _try_secrets(settings: HttpSettings) -> None:
-    """Raise UserError for a file or a variable that requests need and that is not there."""
+    """Raise UserError for a missing file or variable that requests need."""
     HTTP.client_section(settings)
     if settings.tls is not None:
         settings.tls.identity()
 
 
 def _searched(bound: float | None) -> list[int]:
-    """Return where to look for a rate: as far as half of the bound, which delays what comes closer."""
+    """Return the range of the search. It ends at half of the bound, because a rate closer to it would be delayed."""
     if bound is None:
         return SEARCHED_RATES
     highest = max(2, min(SEARCHED_RATES[1], int(bound / 2)))
@@ -197,7 +197,7 @@ def _suite(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[st
 
 
 def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:
-    """Return a tenth of the length, or as much of it as leaves a window; none where every request counts."""
+    """Return a tenth of the length, or less so that a window remains; 0 if every request counts."""
     if options.ramp is not None:
         return options.ramp
     if "requests" in values:
@@ -232,14 +232,14 @@ def _plan(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str
 
 
 def _at(server: Mapping[str, Any], address: str) -> dict[str, Any]:
-    """Return a server at one address of its host."""
+    """Return the server at one address of its host."""
     settings = {**server.get("settings", {}), "connect_to": address}
     name = "-".join(re.findall("[0-9a-z]+|[.]", address.lower())).replace("-.-", ".")
     return {**server, "name": f"target-{name}", "settings": settings}
 
 
 def with_scheme(url: str) -> str:
-    """Return a URL with the scheme that curl would take: `host:port/path` is one of HTTP."""
+    """Return a URL with the scheme that curl would assume: `host:port/path` is HTTP."""
     found = _WITHOUT_SCHEME.fullmatch(url)
     if found is None:
         return url
@@ -247,7 +247,7 @@ def with_scheme(url: str) -> str:
 
 
 def _filled(document: dict[str, Any], kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with the values of its options in their places."""
+    """Return a document with the values of its options filled in."""
     for name, setting in SETTINGS.items():
         if setting.document is kind and name in values:
             *place, key = setting.path
@@ -267,13 +267,13 @@ def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> I
         return
     place = options.connect_to()
     if place is None and options.resolve is not None:
-        return  # said of the option
+        return  # reported for the option
     if "max_rate" not in texts and not _stays_here(url, place):
         yield "--max-rate: needed, because the target is not on this machine"
 
 
 def _stays_here(url: str, connect_to: str | None) -> bool:
-    """Whether load stays on this machine. Where a name leads, a look-up alone tells. Raises UserError."""
+    """Return whether the load stays on this machine, which may need a look-up of the host. Raises UserError."""
     if connect_to is not None or is_loopback(url):
         return goes_to_loopback(url, connect_to)
     return all(goes_to_loopback(url, address) for address in addresses_of(url))
@@ -294,11 +294,11 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
                 "into an environment variable, and name the variable with --header-from-env"
             )
     if texts.get("method", "").isdecimal():
-        yield "--method: is a name; streams on a connection, h2load's -m, are --streams"
+        yield "--method: must be a name; for streams per connection (h2load's -m) use --streams"
 
 
 def _by_option(problems: Iterable[Problem]) -> Iterator[str]:
-    """Problems of the suite and the plan, under the names of the options that they come from."""
+    """Yield problems of the suite and the plan, under the names of the options that caused them."""
     for problem in problems:
         depth = next(
             (depth for depth in range(len(problem.path), 0, -1) if problem.path[:depth] in _OPTIONS), 0
@@ -308,7 +308,7 @@ def _by_option(problems: Iterable[Problem]) -> Iterator[str]:
 
 
 def _within(path: KeyPath) -> str:
-    """`step 2, path: ` of a place below the list of steps."""
+    """Return the prefix of a problem below the list of steps: `step 2, path: `."""
     if not path:
         return ""
     place, *keys = path

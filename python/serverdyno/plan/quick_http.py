@@ -1,6 +1,4 @@
-"""The options of `dyno load` that set no field of a suite or a plan by themselves: files, whom to trust, and where to
-connect.
-"""
+"""Options of `dyno load` that set no field of a suite or plan directly: files, trust, and where to connect."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ NOT_OF_SESSIONS = ("method", "data", "data_file", "content_type", "urls", "expec
 
 
 class HttpOptions(Model):
-    """As given on the command line; None: left out."""
+    """The values on the command line; None: not given."""
 
     content_type: Annotated[str | None, Option(("--content-type", "-T"))] = Field(
         default=None, description="The header Content-Type, as ab's -T."
@@ -89,17 +87,17 @@ class HttpOptions(Model):
             yield f"--resolve: {self.resolve!r} is not HOST:PORT:ADDRESS"
             return
         if not _is_address(found["address"].strip("[]")):
-            yield f"--resolve: {found['address']} is no IP address"
+            yield f"--resolve: {found['address']} is not an IP address"
         try:
             parts = urlsplit(url)
             port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
         except ValueError:
-            return  # said of the URL
+            return  # reported for the URL
         if (found["host"].strip("[]").lower(), int(found["port"])) != (parts.hostname, port):
             yield f"--resolve: {found['host']}:{found['port']} is not the URL's host, {parts.hostname}:{port}"
 
     def documents(self, url: str) -> dict[str, Any]:
-        """What of a suite's section `documents` follows: paths or steps in a file. Raises UserError."""
+        """Return what goes into a suite's section `documents`: the paths or steps in a file. Raises UserError."""
         if self.session is not None:
             return {"steps": _steps(self.session)}
         if self.urls is None:
@@ -107,17 +105,17 @@ class HttpOptions(Model):
         return {"paths": read_url_list(self.urls, url)}
 
     def headers(self) -> list[str]:
-        """Return the headers that options of their own give."""
+        """Return the headers that have their own options."""
         given = {"Content-Type": self.content_type, "Cookie": self.cookie}
         return [f"{name}: {value}" for name, value in given.items() if value is not None]
 
     def server_settings(self) -> dict[str, Any]:
-        """Whom to trust, and where to connect."""
+        """Return the settings for trust and for where to connect."""
         place = self.connect_to()
         return self._trust() | ({} if place is None else {"connect_to": place})
 
     def each_address(self, url: str) -> list[str]:
-        """Return each address of the URL's host; none if one is enough. Raises UserError."""
+        """Return each address of the URL's host, or none if one is enough. Raises UserError."""
         return [] if self.addresses == "one" else addresses_of(url)
 
     def _trust(self) -> dict[str, Any]:
@@ -126,7 +124,7 @@ class HttpOptions(Model):
         return {} if self.ca_file is None else {"trust": str(self.ca_file.absolute())}
 
     def connect_to(self) -> str | None:
-        """Return the address or the socket in place of the URL's host; None: there is none."""
+        """Return the address or socket to use instead of the URL's host; None: there is none."""
         if self.unix_socket is not None:
             return str(self.unix_socket.absolute())
         found = None if self.resolve is None else _RESOLVE.fullmatch(self.resolve)
@@ -134,9 +132,9 @@ class HttpOptions(Model):
         return address if address is not None and _is_address(address) else None
 
     def problems(self, url: str, given: Collection[str] = ()) -> Iterator[str]:
-        """Yield what excludes each other, or says nothing of this URL. `given`: names of all options."""
+        """Yield options that exclude each other or don't apply to this URL. `given` has the names of all options."""
         if self.insecure and self.ca_file is not None:
-            yield "--insecure: accepts any certificate, so that --ca-file says nothing"
+            yield "--insecure: accepts any certificate, so --ca-file has no effect"
         if self._trust() and not url.startswith("https:"):
             yield (
                 "--insecure and --ca-file: only for a URL that begins with https:// (connections are kept without an "
@@ -145,7 +143,7 @@ class HttpOptions(Model):
         yield from self._place_problems(url)
         if self.session is not None and any(name in given for name in NOT_OF_SESSIONS):
             yield (
-                "--session: its steps say what is asked for and what is right; leave out --method, --data, "
+                "--session: its steps define the requests and the expected answers; leave out --method, --data, "
                 "--data-file, --content-type, --urls, --expect-status and --expect-bytes"
             )
 
@@ -159,12 +157,13 @@ def _is_address(text: str) -> bool:
 
 
 def _steps(file: Path) -> list[Any]:
-    """The tables `[[steps]]` of a file. Raises UserError, and PlanError where it is no TOML."""
+    """Return the tables `[[steps]]` of a file. Raises UserError, or PlanError if the file is not TOML."""
     document = parse_toml(read_text(file), str(file))
     steps = document.get("steps")
     if set(document) != {"steps"} or not isinstance(steps, list):
         raise UserError(
-            f"{file} is no session: it has nothing but tables [[steps]]", hint="See docs/sessions.md."
+            f"{file} is not a session: it must contain nothing but tables [[steps]]",
+            hint="See docs/sessions.md.",
         )
     return steps
 

@@ -1,7 +1,7 @@
 """The tables of a suite's file that belong to a protocol or a kind of work: `[http]`, `[smb]`, `[files]`.
 
-In a file they stand at the top; in a `Suite` they are one field, `sections`. Which there are, and their models, is the
-table of protocols. Not for: what they mean.
+In a file they are at the top level; in a `Suite` they are one field, `sections`. The table of protocols has their
+models.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIELD = "sections"
 
 
 def gathered(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[InitErrorDetails]]:
-    """Return a suite's document with its tables as one field, and what is wrong with the tables."""
+    """Return a suite's document with its tables in one field, and the problems of the tables."""
     known = protocols.sections()
     rest = {key: value for key, value in data.items() if key not in known and key != FIELD}
     checked: dict[str, SectionModel] = {}
@@ -28,7 +28,7 @@ def gathered(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[InitErrorDet
         case None:
             pass
         case dict(given) if given and all(isinstance(section, SectionModel) for section in given.values()):
-            checked |= given  # from Python; in a file it is a key that is not known
+            checked |= given  # from Python; in a file this key is unknown
         case given:
             problems.append(InitErrorDetails(type="extra_forbidden", loc=(FIELD,), input=given))
     for key, having in known.items():
@@ -42,15 +42,15 @@ def gathered(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[InitErrorDet
 
 
 def completed(sections: Mapping[str, SectionModel], workload: str) -> dict[str, SectionModel]:
-    """Return the tables with the defaults of each that shapes the load and is not there."""
+    """Return the tables, completed with the defaults of every missing one that shapes the load."""
     shaping = protocols.sections_for(protocols.work_of(workload))
     defaults = {each.section: each.settings_type() for each in shaping if each.section is not None}
     return {**defaults, **sections}
 
 
 def as_initial(found: ErrorDetails, *place: str) -> InitErrorDetails:
-    """Return a finding below `place` in the form that makes a new error of several."""
-    is_ours = found["type"] == SPELLING  # pydantic finds the words of its own kinds alone
+    """Return a pydantic finding, moved below `place`, in the form from which a new error is raised."""
+    is_ours = found["type"] == SPELLING  # pydantic knows the messages of its own types only
     return InitErrorDetails(
         type=PydanticCustomError(SPELLING, SPELLED, found["ctx"]) if is_ours else found["type"],
         loc=(*place, *found["loc"]),

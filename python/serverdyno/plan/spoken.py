@@ -1,6 +1,6 @@
-"""Which protocol a server of a plan speaks: its driver's, or that of its URL's scheme.
+"""Which protocol a server of a plan speaks: that of its driver, or that of its URL's scheme.
 
-Not for: whether a suite can be carried out over it, see `validate.py`.
+`validate.py` checks whether a suite can run over it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from serverdyno.plan.model import Configuration, ServerPlan, Suite
 from serverdyno.plan.protocols.base import Protocol
 
 SettingsTypes = Mapping[str, type[BaseModel]]
-"""The settings model of every server there is, by the server's name."""
+"""The settings model of every known server, by name."""
 
 
 def protocol_of_server(server: ServerPlan, settings_types: SettingsTypes) -> str | None:
-    """Return the name of the protocol; None: neither the driver nor the URL tells one that is known."""
+    """Return the protocol's name; None: neither the driver nor the URL names a known one."""
     spoken: str | None = getattr(settings_types.get(server.server), "protocol", None)
     if spoken is not None:
         return spoken
@@ -29,20 +29,23 @@ def protocol_of_server(server: ServerPlan, settings_types: SettingsTypes) -> str
 
 
 def protocol_of(configuration: Configuration, suite: Suite) -> Protocol[Any]:
-    """Return what a configuration speaks; where it is not recorded, what carried such suites before format 3."""
+    """Return the protocol of a configuration.
+
+    If none was recorded (before format 3), return the default of that time.
+    """
     if configuration.protocol is None:
         return protocols.carrying(suite.work)[0]
     return protocols.of(configuration.protocol)
 
 
 def protocols_of(configurations: Iterable[Configuration], suite: Suite) -> list[Protocol[Any]]:
-    """Return what they all speak, each protocol once, in the order of the configurations."""
+    """Return the protocols of the configurations, each once, in order."""
     spoken = [protocol_of(configuration, suite) for configuration in configurations]
     return list({protocol.name: protocol for protocol in spoken}.values())
 
 
 def scheme_of(url: str) -> str:
-    """Return the scheme of a URL, empty where there is none."""
+    """Return the scheme of a URL, or an empty text."""
     try:
         return urlsplit(url).scheme
     except ValueError:

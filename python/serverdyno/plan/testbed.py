@@ -1,6 +1,6 @@
-"""The testbed of a plan: hosts in network namespaces of this machine, in subnets whose links have rates. Data only.
+"""The data of a plan's testbed: hosts in network namespaces of this machine, in subnets whose links have rates.
 
-Making one is in `testbed/`. Each host is a node of a fleet of its own; the server has a leg in every subnet.
+`testbed/` creates it. Each host is a node of the testbed's own fleet; the server has an interface in every subnet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SubnetName = Annotated[
 
 
 class Subnet(Model):
-    """A switch, its hosts, and the server's leg on it. Rates are of each direction, with Ethernet's headers."""
+    """A switch, its hosts, and the server's interface. Rates apply to each direction and include Ethernet headers."""
 
     name: SubnetName = Field(description="The subnet's name; its hosts are NAME-1, NAME-2 ...")
     hosts: int = Field(ge=1, le=MOST_HOSTS, description="Hosts that make load.")
@@ -32,26 +32,29 @@ class Subnet(Model):
         default=None,
         ge=0.1,
         le=100_000,
-        description="Rate of each host's link, either way; left out: as quick as this machine.",
+        description="Rate of each host's link in each direction. Default: no limit.",
     )
     server_link_mbit_s: float | None = Field(
         default=None,
         ge=0.1,
         le=100_000,
-        description="Rate of the server's leg in this subnet, either way; left out: as quick as this machine.",
+        description="Rate of the server's link in this subnet in each direction. Default: no limit.",
     )
     delay_ms: float = Field(
         default=0,
         ge=0,
         le=10_000,
-        description="Delay on each host's link, either way; needs the kernel's netem.",
+        description="Delay on each host's link in each direction; needs the kernel's netem.",
     )
     loss_percent: float = Field(
-        default=0, ge=0, lt=100, description="Packets lost on each host's link, either way; needs netem."
+        default=0,
+        ge=0,
+        lt=100,
+        description="Packets lost on each host's link in each direction; needs netem.",
     )
     clock_offset_s: list[Annotated[float, Field(ge=-MOST_CLOCK_OFFSET_S, le=MOST_CLOCK_OFFSET_S)]] = Field(
         default=[],
-        description="What each host's monotonic clock is ahead of this machine's, host by host; left out: nothing.",
+        description="How far each host's monotonic clock is ahead of this machine's, host by host. Default: 0.",
     )
 
     @model_validator(mode="after")
@@ -61,21 +64,20 @@ class Subnet(Model):
         return self
 
     def host_names(self) -> list[str]:
-        """Return the names of its hosts."""
         return [f"{self.name}-{number}" for number in range(1, self.hosts + 1)]
 
     def offset_s(self, host: int) -> float:
-        """Return the offset of a host's clock, counted from 0."""
+        """Return the offset of a host's clock. Hosts count from 0."""
         return self.clock_offset_s[host] if host < len(self.clock_offset_s) else 0.0
 
 
 class Testbed(Model):
-    """Hosts on this machine that make the load, each with a network of its own."""
+    """Hosts on this machine that make the load, each with its own network."""
 
-    __test__: ClassVar[bool] = False  # pytest takes the name for a test's
+    __test__: ClassVar[bool] = False  # pytest would take the class for a test
 
     subnets: list[Subnet] = Field(
-        min_length=1, max_length=MOST_SUBNETS, description="Each with a switch of its own."
+        min_length=1, max_length=MOST_SUBNETS, description="Subnets, each with its own switch."
     )
 
     @model_validator(mode="after")
@@ -88,9 +90,9 @@ class Testbed(Model):
         return self
 
     def host_names(self) -> list[str]:
-        """Return the names of all hosts, one subnet after the other in turn: neighbours in the list share no subnet.
+        """Return the names of all hosts, taking one from each subnet in turn, so that neighbours share no subnet.
 
-        Clients are dealt out in this order, so that every subnet has its part of any number of them.
+        Clients are distributed in this order, so that every subnet gets its share of any number of clients.
         """
         columns = [subnet.host_names() for subnet in self.subnets]
         return [
@@ -99,7 +101,10 @@ class Testbed(Model):
 
 
 def of_option(text: str) -> Testbed:
-    """Return the testbed of `--testbed namespaces:N`: N hosts in one subnet, with no limit. Raises UserError."""
+    """Return the testbed of `--testbed namespaces:N`: N hosts in one subnet without a rate limit.
+
+    Raises UserError.
+    """
     found = NAMESPACES.fullmatch(text)
     if found is None or int(found[1]) > MOST_HOSTS:
         raise UserError(

@@ -1,7 +1,6 @@
-"""Lists of URLs that people have, for `dyno load --urls`: paths, URLs, targets of vegeta, `uniq -c`, access logs.
+"""Read lists of URLs for `dyno load --urls`: paths, URLs, vegeta targets, `uniq -c` output and access logs.
 
-A line that can't be used is refused with its number and with what to do. Not for: what a path is
-(`plan/protocols/documents.py`).
+A line that can't be used is refused with its number and a remedy.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ OTHERS = "requests with other methods, headers or bodies are steps of a session,
 
 
 def read_url_list(file: Path, url: str) -> list[str]:
-    """Return `/path weight` of each path in the file, for the server of `url`.
+    """Return `/path weight` for each path in the file, for the server of `url`.
 
     Raises UserError, or PlanError with every line that can't be used.
     """
@@ -48,7 +47,7 @@ def read_url_list(file: Path, url: str) -> list[str]:
             f"sort -rn | head -{MOST_PATHS} (of an access log: awk '{{print $7}}' first)"
         )
     if not found and not problems:
-        problems.append("no path is in it; write one per line: /path, or /path weight")
+        problems.append("it contains no path; write one per line: /path, or /path weight")
     if problems:
         raise PlanError(str(file), problems)
     return [path if weight == 1 else f"{path} {weight}" for path, weight in found.items()]
@@ -74,7 +73,7 @@ def _text(file: Path) -> str:
 
 
 def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
-    """Yield the path of a line with its weight; nothing of an empty line. Raises ValueError with advice."""
+    """Yield the paths of a line with their weights; nothing for an empty line. Raises ValueError with advice."""
     if not line or line.startswith("#"):
         return
     weight = "1"
@@ -106,7 +105,7 @@ def _path(target: str, url: str) -> str:
     if not target.startswith("/"):
         target = _below(target, url)
     path = target.partition("#")[0]  # a fragment is never sent
-    # What is escaped already stays so.
+    # Characters that are already escaped stay so.
     return quote(path, safe="".join(map(chr, range(0x21, 0x7F))))
 
 

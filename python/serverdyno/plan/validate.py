@@ -1,7 +1,7 @@
-"""What makes a plan sensible on this machine, beyond the type of each field.
+"""Check that a plan makes sense on this machine, beyond the type of each field.
 
-Works on whatever part of a document is sound, so that one reading names every problem. The servers that exist
-and their settings are handed in: a plan knows no server.
+Every valid part of a document is checked, so that one pass reports every problem. The caller passes the existing
+servers and their settings models, because this package knows no server.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from serverdyno.plan.protocols.base import Protocol
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
-# Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.
+# Names become folder names (at most 255 bytes) and legends of charts.
 MAX_CONFIGURATION_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What a server of a plan is checked against. `mixes` and `suites`: those that are known."""
+    """What a plan's server is checked against. `mixes` and `suites` are those that are known."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
@@ -59,11 +59,10 @@ def check_plan(
     machine_cpus: Collection[int] | None = None,
     known: Sequence[Suite] = (),
 ) -> tuple[Plan | None, list[Problem]]:
-    """The plan in a document, or None, and everything that is wrong with it.
+    """Return the plan in a document, or None, and all its problems.
 
-    `settings_types`: the settings model of every server there is, by the server's name. `machine_cpus`: the
-    CPUs that may be named; those that this process may use unless told otherwise. `known`: suites of the plan that are
-    not shipped.
+    `settings_types` has the settings model of every known server, by name. `machine_cpus` are the CPUs that may be
+    named, by default those of this process. `known` are suites of the plan that are not shipped.
     """
     plan, unsound = check_model(Plan, data)
     frame = _frame(data, _first_keys(unsound))
@@ -80,7 +79,7 @@ def check_plan(
         problems += _server_problems(("servers", index), server, context)
     problems += _name_problems(servers)
     problems += _testbed_problems(frame, servers, context)
-    # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
+    # Invalid parts were left out, so findings about their places can't be trusted.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
 
@@ -88,7 +87,7 @@ def check_plan(
 def _suites_of(
     data: Mapping[str, Any], frame: Plan, known: Sequence[Suite]
 ) -> tuple[list[Suite], list[Problem]]:
-    """The suites of a plan, and what is wrong with their names and with shortening them."""
+    """Return the suites of a plan, and the problems with their names and with scaling them."""
     by_name = {suite.name: suite for suite in known}
     found: list[Suite] = []
     problems: list[Problem] = []
@@ -113,16 +112,16 @@ def _suites_of(
 
 
 def precision_problem(suite: Suite) -> str | None:
-    """Why a suite's averages have no precision to reach; None: they have."""
+    """Say why a suite's averages have no precision to reach; None: they have."""
     if suite.open is None:
         return None
     return f"suite {suite.name} sets the rates itself (open load), so average throughput says nothing about the server"
 
 
 def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
-    """What keeps a URL from being a target, in words. That it consents is proven when load starts.
+    """Say why a URL can't be a target; None: it can. Its consent is checked when load starts.
 
-    `schemes`: those that it may have; None: those of every protocol.
+    `schemes` are the allowed ones; None: those of every protocol.
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
     if (wrong := _text_problem(url)) is not None:
@@ -143,7 +142,7 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
 
 
 def other_spelling(place: str) -> str | None:
-    """Return the URL of a share or an export that is written as Windows or mount(8) do; None: it is neither."""
+    """Return the URL of a share or an export written as in Windows or for mount(8); None: it is neither."""
     if found := re.fullmatch(r"(?:cifs:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
         return f"smb://{found[1]}/" + found[2].replace("\\", "/")
     if found := re.fullmatch(r"([A-Za-z0-9.-]{2,}|\[[0-9a-fA-F:]+\]):(/.*)", place):
@@ -152,7 +151,7 @@ def other_spelling(place: str) -> str | None:
 
 
 def _meant(url: str, allowed: Sequence[str]) -> str | None:
-    """Say how a URL is written that others write in another way, or which command takes it."""
+    """Say how to write a URL that is spelled in another convention, or which command takes it."""
     written = other_spelling(url) or url
     protocol = protocols.of_scheme(written.partition(":")[0])
     if protocol is None:
@@ -168,7 +167,7 @@ def _text_problem(url: str) -> str | None:
     if len(url) > MAX_URL:
         return f"has {len(url):,} characters, more than {MAX_URL:,}"
     protocol = protocols.of_scheme((other_spelling(url) or url).partition(":")[0])
-    # Names of shares and directories may be written as they are; a request line has no place for them.
+    # Names of shares and directories may contain any letter; a request line may not.
     is_plain = protocol is not None and not protocol.work.uses_documents
     if not url.isprintable() or not (is_plain or (url.isascii() and " " not in url)):
         return f"{url!r} has a character that a URL can't contain; {_written_otherwise(url)}"
@@ -176,7 +175,7 @@ def _text_problem(url: str) -> str | None:
 
 
 def _written_otherwise(url: str) -> str:
-    """Say how letters beyond ASCII are written: those of a host by IDNA (RFC 5891)."""
+    """Say how to write letters beyond ASCII; in a host name, by IDNA (RFC 5891)."""
     with contextlib.suppress(ValueError):
         host = urlsplit(url).hostname or ""
         if host.isprintable() and not host.isascii():
@@ -196,7 +195,7 @@ def _place_problem(url: str, parts: SplitResult) -> str | None:
 
 
 def _is_host(name: str) -> bool:
-    """Whether a look-up can have the name at all (RFC 1035, 2.3.4); an address in brackets is one."""
+    """Return whether a name can be looked up at all (RFC 1035, 2.3.4), or is an address in brackets."""
     if ":" in name:
         return True
     whole = name.removesuffix(".")
@@ -204,14 +203,15 @@ def _is_host(name: str) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL names loopback by address, as `localhost`, or a directory. Any other name counts as elsewhere."""
+    """Return whether a URL names a loopback address, `localhost` or a directory. Any other name counts as remote."""
     parts = urlsplit(url)
     return names_loopback(parts.netloc) or not protocols.has_host(parts.scheme)
 
 
 def goes_to_loopback(url: str, connect_to: str | None) -> bool:
-    """Whether load stays on this machine as far as a plan tells. `connect_to`: an address or a socket in place of the
-    URL's host. What counts in the end is the address that is used (`fleet/consent.py`).
+    """Return whether load stays on this machine, as far as a plan can tell.
+
+    `connect_to` is an address or a socket that replaces the URL's host. `fleet/consent.py` checks the address in use.
     """
     if connect_to is None:
         return is_loopback(url)
@@ -221,7 +221,7 @@ def goes_to_loopback(url: str, connect_to: str | None) -> bool:
 
 
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:
-    """The plan context its servers, with stand-ins for what is missing or unsound."""
+    """Return the plan around its servers, with stand-ins for missing or invalid parts."""
     stand_ins: dict[str, Any] = {"name": "stand-in", "title": ""}
     sound = {key: value for key, value in data.items() if key in Plan.model_fields and key not in unsound}
     if isinstance(sound.get("suites"), list):
@@ -240,7 +240,7 @@ def _sound_servers(data: Mapping[str, Any]) -> dict[int, ServerPlan]:
 
 
 def _sound_server(entry: Any) -> ServerPlan | None:
-    """The server without what is unsound of it; None where too little is left."""
+    """Return the server without its invalid parts; None if too little remains."""
     server, problems = check_model(ServerPlan, entry)
     if server is None and isinstance(entry, dict):
         unsound = _first_keys(problems)
@@ -253,7 +253,7 @@ def _first_keys(problems: list[Problem]) -> set[str | int]:
 
 
 def size_problem(servers: Mapping[int, ServerPlan], repetitions: int, levels: int = 0) -> Problem | None:
-    """A number of runs or load levels that nobody means; counted before anything is expanded."""
+    """Return the problem of too many runs or load levels, counted before anything is expanded."""
     count = sum(math.prod(map(len, server.factors.values())) for server in servers.values()) * repetitions
     if count > MAX_RUNS:
         return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
@@ -288,7 +288,7 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
 
 
 def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
-    """A server that speaks nothing that a suite's work can be carried out over."""
+    """Yield a problem if the server speaks no protocol that carries a suite's work."""
     spoken = protocol_of_server(server, context.settings_types)
     if spoken is not None:
         for suite in context.suites:
@@ -324,7 +324,7 @@ def _problems_with(
 
 
 def _processor_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
-    """More processors than the server can have."""
+    """Yield a problem if the server is given more processors than CPUs."""
     usable = len(server.cpus or context.machine_cpus)
     for levels in combinations(server):
         count = {**server.settings, **levels}.get("processors")
@@ -338,7 +338,7 @@ def _processor_problems(path: tuple[str, int], server: ServerPlan, context: _Con
 def _settings_problems(
     path: tuple[str, int], server: ServerPlan, settings_type: type[BaseModel]
 ) -> Iterator[Problem]:
-    """What the server's own model refuses, of every combination; each finding once."""
+    """Yield each problem that the server's own model finds in any combination of factor levels, once."""
     seen: set[Problem] = set()
     for levels in combinations(server):
         try:
@@ -356,7 +356,10 @@ def _settings_problems(
 def cpu_problems(
     path: tuple[str | int, ...], cpus: list[int], machine_cpus: Collection[int] | None = None
 ) -> Iterator[Problem]:
-    """CPUs that can't be used. `machine_cpus`: those that can; those of this process unless told otherwise."""
+    """Yield the problems with a list of CPUs.
+
+    `machine_cpus` are the usable ones, by default those of this process.
+    """
     usable = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
     if absent := sorted(set(cpus) - set(usable)):
         yield Problem(path, f"{_listed(absent)} not usable here; usable: {_listed(sorted(usable))}")
@@ -390,7 +393,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
 
 
 def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
-    """Say why a server can't be taken away in the middle of a mix; None: it can."""
+    """Say why a server can't be taken away in the middle of a level; None: it can."""
     ways: frozenset[str] = getattr(settings_type, "cuts", frozenset()) if server.node is None else frozenset()
     if cut.how in ways:
         return None
@@ -399,16 +402,16 @@ def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) ->
 
 
 def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
-    """A node that can't have the server."""
+    """Yield the reasons why a node can't run the server."""
     if server.node is None:
         if server.address is not None:
-            yield Problem((*path, "address"), "is of a node: name the node on which the server runs")
+            yield Problem((*path, "address"), "needs a node: name the node on which the server runs")
         if server.back_nodes:
-            yield Problem((*path, "back_nodes"), "are behind a front on a node: name the node of the front")
+            yield Problem((*path, "back_nodes"), "need a front on a node: name the node of the front")
         return
     yield from _back_problems(path, server)
     if context.generator.fleet is None:
-        yield Problem((*path, "node"), "is of a fleet, and the plan names none (generator.fleet)")
+        yield Problem((*path, "node"), "needs a fleet, but the plan names none (generator.fleet)")
     settings_type = context.settings_types.get(server.server)
     if settings_type is not None and not _listens_elsewhere(settings_type):
         yield Problem(
@@ -422,28 +425,28 @@ def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context)
 
 
 def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Problem]:
-    """Nodes for servers that no front has behind it."""
+    """Yield a problem for each use of `back_nodes` without a front that has servers behind it."""
     if not server.back_nodes:
         return
     place = (*path, "back_nodes")
     if server.server != "team":
-        yield Problem(place, f"are of a team: {server.server} has no servers behind it")
+        yield Problem(place, f"are only for a team: {server.server} has no servers behind it")
         return
 
     def chosen(key: str, default: Any) -> list[Any]:
         return server.factors.get(key) or [server.settings.get(key, default)]
 
     if "reference" in chosen("front", None):
-        yield Problem(place, "the front reference reaches servers on its own machine alone")
+        yield Problem(place, "the front reference only reaches servers on its own machine")
     counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
     if counts and len(set(server.back_nodes)) > max(counts):
         yield Problem(
-            place, f"{len(set(server.back_nodes))} nodes, and {max(counts)} servers behind the front (backs)"
+            place, f"{len(set(server.back_nodes))} nodes for {max(counts)} servers behind the front (backs)"
         )
 
 
 def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _Context) -> Iterator[Problem]:
-    """What the hosts of a testbed can't have, or can't reach."""
+    """Yield what the hosts of a testbed can't have or can't reach."""
     if frame.testbed is None:
         return
     if frame.generator.fleet is not None or frame.generator.processes > 1 or frame.generator.cpus:
@@ -462,7 +465,10 @@ def _reachable(context: _Context) -> str:
 
 
 def _listens_elsewhere(settings_type: type[BaseModel]) -> bool:
-    """Whether a server can listen on another address than loopback; a model of a package from outside says nothing."""
+    """Return whether a server can listen on another address than loopback.
+
+    The model of a third-party package may not say so, and then it can't.
+    """
     return bool(getattr(settings_type, "listens_elsewhere", False))
 
 
@@ -481,14 +487,14 @@ def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[
     if clients > bounds.max_clients:
         message = f"{bounds.max_clients}, but the suite goes up to {clients} clients"
         yield Problem((*path, "max_clients"), message)
-    # A level that ends when its work is done is ended at the bound.
+    # A level that ends when its work is done is ended at this bound.
     length_s = max(mix.planned_s for mix in planned)
     if length_s > bounds.max_length_s:
         yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a mix takes {length_s:g} s")
 
 
 def _name_problems(servers: Mapping[int, ServerPlan]) -> Iterator[Problem]:
-    """Names that are too long, and the first name of each server that is taken already."""
+    """Yield the names that are too long, and for each server the first name that is already taken."""
     owner: dict[str, int] = {}
     for index, server in servers.items():
         names = [configuration_name(server, levels) for levels in combinations(server)]

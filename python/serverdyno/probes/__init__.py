@@ -1,3 +1,1 @@
-"""Observations of the machine: what it is (`host.py`) and who else used it (`noise.py`). Nothing here changes
-it.
-"""
+"""Observe the machine without changing it: what it is (`host.py`) and what else used it (`noise.py`)."""

@@ -1,10 +1,9 @@
-"""Private directories below the temporary folder, and those that nobody removed, because the tool was killed.
+"""Private directories below the temporary folder.
 
-What was left is swept when the next one is made.
+Directories that a killed tool left are removed when the next is made.
 
-A directory goes only if all of this holds: its name and its owner's mark are ours, it belongs to this user, the tool
-that made it has ended, no process works in it or names it, and nothing in it has changed for a while. Not for what a
-keeper does: see `keeper.py`.
+A directory is removed only if its name and its owner's mark are ours, it belongs to this user, the tool that made it
+has ended, no process works in it or names it, and nothing in it has changed for a while. `keeper.py` ends servers.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ import psutil
 
 from serverdyno.probes.process_start import has_ended, own_identity
 
-OWNER = ".owner"  # in a private directory: number, start and PID namespace of the tool's process
+OWNER = ".owner"  # in a private directory: process id, start and PID namespace of the tool
 NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-z_]{8,16}")
 MOST_MARK_BYTES = 100
-AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
+AGE_S = 60.0  # a keeper takes at most fifteen seconds to end its server
 
 
 def mark(directory: Path) -> None:
-    """Notes that `directory` belongs to this process."""
+    """Mark a directory as belonging to this process."""
     (directory / OWNER).write_text(" ".join(map(str, own_identity())) + "\n")
 
 
@@ -51,12 +50,12 @@ def private_directory(what: str, at: Path | None = None) -> Iterator[Path]:
 
 @functools.cache
 def sweep_once() -> None:
-    """Sweep the temporary folder, at the first private directory or start of a server in this process."""
+    """Sweep the temporary folder, at the first private directory or server start of this process."""
     sweep(Path(tempfile.gettempdir()))
 
 
 def sweep(temporary: Path, age_s: float = AGE_S) -> list[Path]:
-    """Removes every abandoned directory in `temporary`, and returns them. What can't be looked at or removed stays."""
+    """Remove every abandoned directory in `temporary` that can be removed, and return those removed."""
     swept = []
     with contextlib.suppress(OSError):
         for directory in temporary.iterdir():
@@ -82,7 +81,10 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
 
 
 def _is_used(directory: Path) -> bool:
-    """Whether a process works in it, or was told of one of its name: a server, a keeper. Volumes elsewhere share it."""
+    """Return whether a process, such as a server or keeper, works in it or has its name as an argument.
+
+    Volumes elsewhere share the name.
+    """
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if any(directory.name in word for word in process.cmdline()):

@@ -1,7 +1,7 @@
 """The block devices below a file system, from sysfs, and whether each passes a sync on (`queue/write_cache`).
 
-Partitions, device mapper and software RAID are followed to the devices that they are made of. Devices of unknown kinds
-end the way. Not for file systems: see `medium.py`.
+Partitions, device mapper and software RAID are resolved to the devices below them. Unknown kinds of devices end the
+search. `medium.py` handles file systems.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 BLOCK_DEVICES = Path("/sys/dev/block")
 MOST_DEVICES = 64
 LEAST = re.compile(r"(?:sd|hd|vd|xvd)[a-z]+\d*|(?:nvme\d+n|mmcblk|pmem)\d+(?:p\d+)?|z?ram\d+")
-"""Devices with nothing below them that this machine could see: disks, and memory, which is judged in `analysis`."""
+"""Devices with nothing visible below them: disks, and memory, which `analysis` judges."""
 LOOP = re.compile(r"loop\d+")
 RAID = re.compile(r"md\w+")
 PASSED_ON = ("LVM-", "CRYPT-", "mpath-", "part")
-"""Kinds of device mapper targets (by their UUIDs) that pass on what they get. Others may drop it (flakey, zero)."""
+"""Kinds of device mapper targets (by their UUIDs) that pass syncs on. Others may drop them (flakey, zero)."""
 LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h
 LOOP_STATUS_BYTES = 232
 BTRFS_IOC_FS_INFO = 0x8400941F  # linux/btrfs.h
@@ -29,7 +29,7 @@ BTRFS = Path("/sys/fs/btrfs")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device by the kernel's name. `write_cache`: "write back", "write through", or None: not known."""
+    """A block device by its kernel name. `write_cache` is "write back", "write through", or None: not known."""
 
     name: str
     write_cache: str | None
@@ -37,9 +37,9 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Devices from the one that a file system writes to, downward. `loops`: numbers of loop devices among them.
+    """The devices below a file system, from top to bottom. `loops` has the numbers of loop devices among them.
 
-    `unfollowed`: why it is not known what is below one of them; empty: it is known of each.
+    `unfollowed` says why the devices below one of them are not known; empty: all are known.
     """
 
     devices: tuple[Device, ...] = ()
@@ -49,7 +49,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """The file behind a loop device: the number of its file system, its inode, and its path when it was attached."""
+    """The file behind a loop device: its file system's number, its inode, and its path when it was attached."""
 
     number: str
     inode: int
@@ -57,13 +57,13 @@ class Backing:
 
 
 def name_of(number: str) -> str | None:
-    """The kernel's name of the block device `number` ("7:0")."""
+    """Return the kernel's name of the block device `number` ("7:0")."""
     device = BLOCK_DEVICES / number
     return device.resolve().name if device.exists() else None
 
 
 def below(numbers: list[str]) -> Stack:
-    """All devices below those of `numbers`, these included."""
+    """Return these devices and all below them."""
     pending = [(BLOCK_DEVICES / number).resolve() for number in numbers]
     seen: dict[str, Device] = {}
     loops, unfollowed = [], ""
@@ -79,7 +79,7 @@ def below(numbers: list[str]) -> Stack:
         elif parts and _passes_on(whole):
             pending += parts
         elif not LEAST.fullmatch(device.name):
-            unfollowed = unfollowed or f"{device.name} is a device of a kind that is not known here"
+            unfollowed = unfollowed or f"{device.name} is a device of an unknown kind"
     return Stack(tuple(seen.values()), tuple(loops), unfollowed)
 
 
@@ -97,7 +97,7 @@ def _text(path: Path) -> str | None:
 
 
 def backing(number: str) -> Backing | None:
-    """What is behind the loop device `number`, as the kernel itself knows it; None: not known, as without root."""
+    """Return the file behind the loop device `number`; None: the kernel does not tell, as without root."""
     name = name_of(number)
     path = _text(BLOCK_DEVICES / number / "loop" / "backing_file")
     if name is None or path is None:
@@ -122,7 +122,7 @@ def _number(device: int) -> str:
 
 
 def of_btrfs(opened: int) -> list[str]:
-    """Numbers of the devices of the Btrfs that an open directory is on; none where that is not known."""
+    """Return the device numbers of the Btrfs that contains an open directory; empty: not known."""
     told = bytearray(BTRFS_FS_INFO_BYTES)
     try:
         fcntl.ioctl(opened, BTRFS_IOC_FS_INFO, told)

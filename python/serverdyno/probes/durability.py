@@ -1,11 +1,11 @@
-"""Whether what a server acknowledges is on the disk: the calls by which its processes ask for that, and their price.
+"""Count the calls by which a server's processes ask for durability, and measure the cost of a sync.
 
-`FsyncCounter` counts system calls, and syncs by io_uring, through tracefs instances of its own, those for the server's
-own books included. What it can't count it does not guess: then there is a reason. Not seen are requests to sync that
-are no such call: files opened with O_SYNC or O_DSYNC, RWF_SYNC, and servers inside the kernel.
+`FsyncCounter` counts system calls, and syncs by io_uring, through its own tracefs instances, including those for the
+server's own bookkeeping. What it can't count it does not guess, but gives the reason. Not seen are requests to sync
+without such a call: files opened with O_SYNC or O_DSYNC, RWF_SYNC, and servers inside the kernel.
 
-`disk_fsync_s` is what the disk itself takes. A flush that is answered in much less has not waited for the disk;
-a disk with a protected cache can be that fast, too, so it is a hint where the calls can't be counted.
+`disk_fsync_s` measures the disk itself. A flush that is answered much faster has not waited for the disk. Because a
+disk with a protected cache can be equally fast, this is only a hint if the calls can't be counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import psutil
 
 from serverdyno.probes.process_start import has_ended, own_identity
 
-# sync_file_range2 is that call's name on some architectures.
+# Some architectures call this one sync_file_range2.
 CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_range2", "msync")
 NEEDED = ("fsync", "fdatasync")
 IO_URING = "io_uring_fsync"
@@ -36,7 +36,7 @@ IO_URING = "io_uring_fsync"
 IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # since Linux 6.3, and before
 IORING_OP_FSYNC = 3  # linux/io_uring.h
 INSTANCE = re.compile(r"serverdyno-(\d+)-(\d+)-(\d+)-[0-9a-f]+-\w+")
-# Small: what is overwritten is counted all the same.
+# Small, because overwritten events are counted too.
 BUFFER_KIB = 16
 SETTLED_LOOKS = 50
 BLOCK_BYTES = 4096
@@ -50,18 +50,18 @@ LIBRARIES_FOR_ALL = Path("/etc/ld.so.preload")
 
 
 class Unavailable(Exception):  # noqa: N818 (it is an answer)
-    """It can't be counted here, and why."""
+    """Calls can't be counted here, for the given reason."""
 
 
 class FsyncCounter:
-    """Calls that ask for the disk, made by some processes, their threads and all that they start from now on.
+    """Counts calls that request durability, by processes, their threads, and all that they start from now on.
 
-    As a context manager: `counts` in between, `reason` says why where that is None. What an earlier counter of a
-    process that was killed has left in the kernel is removed first.
+    As a context manager: `counts` returns the counts so far, or None with a `reason`. Leftovers in the kernel of a
+    killed counter are removed first.
     """
 
     def __init__(self, pids: Iterable[int]) -> None:
-        """`pids`: every process of the server now."""
+        """Create the counter. `pids` are all current processes of the server."""
         self._pids = tuple(pids)
         self._tracefs: Path | None = None
         self._mount: int | None = None
@@ -89,10 +89,10 @@ class FsyncCounter:
         self._close()
 
     def counts(self, until_s: float = math.inf) -> dict[str, int] | None:
-        """Return the calls by name since the start, those with 0 included; None: not known, see `reason`.
+        """Return the calls since the start by name, including those with 0; None: not known, see `reason`.
 
-        A call is counted as it is entered, whatever comes of it. `until_s`: leave out calls after this moment of the
-        monotonic clock. They count all the same where the kernel has overwritten some of them.
+        A call is counted when it is entered, whatever its result. `until_s` leaves out calls after this time of the
+        monotonic clock, unless the kernel has overwritten some of them.
         """
         if self._reason is not None or not self._instances:
             return None
@@ -102,7 +102,7 @@ class FsyncCounter:
             if fallen := [call for call, count in counts.items() if count < 0]:
                 raise Unavailable(f"those of {' and '.join(fallen)} fell")
         except (OSError, Unavailable) as error:
-            self._give_up(f"the kernel's counts are not whole: {error}")
+            self._give_up(f"the kernel's counts are incomplete: {error}")
             return None
         return counts
 
@@ -129,7 +129,7 @@ class FsyncCounter:
         self._before = {call: _count(instance) for call, instance in self._instances.items()}
 
     def _arm(self, call: str, event: str) -> None:
-        """One kind of call, of no process yet."""
+        """Prepare the instance for one kind of call, still without processes."""
         instance = self._instances[call]
         if call == IO_URING:
             (instance / event / "filter").write_text(f"opcode == {IORING_OP_FSYNC}")
@@ -140,8 +140,9 @@ class FsyncCounter:
         (instance / event / "enable").write_text("1")
 
     def _check_that_calls_are_seen(self) -> None:
-        """In a PID namespace the kernel knows processes by other numbers than we do, and would count none: so one
-        call of our own has to be seen.
+        """Check with a call of our own that calls are seen.
+
+        In a PID namespace the kernel has other process ids than we do, and would count none.
         """
         instance = self._instances["fsync"]
         (instance / "set_event_pid").write_text(str(threading.get_native_id()))
@@ -151,13 +152,12 @@ class FsyncCounter:
         if _count(instance) != before + 1:
             if preloaded(os.getpid()):
                 raise Unavailable("this tool's own fsync does not reach the kernel (LD_PRELOAD)")
-            raise Unavailable(
-                "the kernel knows processes by other numbers than are seen here (PID namespace)"
-            )
+            raise Unavailable("the kernel has other process ids than are visible here (PID namespace)")
 
     def _follow(self) -> None:
-        """All threads of the processes, in place of ours. Again until none came meanwhile: one that starts while the
-        list is written may be the child of a thread that was not followed yet.
+        """Follow all threads of the processes instead of ours, and look again until no new one appears.
+
+        A thread that starts while the list is written may be the child of a thread that was not followed yet.
         """
         followed: set[int] = set()
         for _ in range(SETTLED_LOOKS):
@@ -183,7 +183,7 @@ class FsyncCounter:
 
 
 def _events(events: Path) -> dict[str, str]:
-    """The event of each call that this kernel traces, by its path in an instance."""
+    """Return the event of each call that this kernel traces, by its path in an instance."""
     paths = {call: f"events/syscalls/sys_enter_{call}" for call in CALLS}
     by_io_uring = (f"events/io_uring/{event}" for event in IO_URING_EVENTS)
     if path := next((path for path in by_io_uring if (events.parent / path).is_dir()), None):
@@ -192,9 +192,9 @@ def _events(events: Path) -> dict[str, str]:
 
 
 def preloaded(pid: int) -> list[str]:
-    """Libraries that are loaded before all others into a process (ld.so(8)), which may answer its syncs themselves.
+    """Return libraries loaded before all others into a process (ld.so(8)), which may answer its syncs themselves.
 
-    None where its environment can't be read.
+    Empty if its environment can't be read.
     """
     found: list[str] = []
     with contextlib.suppress(OSError):
@@ -207,13 +207,13 @@ def preloaded(pid: int) -> list[str]:
 
 
 def _mount_tracefs() -> int:
-    """A tracefs that is mounted nowhere, as a file descriptor: it goes with us, and changes nothing that is seen.
+    """Return a file descriptor of a tracefs that is mounted nowhere. Raises Unavailable.
 
-    Raises Unavailable.
+    It ends with this process, and changes nothing that is visible.
     """
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "fsopen"):
-        raise Unavailable("the C library knows no fsopen(2)")
+        raise Unavailable("the C library has no fsopen(2)")
     context = _checked(library.fsopen(b"tracefs", FSOPEN_CLOEXEC))
     try:
         _checked(library.fsconfig(context, FSCONFIG_CMD_CREATE, None, None, 0))
@@ -230,7 +230,7 @@ def _checked(result: int) -> int:
 
 
 def remove_abandoned() -> None:
-    """Removes what counters of killed processes have left in the kernel, where this user may."""
+    """Remove what counters of killed processes left in the kernel, as far as this user may."""
     with contextlib.suppress(OSError, Unavailable):
         mount = _mount_tracefs()
         try:
@@ -240,7 +240,7 @@ def remove_abandoned() -> None:
 
 
 def remove_stale(instances: Path) -> None:
-    """Removes instances of counters whose process has gone without removing them."""
+    """Remove instances of counters whose process ended without removing them."""
     for instance in instances.iterdir():
         match = INSTANCE.fullmatch(instance.name)
         if match and has_ended(*map(int, match.groups())):
@@ -249,30 +249,30 @@ def remove_stale(instances: Path) -> None:
 
 
 def _remove(instance: Path) -> None:
-    """An instance goes like an empty directory."""
+    """Remove an instance, in the same way as an empty directory."""
     instance.rmdir()
 
 
 def _count(instance: Path, until_s: float = math.inf) -> int:
-    """Return the events written to the instance until then. Raises Unavailable where some were lost."""
+    """Return the events written to the instance until then. Raises Unavailable if some were lost."""
     total = 0
     for statistics in (instance / "per_cpu").glob("cpu*/stats"):
         found = {name: int(value) for name, value in STATISTIC.findall(statistics.read_text())}
         if any(found.get(name, 0) for name in LOST):
             raise Unavailable("the kernel lost events")
-        # In an instance that has read none, "entries" are those still there and "overrun" those overwritten.
+        # In an unread instance, "entries" are those still there and "overrun" those overwritten.
         total += sum(found.get(name, 0) for name in COUNTED)
-    # A kernel before 5.9 counts nothing while it is read.
+    # Before Linux 5.9, nothing is counted while the trace is read.
     if until_s == math.inf or not total or not (instance / "options" / "pause-on-trace").exists():
         return total
     return _counted_until(until_s, (instance / "trace").read_text(), total)
 
 
 def _counted_until(until_s: float, trace: str, total: int) -> int:
-    """Return how many events were written until then, or `total` where that can't be told.
+    """Return how many events were written until then, or `total` if that can't be told.
 
-    `trace`: a head with the number of events in the buffers and of all that were written, then those in the buffers in
-    order of time, then those that came while it was read.
+    `trace` begins with the number of events in the buffers and the number of all written. Events in the buffers
+    follow in order of time, and then those that came while it was read.
     """
     if not (head := TRACED.search(trace)):
         return total
@@ -280,12 +280,12 @@ def _counted_until(until_s: float, trace: str, total: int) -> int:
     events = [(cpu, float(at_s)) for cpu, at_s in EVENT.findall(trace)[:held]]
     first_s = dict(reversed(events))
     if len(events) < held or (held < written and any(at_s > until_s for at_s in first_s.values())):
-        return total  # some of those that came since then are overwritten
+        return total  # some events after that time are overwritten
     return written - sum(at_s > until_s for _, at_s in events)
 
 
 def _threads(pids: Iterable[int]) -> Iterator[int]:
-    """Threads of processes and of all their descendants."""
+    """Yield the threads of processes and of all their descendants."""
     for pid in pids:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
@@ -295,10 +295,10 @@ def _threads(pids: Iterable[int]) -> Iterator[int]:
 
 
 def disk_fsync_s(directory: Path, count: int = 100) -> list[float]:
-    """What `count` fsync(2) take, seconds each, in order: a file of its own grows by 4 KiB before each.
+    """Return the times of `count` fsync(2) calls in order, in s. A file of its own grows by 4 KiB before each.
 
-    So each one writes data and the file's new size, as the flush of a document that is saved does. The write is not
-    in it. The file is removed. Raises OSError.
+    So each call writes data and the file's new size, as the flush of a saved document does. The write itself is not
+    included. The file is removed. Raises OSError.
     """
     block = os.urandom(BLOCK_BYTES)
     taken_s = []

@@ -1,6 +1,6 @@
-"""What this machine is, for the disclosure: everything that a reader needs to judge or to repeat a figure.
+"""The facts of this machine for the disclosure: all that a reader needs to judge or repeat a measurement.
 
-Facts are read, never guessed: what can't be read is None. Not for what happens during a mix: see `noise.py`.
+Facts are read, never guessed; a fact that can't be read is None. `noise.py` observes what happens during a level.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ KERNEL_PARAMETERS = {
 
 
 KEY_LOG = "SSLKEYLOGFILE"
-"""The environment's variable with the file for the keys of TLS sessions; the data plane reads it."""
+"""The environment variable that names the file for TLS session keys; the data plane reads it."""
 
 MOMENTARY = {"cpu.frequency_mhz", "memory.available_bytes", "load_average", "limits.open_files_soft"}
-"""Facts that differ from one moment to the next. The soft limit is raised to the hard one when load starts."""
+"""Facts that change from moment to moment. The soft limit is raised to the hard one when load starts."""
 
 
 def machine_facts() -> dict[str, object]:
-    """Facts of the machine alone, in groups."""
+    """Return the facts of the machine alone, in groups."""
     return {
         "cpu": _cpu(),
         "virtualisation": _virtualisation(),
@@ -96,7 +96,7 @@ def machine_facts() -> dict[str, object]:
 
 
 def host_facts(documents: Path | None = None) -> dict[str, object]:
-    """All facts, in groups. `documents`: the document root, whose file system is described."""
+    """Return all facts, in groups. `documents` is the document root, whose file system is described."""
     return {
         **machine_facts(),
         "documents": None if documents is None else _file_system(documents),
@@ -113,12 +113,12 @@ def host_facts(documents: Path | None = None) -> dict[str, object]:
 
 
 def tls_keys_logged() -> bool:
-    """Whether the load of this process leaves the keys of its TLS sessions in a file."""
+    """Return whether this process writes the keys of its TLS sessions into a file."""
     return KEY_LOG in os.environ
 
 
 def _digest(path: Path) -> str | None:
-    """The SHA-256 of a file, or None where it can't be read."""
+    """Return the SHA-256 of a file, or None if it can't be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -127,7 +127,7 @@ def _digest(path: Path) -> str | None:
 
 
 def _commit(folder: Path) -> str | None:
-    """The commit of the source checkout that holds `folder`; None for an installed package."""
+    """Return the commit of the source checkout that contains `folder`; None for an installed package."""
     try:
         told = subprocess.run(
             ["git", "-C", f"{folder}", "rev-parse", "HEAD"],
@@ -142,9 +142,7 @@ def _commit(folder: Path) -> str | None:
 
 
 def read(path: Path) -> str | None:
-    """The text of a file of /proc or /sys on one line, or None where there is no such file or it is not for
-    us.
-    """
+    """Return the text of a file of /proc or /sys on one line; None if it is missing or not readable."""
     try:
         return " ".join(path.read_text(errors="replace").split()) or None
     except OSError:
@@ -152,7 +150,6 @@ def read(path: Path) -> str | None:
 
 
 def whole(text: str | None) -> int | None:
-    """A whole number, or None."""
     try:
         return None if text is None else int(text)
     except ValueError:
@@ -160,12 +157,12 @@ def whole(text: str | None) -> int | None:
 
 
 def _same(values: Iterable[str | None]) -> str | None:
-    """The one value, or all different ones: the CPUs of a machine may differ."""
+    """Return the one value, or all different ones, because the CPUs of a machine may differ."""
     return ", ".join(sorted({value for value in values if value is not None})) or None
 
 
 def _cpu_info(key: str) -> str | None:
-    """The values of `key` in /proc/cpuinfo, whose names differ between architectures."""
+    """Return the values of `key` in /proc/cpuinfo. Keys differ between architectures."""
     lines = (line.partition(":") for line in _lines(Path("/proc/cpuinfo")))
     return _same(value.strip() for name, _, value in lines if name.strip() == key)
 
@@ -209,21 +206,22 @@ def _cpu() -> dict[str, object]:
 
 
 def _cpu_quota() -> str | None:
-    """The CPU limit of our control group (version 2, `cpu.max`: quota and period in us), which a container
-    may have.
+    """Return the CPU limit of our control group, which a container may have.
+
+    It is `cpu.max` of version 2: quota and period in us.
     """
     group = next((line[3:] for line in _lines(Path("/proc/self/cgroup")) if line.startswith("0::")), None)
     return None if group is None else read(Path("/sys/fs/cgroup", group.lstrip("/"), "cpu.max"))
 
 
 def _caches() -> dict[str, str | None]:
-    """Of the first CPU: `L1 Data` -> `32K`."""
+    """Return the caches of the first CPU: `L1 Data` -> `32K`."""
     found = sorted((CPUS / "cpu0/cache").glob("index*"))
     return {f"L{read(path / 'level')} {read(path / 'type')}": read(path / "size") for path in found}
 
 
 def _virtualisation() -> dict[str, object]:
-    """Hints, as the machine gives them; none of them proves bare metal."""
+    """Return the machine's hints of virtualisation. None of them proves bare metal."""
     dmi = Path("/sys/class/dmi/id")
     flags = _cpu_info("flags")
     return {
@@ -262,14 +260,15 @@ def _system() -> dict[str, object]:
 
 
 def _kernel_parameters() -> list[str]:
-    """Those of the kernel's command line that bear on speed; the rest may be private."""
+    """Return the kernel parameters that affect speed; the others may be private."""
     words = (read(Path("/proc/cmdline")) or "").split()
     return [word for word in words if word.partition("=")[0] in KERNEL_PARAMETERS]
 
 
 def _file_system(directory: Path) -> dict[str, object] | None:
-    """The mount that `directory` is on: the last listed of those with the longest mount point, as it hides
-    the others.
+    """Return the mount that contains `directory`.
+
+    It is the last of those with the longest mount point, because that hides the others.
     """
     real = directory.resolve()
     mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]

@@ -1,9 +1,9 @@
-"""What the files of a server lie on, from its file system down to a device: what a sync can reach at all.
+"""The layers below a server's files, from file system to device: the farthest that a sync can reach.
 
-Read from proc(5) as the server's processes have it, in their own mount namespace. Each step down goes by a number that
-the kernel gives, never by a path alone, since another directory may be at that path now: an image through its loop
-device; an overlay to where a file that is made in it appears. Where that fails, the reason is kept, and nothing is
-guessed. Not for judging: see `analysis/medium.py`.
+They are read from proc(5) in the mount namespace of the server's processes. Each step down uses a number from the
+kernel, never only a path, because another directory may be at that path now: an image is found through its loop
+device, and an overlay's directory by a file that is made in it. If a step fails, the reason is kept and nothing is
+guessed. `analysis/medium.py` judges the layers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ ROOT_OF_PROCESS = re.compile(r"/proc/\d+/root(?=/)")
 
 @dataclass(frozen=True, slots=True)
 class LayerReading:
-    """A mounted file system. `options`: of the mount, then of the file system, each once. `device`: its source,
-    a block device by the kernel's own name ("loop0"). `devices`: all block devices below it, the first one first.
+    """A mounted file system. `options` has those of the mount and of the file system, each once.
 
-    `unfollowed`: why it is not known what is below; empty: that is the next layer, or the devices are all.
+    `device` is its source, a block device by its kernel name ("loop0"). `devices` are all block devices below it,
+    from the top. `unfollowed` says why what is below is not known; empty: it is the next layer, or there are only the
+    devices.
     """
 
     file_system: str
@@ -41,7 +42,7 @@ class LayerReading:
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
-    """`root`: the directory of the file system that is mounted `at`."""
+    """A mount: `root` is the directory of the file system that is mounted `at`."""
 
     layer: LayerReading
     number: str
@@ -51,7 +52,10 @@ class _Mount:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A directory as we can open it, and the list of mounts of who has it mounted. None: by `number` alone."""
+    """A directory that we can open; None: only its `number` is known.
+
+    `mountinfo` is the mount list of the process that mounts it.
+    """
 
     mountinfo: Path
     directory: Path | None = None
@@ -59,8 +63,9 @@ class _Place:
 
 
 def medium(directory: Path, pid: int) -> list[LayerReading]:
-    """The file system that `directory`, as we can open it, is on as the process `pid` has it mounted, and those below
-    it. Empty: not known. In an overlay a file is made for a moment.
+    """Return the file system of `directory`, as mounted by the process `pid`, and those below it; empty: not known.
+
+    In an overlay a file is created for a moment.
     """
     layers: list[LayerReading] = []
     place: _Place | None = _Place(Path(f"/proc/{pid}/mountinfo"), directory)
@@ -81,7 +86,7 @@ def medium(directory: Path, pid: int) -> list[LayerReading]:
 
 
 def _step(mount: _Mount, place: _Place) -> tuple[LayerReading, _Place | None]:
-    """The layer with what is known of its devices, and where the next one is looked for."""
+    """Return the layer with its devices, and the place of the next layer."""
     if mount.layer.file_system == "overlay":
         found = _written_directory(mount, place)
         return (
@@ -114,7 +119,7 @@ def _numbers(mount: _Mount, place: _Place) -> list[str]:
 
 
 def _image_place(backing: block_device.Backing) -> _Place:
-    """By the directory of the image only if it is that very file."""
+    """Return the image's directory, but only if it contains that very file."""
     own = Path("/proc/self/mountinfo")
     with contextlib.suppress(OSError):
         found = _mount_of(_Place(own, backing.path))
@@ -124,7 +129,10 @@ def _image_place(backing: block_device.Backing) -> _Place:
 
 
 def _written_directory(mount: _Mount, place: _Place) -> _Place | str:
-    """Where an overlay keeps what is written to it: a file that is made above must appear there. Else: why not."""
+    """Return where an overlay keeps written files: a file created above must appear there.
+
+    Otherwise, return why not.
+    """
     upper = next((each for each in mount.layer.options if each.startswith("upperdir=")), None)
     if upper is None or place.directory is None:
         return "where it writes is not known"
@@ -155,7 +163,7 @@ def _made_file(directory: Path) -> Iterator[str]:
 
 
 def _mount_of(place: _Place) -> _Mount | None:
-    """By the number that the kernel itself gives the mount of an open file. Raises OSError."""
+    """Return the mount, by the number that the kernel gives an open file. Raises OSError."""
     mounts = place.mountinfo.read_text(errors="surrogateescape").splitlines()
     if place.directory is None:
         parsed = (_parsed(line) for line in mounts)
@@ -173,7 +181,10 @@ def _mount_of(place: _Place) -> _Mount | None:
 
 
 def _parsed(line: str) -> _Mount:
-    """`36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue` (proc(5))."""
+    """Parse a line of mountinfo (proc(5)).
+
+    `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
+    """
     before, after = line.split(" - ", 1)
     _, _, number, root, at, own = before.split(" ")[:6]
     file_system, source, common = after.split(" ")[:3]
@@ -185,5 +196,5 @@ def _parsed(line: str) -> _Mount:
 
 
 def _plain(text: str) -> str:
-    r"""Spaces and the like are written as `\040` there."""
+    r"""Decode spaces and the like, which are written as `\040`."""
     return ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)

@@ -1,7 +1,6 @@
-"""How much of some CPUs was used while a mix ran, and by whom: others of this machine, the hypervisor (steal).
+"""How much of some CPUs was used during a level, and by whom: other processes, and the hypervisor (steal).
 
-Not for the CPU time of the server or of the generator; those are measured where they run and given to
-`used_by_others`.
+The CPU time of server and generator is measured where they run, and passed to `used_by_others`.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ IO_PRESSURE = Path("/proc/pressure/io")
 US_PER_S = 1e6
 _BUSY = ("user", "nice", "system", "irq", "softirq")
 _CPU_CLOCK = 2
-"""CPUCLOCK_SCHED of the kernel's include/linux/posix-timers.h: what the scheduler counts, in nanoseconds."""
+"""CPUCLOCK_SCHED of the kernel's include/linux/posix-timers.h: the scheduler's count, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """What was used of some CPUs since boot, in CPU seconds, at one moment of the monotonic clock.
+    """The use of some CPUs since boot, in CPU seconds, at one time of the monotonic clock.
 
-    `busy_s`: of all processes and of the kernel, without `steal_s`, which the hypervisor gave to others.
+    `busy_s` is that of all processes and the kernel, without `steal_s`, which the hypervisor gave to others.
     """
 
     at_s: float
@@ -39,9 +38,9 @@ class CpuTime:
 
 @dataclass(frozen=True, slots=True)
 class OthersUse:
-    """CPU seconds between two moments: `others_s` of everybody but us, `steal_s` taken by the hypervisor.
+    """CPU seconds between two times: `others_s` of everybody but us, `steal_s` taken by the hypervisor.
 
-    The two have nothing in common and may be added.
+    The two do not overlap and may be added.
     """
 
     interval_s: float
@@ -50,11 +49,11 @@ class OthersUse:
 
 
 def machine_cpu(cpus: Collection[int] = ()) -> CpuTime:
-    """What was used of those CPUs since boot; none: of all.
+    """Return the use of these CPUs since boot, or of all if none is given.
 
-    In nanoseconds where the kernel tells: the root group of cpuacct, or /proc/schedstat (Documentation/scheduler/
-    sched-stats.rst, field 7 of a CPU), whose times hold what was stolen while a process ran. Else in ticks of
-    /proc/stat. Steal is in ticks everywhere.
+    The unit is a nanosecond if the kernel has the root group of cpuacct, or /proc/schedstat
+    (Documentation/scheduler/sched-stats.rst, field 7 of a CPU), whose times include what was stolen while a process
+    ran. Otherwise it is a tick of /proc/stat. Steal is always in ticks.
     """
     ticks = psutil.cpu_times(percpu=True)
     chosen = sorted(set(cpus) & set(range(len(ticks)))) or list(range(len(ticks)))
@@ -70,9 +69,9 @@ def machine_cpu(cpus: Collection[int] = ()) -> CpuTime:
 
 
 def _accounted_ns() -> list[int]:
-    """By CPU, of the whole machine; nothing where the root group is not to be seen, as from within a container."""
+    """Return the machine's use per CPU; empty if the root group is not visible, as within a container."""
     try:
-        if not (CPUACCT / "release_agent").exists():  # which the root group alone has
+        if not (CPUACCT / "release_agent").exists():  # exists only in the root group
             return []
         return [int(word) for word in (CPUACCT / "cpuacct.usage_percpu").read_text().split()]
     except (OSError, ValueError):
@@ -88,10 +87,10 @@ def _run_ns() -> dict[int, int]:
 
 
 def used_by_others(before: CpuTime, after: CpuTime, own_cpu_s: float) -> OthersUse:
-    """What others used between two moments, in which our processes used `own_cpu_s` CPU seconds; never below zero.
+    """Return what others used between two times, in which our processes used `own_cpu_s` CPU seconds; never below 0.
 
-    Kernels that account interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) charge our network interrupts to nobody, so
-    that they are among the others'.
+    Kernels that account interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING) charge our network interrupts to nobody,
+    so that they count as the others'.
     """
     return OthersUse(
         interval_s=after.at_s - before.at_s,
@@ -101,9 +100,9 @@ def used_by_others(before: CpuTime, after: CpuTime, own_cpu_s: float) -> OthersU
 
 
 def process_cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far, with its threads that have ended, and without its children.
+    """Return the CPU seconds of a process so far, with its ended threads but without its children.
 
-    By its CPU clock, in nanoseconds (clock_getcpuclockid(3)). Raises psutil.NoSuchProcess.
+    They come from its CPU clock, in nanoseconds (clock_getcpuclockid(3)). Raises psutil.NoSuchProcess.
     """
     try:
         return time.clock_gettime_ns((~pid << 3) | _CPU_CLOCK) / NS_PER_S
@@ -112,9 +111,9 @@ def process_cpu_s(pid: int) -> float:
 
 
 def io_wait_s() -> float | None:
-    """Seconds since boot in which some process waited for a disk (`some` of Documentation/accounting/psi.rst).
+    """Return the seconds since boot in which a process waited for a disk (`some`, Documentation/accounting/psi.rst).
 
-    None where the kernel does not tell.
+    None if the kernel does not tell.
     """
     try:
         return float(IO_PRESSURE.read_text().split("total=", 2)[1].split()[0]) / US_PER_S

@@ -1,8 +1,8 @@
-"""The noise floor of this machine: what `dyno selftest` found, kept for whoever experiments here later.
+"""The noise floor of this machine: the results of `dyno selftest`, kept for later experiments.
 
-One small file below the user's state directory, with the latest selftests of each machine that shares it. A file that
-can't be read is as good as none: it only makes sentences more careful, or plans better. Not for making a selftest, and
-never for one that found the machine unfit.
+They are in one small file below the user's state directory, with the latest selftests of each machine that shares it.
+An unreadable file counts as none, because it only makes sentences more careful and plans better. A selftest that
+found the machine unfit is not kept.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from serverdyno.probes.host import machine_facts
 
 MOST_KEPT = 30
 LATEST = 3
-"""Selftests of which the largest floor counts: one quiet minute is no quiet machine."""
+"""Number of selftests of which the largest floor counts, because one quiet minute does not make a quiet machine."""
 FEWEST_TIMES = 3
-"""Selftests an hour apart, from which on it is said how far experiments at different times lie apart."""
+"""Fewest selftests, an hour apart, that show how much experiments at different times differ."""
 BETWEEN_TIMES = timedelta(hours=1)
 
 
 class Selftest(BaseModel):
-    """One: `percent`, the bound of the difference of a server from itself; `scatter_percent`, the standard deviation of
-    equal runs; `operations_s`, the mean of all runs. `load`: what was run, since others are not to be compared.
+    """One selftest. `percent` is the bound on the difference of a server from itself.
+
+    `scatter_percent` is the standard deviation of equal runs, and `operations_s` the mean of all runs. `load` is what
+    was run; only selftests with equal loads are compared.
     """
 
     model_config = ConfigDict(defer_build=True)
@@ -53,8 +55,9 @@ class _Kept(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """What the latest selftests say. `between_times_percent`: the relative standard deviation of their means over so
-    many `times`; None: too few to say.
+    """The results of the latest selftests.
+
+    `between_times_percent` is the relative standard deviation of their means at `times` times; None: too few.
     """
 
     percent: float
@@ -65,7 +68,6 @@ class NoiseFloor:
     made: datetime
 
     def disclosed(self) -> dict[str, object]:
-        """Return it as a fact of the machine."""
         return {
             "percent": self.percent,
             "between_times_percent": self.between_times_percent,
@@ -77,7 +79,7 @@ class NoiseFloor:
 
 
 def load() -> NoiseFloor | None:
-    """Return the noise floor of this machine; None where no selftest was made."""
+    """Return the noise floor of this machine; None if there was no selftest."""
     found = _read().machines.get(machine(), [])
     if not found:
         return None
@@ -119,7 +121,7 @@ def keep(selftest: Selftest) -> Path:
 
 
 def machine() -> str:
-    """Return what tells this machine from another: its processors, memory and kernel, in short."""
+    """Return a short digest of the machine's processors, memory and kernel."""
     facts = machine_facts()
     cpu, memory, system = (_group(facts, name) for name in ("cpu", "memory", "system"))
     lasting = [cpu.get("model"), cpu.get("logical"), cpu.get("usable_by_us")]
@@ -133,7 +135,7 @@ def _group(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 
 def _times(found: list[Selftest]) -> list[Selftest]:
-    """Those with the latest one's load that are an hour apart."""
+    """Return the selftests with the latest one's load that are at least an hour apart."""
     times: list[Selftest] = []
     for each in found:
         if each.load == found[-1].load and (not times or each.made - times[-1].made >= BETWEEN_TIMES):
@@ -160,5 +162,4 @@ def _read() -> _Kept:
 
 
 def now() -> datetime:
-    """Return the time of a selftest made now."""
     return datetime.now(UTC)

@@ -1,6 +1,6 @@
-"""Which package of the distribution a program is from: a version alone doesn't say what the distribution changed in it.
+"""Find the distribution's package of a program, because its version does not say what the distribution changed.
 
-Debian's packages alone, by dpkg-query(1).
+Only Debian's packages are found, by dpkg-query(1).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ QUERY_S = 30
 
 
 def package_of(program: Path) -> str | None:
-    """Return `nginx 1.22.1-9+deb12u11`; None where no package that can be asked for has the program."""
+    """Return a text such as `nginx 1.22.1-9+deb12u11`; None if no package has the program."""
     path = program.resolve()
     return _package_of(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 @functools.cache
 def _package_of(path: Path, _changed_ns: int) -> str | None:
-    """Ask once per version of a program: each question takes 0.1 s, and every run of an experiment asks."""
-    # Packages of before the merge of /usr name their programs without it.
+    """Query once per version of a program. A query takes 0.1 s, and every run of an experiment asks."""
+    # Packages older than the /usr merge list their programs without /usr.
     for place in (path, Path("/", *path.parts[2:]) if path.is_relative_to("/usr") else path):
         owner = _asked("--search", f"{place}")
         if owner and not owner.startswith("diversion by"):
@@ -31,7 +31,7 @@ def _package_of(path: Path, _changed_ns: int) -> str | None:
 
 
 def _asked(*arguments: str) -> str | None:
-    """The first line of the answer; None without one."""
+    """Return the first line of the answer; None without one."""
     try:
         done = subprocess.run(
             ["dpkg-query", *arguments], capture_output=True, text=True, timeout=QUERY_S, check=False

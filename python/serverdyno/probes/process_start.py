@@ -1,7 +1,4 @@
-"""Which process it is, and whether it has ended. Its number may be given again; with its start, it never is.
-
-Not for what a process uses: `noise.py`.
-"""
+"""Identify a process, and find out whether it has ended. Process ids are reused, but not with the same start time."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ STAT_STARTED = 19  # proc(5): field 22 of /proc/PID/stat, counted after the name
 
 
 def own_identity() -> tuple[int, int, int]:
-    """Return the number, the start and the PID namespace of this process, for `has_ended`."""
+    """Return the id, the start and the PID namespace of this process, for `has_ended`."""
     started = started_ticks(os.getpid())
     assert started is not None  # it runs
     return os.getpid(), started, _pid_namespace()
 
 
 def has_ended(pid: int, started: int, pid_namespace: int) -> bool:
-    """Return whether a process has ended. False for one in another PID namespace: nobody can tell from here."""
+    """Return whether a process has ended; False for one in another PID namespace, because that can't be seen."""
     return pid_namespace == _pid_namespace() and started_ticks(pid) != started
 
 
@@ -28,7 +25,7 @@ def _pid_namespace() -> int:
 
 
 def started_ticks(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot. None: there is no such process."""
+    """Return when a process started, in ticks since boot; None: there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

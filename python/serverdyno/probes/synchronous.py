@@ -1,6 +1,6 @@
-"""Whether what is written to a directory is written to the disk at once, by its mount or attributes: tried once.
+"""Find out by a trial whether writes to a directory reach the disk at once, because of its mount or attributes.
 
-Then a server needs no sync to keep its word, and that it makes none proves nothing. Not for syncs: see `durability.py`.
+Then a server keeps its promise without any sync, and their absence proves nothing. `durability.py` counts syncs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ BLOCK_BYTES = 4096
 
 
 def synchronous(directory: Path) -> bool | None:
-    """Return whether a file that is made there is written at once; None: it can't be told.
+    """Return whether a new file in the directory is written at once; None: not known.
 
-    By the attribute (`chattr +S`), which a new file inherits, and by the page of a new file: one that was written at
-    once is clean. The kernel may write a page back by itself in that moment, so one of several that stays dirty is
-    enough.
+    The evidence is the attribute (`chattr +S`), which a new file inherits, and the page of a new file, which is clean
+    if it was written at once. The kernel may write a page back by itself at that moment, so a single page that stays
+    dirty in several trials is enough.
     """
     try:
         with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
@@ -36,7 +36,7 @@ def synchronous(directory: Path) -> bool | None:
     except OSError:
         return None
     if None in seen:
-        # An older kernel: the mount is then judged by its options, the attribute is known.
+        # An older kernel: the mount is judged by its options, and only the attribute is known.
         return None if flags is None else False
     return not any(seen)
 
@@ -51,7 +51,7 @@ def _flags(opened: int) -> int | None:
 
 
 def _dirty_after_write(opened: int) -> bool | None:
-    """None: this kernel does not tell, or the file has no pages there."""
+    """Return whether a page is dirty after a write; None: the kernel does not tell."""
     os.pwrite(opened, os.urandom(BLOCK_BYTES), 0)
     wanted = ctypes.create_string_buffer(struct.pack("=QQ", 0, 0))
     told = ctypes.create_string_buffer(8 * CACHESTAT_FIELDS)

@@ -1,7 +1,4 @@
-"""Which CPUs share a core, and which a node of memory, as the kernel tells it.
-
-Not for: which CPUs a load or a server gets (`fleet/placement.py`).
-"""
+"""Which CPUs share a core or a memory node, as reported by the kernel. `fleet/placement.py` assigns CPUs."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ CPUS = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """`core`, `node`: by CPU number. A CPU of which the kernel says nothing has a core and the node 0."""
+    """The core and the memory node of each CPU. A CPU without information has its own core and node 0."""
 
     core: dict[int, str]
     node: dict[int, int]
 
     @classmethod
     def read(cls, cpus: Iterable[int], root: Path = CPUS) -> Topology:
-        """Of these CPUs of this machine."""
+        """Return the topology of these CPUs of this machine."""
         core, node = {}, {}
         for cpu in cpus:
             directory = root / f"cpu{cpu}"
@@ -34,8 +31,10 @@ class Topology:
         return cls(core, node)
 
     def spread(self, candidates: Collection[int]) -> list[int]:
-        """Return the candidates in the order in which a server gets them: node by node, the node of most candidates
-        first, and of each node one CPU of every core before the second of any.
+        """Return the candidates in the order in which a server gets them.
+
+        They come node by node, starting with the node of most candidates. In each node, one CPU of every core
+        precedes the second of any.
         """
         nodes: dict[int, list[int]] = {}
         for cpu in sorted(candidates):
@@ -52,7 +51,7 @@ class Topology:
         return ordered
 
     def siblings(self, cpus: Collection[int]) -> list[tuple[int, ...]]:
-        """Return those of the CPUs that share a core, core by core."""
+        """Return the CPUs that share a core, core by core."""
         cores: dict[str, list[int]] = {}
         for cpu in sorted(cpus):
             cores.setdefault(self.core.get(cpu, str(cpu)), []).append(cpu)

@@ -1,4 +1,4 @@
-"""What the server and everybody else used while the window of a mix was open."""
+"""Measure what the server and everybody else used while the window of a level was open."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from serverdyno.probes.noise import CpuTime, io_wait_s, machine_cpu, used_by_oth
 class WindowUse:
     """CPU seconds in the window, of others and of steal on the CPUs that make the load or serve it.
 
-    `io_wait_s`: seconds in which some process of the machine waited for a disk. None: not known, as of a server that
-    the user runs.
+    `io_wait_s` are the seconds in which some process of the machine waited for a disk. None: not known, as for a
+    user's own server.
     """
 
     server_cpu_s: float | None
@@ -26,7 +26,7 @@ class WindowUse:
 
 
 MOST_LATE_S = 1.0
-"""A sample that is taken so long after its border says nothing of the window: this process was stopped meanwhile."""
+"""A sample that is later than this says nothing about the window, because this process was stopped meanwhile."""
 UNKNOWN = WindowUse(None, None, None, None)
 
 
@@ -43,9 +43,9 @@ class _Sample:
 class WindowMeter:
     """Samples near both borders of the window.
 
-    A sample is late by some milliseconds, on a busy machine by many; its moment is kept, so that the rate between the
-    two is exact, and is then applied to the window's own length. Syncs are counted up to the border itself. If a sample
-    is later than `MOST_LATE_S`, or the first comes in the second half of the window, nothing is known.
+    A sample is late by some milliseconds, or by many on a busy machine. Its time is kept, so that the rate between
+    the two samples is exact and can be applied to the window's own length. Syncs are counted up to the border itself.
+    If a sample is later than `MOST_LATE_S`, or the first comes in the second half of the window, nothing is known.
     """
 
     def __init__(
@@ -57,10 +57,12 @@ class WindowMeter:
         *,
         server_is_here: bool = True,
     ) -> None:
-        """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs until a moment of the
-        monotonic clock, by name.
-        `generator_cpu_s`: CPU seconds of all processes that make the load. `cpus`: where both run; none: anywhere.
-        `server_is_here`: whether the server's CPUs are this machine's; else what others used of them is not known.
+        """Create the meter.
+
+        `server_cpu_s` returns the CPU seconds of the server so far, `server_syncs` its syncs by name until a time of
+        the monotonic clock, and `generator_cpu_s` the CPU seconds of all processes that make the load. `cpus` are
+        those on which both run; empty: any. `server_is_here`: the server runs on this machine; otherwise what others
+        used of its CPUs is not known.
         """
         self._generator_cpu_s = generator_cpu_s
         self._server_cpu_s, self._server_syncs = server_cpu_s, server_syncs
@@ -69,10 +71,13 @@ class WindowMeter:
         self._closed: _Sample | None = None
         self._is_late = False
         self._began_s = math.inf
-        """On the monotonic clock. `elapsed_s` is 0 until then, and old when it is told: the earliest answer is best."""
+        """The start on the monotonic clock.
+
+        `elapsed_s` is 0 until then, and old when it arrives, so the earliest estimate is the best.
+        """
 
     def look(self, elapsed_s: float, mix: Mix) -> None:
-        """Takes the sample that is due `elapsed_s` after the start of the mix."""
+        """Take the sample that is due `elapsed_s` after the start of the level."""
         opens_s, closes_s = mix.ramp_up_s, mix.length_s - mix.ramp_down_s
         if elapsed_s > 0:
             self._began_s = min(self._began_s, time.monotonic() - elapsed_s)
@@ -84,12 +89,12 @@ class WindowMeter:
             self._is_late = self._is_late or elapsed_s - closes_s > MOST_LATE_S
 
     def end(self) -> None:
-        """Takes the second sample now, if it is not taken yet: of a mix that has ended before its length was over."""
+        """Take the second sample now if it is missing, because the level ended early."""
         if self._opened is not None and self._closed is None:
             self._closed = self._sample(time.monotonic())
 
     def use(self, window_s: float) -> WindowUse:
-        """What was used in a window of that length."""
+        """Return the use in a window of this length."""
         if self._opened is None or self._closed is None or self._is_late:
             return UNKNOWN
         opened, closed = self._opened, self._closed
@@ -106,7 +111,7 @@ class WindowMeter:
         return WindowUse(server_s * share, others.others_s * share, others.steal_s * share, io_wait_s)
 
     def syncs(self) -> dict[str, int] | None:
-        """Return the calls by name in the window, or None: not known."""
+        """Return the syncs in the window by name; None: not known."""
         if self._opened is None or self._closed is None or self._is_late:
             return None
         before, after = self._opened.syncs, self._closed.syncs
@@ -115,7 +120,8 @@ class WindowMeter:
         return {name: count - before[name] for name, count in after.items()}
 
     def _sample(self, border_s: float) -> _Sample:
-        # Our own figures and the machine's last and close together: what passes between them counts as others'.
+        # Our own figures and the machine's are read last and in quick succession, because time between them counts as
+        # others'.
         syncs, waited_s, at_s = self._server_syncs(border_s), io_wait_s(), time.monotonic()
         server_s = self._server_cpu_s()
         return _Sample(at_s, server_s, self._generator_cpu_s(), machine_cpu(self._cpus), waited_s, syncs)

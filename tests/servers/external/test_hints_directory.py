@@ -61,7 +61,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_directory_that_is_not_there_or_none_is_told(home: Home, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert "hint: Check the path: make the directory first." in bonnie(home, tmp_path / "absent")
-    assert "hint: Name a directory: what is there is none." in bonnie(home, tmp_path / "file")
+    assert "hint: Name a directory: the path is not one." in bonnie(home, tmp_path / "file")
 
 
 def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Hosts in network namespaces of this machine, with links of limited rate between them and the server."""
+"""The testbed: hosts in network namespaces of this machine, with rate-limited links between them and the server."""

@@ -1,6 +1,6 @@
-"""Starts a command whose monotonic clock is ahead of this machine's: `python -I -S clock.py NANOSECONDS COMMAND...`.
+"""Start a command whose monotonic clock is ahead of this machine's: `python -I -S clock.py NANOSECONDS COMMAND...`.
 
-unshare(1) takes whole seconds alone. Standard library alone, so that it starts at once.
+unshare(1) only takes whole seconds. This uses only the standard library, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NS_PER_S = 1_000_000_000
 
 
 def main() -> None:
-    """A time namespace counts for what is started next (time_namespaces(7))."""
+    """Start the command, because a time namespace only applies to new processes (time_namespaces(7))."""
     seconds, nanoseconds = divmod(int(sys.argv[1]), NS_PER_S)
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWTIME) != 0:
         sys.exit(f"no time namespace can be made: {os.strerror(ctypes.get_errno())}")

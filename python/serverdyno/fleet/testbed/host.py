@@ -1,11 +1,11 @@
-"""The first process of a host: `python -I -S host.py`, as process 1 of namespaces of its own.
+"""The first process of a host: `python -I -S host.py`, as process 1 of its own namespaces.
 
-It stays until its standard input closes, and starts the command of each line that it reads there (JSON: `command`, a
-list of words, `log`, the file that its output goes to, and `environment`; or `remove`, a directory that goes with the
-host). The tool holds the other end: however it ends, kill -9 as well, the input closes, and with process 1 the kernel
-ends every process of the host and its network.
+It stays until its standard input closes, and starts the command of each line that it reads there. A line is JSON:
+`command`, a list of words, `log`, the file for its output, and `environment`; or `remove`, a directory to remove when
+the host ends. The tool holds the other end. However the tool ends, even by kill -9, the input closes; and with
+process 1 the kernel ends every process of the host and its network.
 
-Standard library alone, so that it starts at once. Not for: making namespaces (`hosts.py`).
+It uses only the standard library, so that it starts quickly. `hosts.py` makes the namespaces.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ DEAF_TO = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)
 
 
 def main() -> None:
-    """Say that it is there, and start what it is told to until nobody tells it any more."""
+    """Report that it is ready, and start the given commands until the input closes."""
     for number in DEAF_TO:
-        signal.signal(number, signal.SIG_IGN)  # who interrupts the tool means its process alone
+        signal.signal(number, signal.SIG_IGN)  # an interrupt is meant for the tool's own process
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def take_away(directory: str) -> None:
-    """Remove a directory, again until it is gone: processes of other hosts that end now may still write there."""
+    """Remove a directory, repeatedly if processes of other hosts that are ending still write there."""
     import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
 
     for _ in range(REMOVALS):
@@ -66,7 +66,7 @@ def take_away(directory: str) -> None:
 
 
 def start(told: dict[str, object]) -> None:
-    """Start one command, which nobody waits for."""
+    """Start one command without waiting for it."""
     command, log, environment = told["command"], told["log"], told["environment"]
     assert isinstance(command, list) and isinstance(log, str) and isinstance(environment, dict)
     os.posix_spawn(
@@ -83,7 +83,7 @@ def start(told: dict[str, object]) -> None:
 
 
 def reap() -> None:
-    """Take note of whoever has ended: orphans of a namespace become children of its process 1."""
+    """Reap ended processes: orphans of a namespace become children of its process 1."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0] != 0:
             pass

@@ -1,7 +1,7 @@
-"""A host: processes of this machine with a network, mounts, a host name, process numbers and a clock of their own.
+"""A host: processes of this machine with their own network, mounts, host name, process ids and clock.
 
 Nothing of it has a name outside: its namespaces live as long as its first process (`host.py`), which ends with the
-tool, however that ends. So nothing is left behind, and no later run has to clean up. Not for: links (`network.py`).
+tool, however that ends. So nothing is left behind, and no later run has to clean up. `network.py` has the links.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ CLOCK = Path(__file__).with_name("clock.py")
 START_S = 60.0
 END_S = 10.0
 NEEDED = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
-"""Programs, and the Debian packages that have them."""
+"""Required programs, and their Debian packages."""
 
 
 def check_possible() -> None:
-    """Raises UserError where hosts can't be made here."""
+    """Raise UserError if hosts can't be made here."""
     absent = sorted({package for program, package in NEEDED.items() if shutil.which(program) is None})
     problems = [f"not installed: {', '.join(absent)} (apt-get install {' '.join(absent)})"] if absent else []
     if os.geteuid() != 0:
-        problems.append("network namespaces are made by root, and this user is another one")
+        problems.append("only root can make network namespaces")
     if problems:
         raise UserError(
             "a testbed can't be made here:\n" + "\n".join(problems),
@@ -44,10 +44,10 @@ def check_possible() -> None:
 
 
 class Host:
-    """One host. `pid`: of its first process, as this machine counts."""
+    """One host. `pid` is that of its first process, as seen by this machine."""
 
     def __init__(self, name: str, *, clock_offset_s: float = 0.0) -> None:
-        """`start` has it ready; `clock_offset_s`: what its monotonic clock is ahead of this machine's."""
+        """Start the host. Its monotonic clock is `clock_offset_s` ahead of this machine's."""
         self.name = name
         command = ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
         if clock_offset_s:
@@ -70,7 +70,7 @@ class Host:
         self.pid = 0
 
     def wait_until_ready(self) -> None:
-        """Return once its first process is there. Raises DynoError."""
+        """Wait for its first process. Raises DynoError."""
         assert self._process.stdout is not None and self._process.stderr is not None
         watch = select.poll()
         watch.register(self._process.stdout, select.POLLIN)
@@ -92,11 +92,11 @@ class Host:
         return Path(f"/proc/{self.pid}/ns/net")
 
     def begin(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start a command there, and don't wait for it. Raises DynoError where the host is gone."""
+        """Start a command there without waiting for it. Raises DynoError if the host is gone."""
         self._tell({"command": list(command), "log": str(log), "environment": dict(environment or {})})
 
     def remove_at_end(self, directory: Path) -> None:
-        """Have a directory removed when the host ends, also where the tool was killed. Raises DynoError."""
+        """Have a directory removed when the host ends, even if the tool was killed. Raises DynoError."""
         self._tell({"remove": str(directory)})
 
     def _tell(self, what: Mapping[str, object]) -> None:
@@ -108,7 +108,10 @@ class Host:
             raise DynoError(f"the host {self.name} of the testbed is gone: {error}") from error
 
     def run(self, program: str, *words: str, text: str = "") -> str:
-        """Run a program in its network and mounts, with `text` as its input; what it prints. Raises DynoError."""
+        """Run a program in the host's network and mounts, with `text` as input, and return its output.
+
+        Raises DynoError.
+        """
         command = ["nsenter", "--target", str(self.pid), "--net", "--mount", "--", program, *words]
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=START_S, check=False
@@ -120,14 +123,14 @@ class Host:
         return done.stdout
 
     def processes(self) -> list[psutil.Process]:
-        """Every process of it now, but the first."""
+        """Return every current process of the host but the first."""
         with contextlib.suppress(psutil.NoSuchProcess):
             found: list[psutil.Process] = psutil.Process(self.pid).children(recursive=True)
             return found
         return []
 
     def end(self) -> None:
-        """End every process of it; its network goes with them. May be repeated."""
+        """End all processes of the host, and with them its network. May be repeated."""
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):

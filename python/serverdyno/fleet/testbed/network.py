@@ -1,11 +1,11 @@
 """The network of a testbed as text for ip(8) and tc(8): addresses, switches, links and their rates.
 
-Each host has two links: `lan` to the switch of its subnet, over which load goes, with the plan's rate; and `control`
-to a switch of all hosts without limits, so that load does not delay what is measured. The server has a leg in each
-subnet and one address, `SERVICE`, which every host reaches through the leg in its own. Not for: namespaces
-(`hosts.py`).
+Each host has two links. `lan` goes to the switch of its subnet and carries the load, at the plan's rate. `control`
+goes to an unlimited switch of all hosts, so that load does not delay control messages. The server has an interface in
+each subnet and one address, `SERVICE`, which every host reaches through the interface in its own subnet. `hosts.py`
+has the namespaces.
 
-Both programs are the kernel's own tools, take a batch at once, and say in words what they can't do.
+Both programs belong to the kernel, take a batch of commands, and report in words what they can't do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv4Network
 from serverdyno.plan.testbed import Subnet, Testbed
 
 SERVICE = "10.76.0.1"
-"""The server's address, whichever leg leads to it."""
+"""The server's address, through whichever interface."""
 CONTROL = IPv4Network("10.77.0.0/16")
 SUBNETS = IPv4Network("10.78.0.0/16")
 SUBNET_BITS = 24
@@ -25,12 +25,12 @@ SERVER, SWITCH = "server", "switch"
 BURST_S = 0.004
 LEAST_BURST_BYTES = 4096
 QUEUE_MS = 50
-"""How long a packet waits for its link before those behind it are dropped."""
+"""Longest wait of a packet for its link before those behind it are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One end of a link that is not at the switch: whose it is, its name there, and its address."""
+    """The end of a link at a host: its owner, its name there, and its address."""
 
     host: str
     port: str
@@ -41,7 +41,7 @@ class Leg:
     loss_percent: float = 0.0
 
     def queues(self, device: str) -> Iterator[str]:
-        """The batch of tc(8) that limits what leaves by `device`, which is this end or the other."""
+        """Yield the tc(8) commands that limit what leaves by `device`, which is either end."""
         parent = "root"
         if self.delay_ms or self.loss_percent:
             yield f"qdisc add dev {device} root handle 1: netem delay {self.delay_ms}ms loss {self.loss_percent}%"
@@ -54,7 +54,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A bridge and what is plugged into it."""
+    """A bridge and the links connected to it."""
 
     bridge: str
     legs: tuple[Leg, ...]
@@ -62,7 +62,10 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All switches; the first is that of the control links. `gateways`: host -> the server's address in its subnet."""
+    """All switches; the first is that of the control links.
+
+    `gateways` maps a host to the server's address in its subnet.
+    """
 
     switches: tuple[Switch, ...]
     gateways: Mapping[str, str]
@@ -73,7 +76,7 @@ class Network:
         return address_in(CONTROL, 0)
 
     def switch_batch(self, pids: Mapping[str, int]) -> str:
-        """For ip(8) on the switch: bridges, and links whose other ends are handed to the hosts."""
+        """Return the ip(8) batch for the switch: bridges, and links whose other ends move to the hosts."""
         lines = ["link set lo up"]
         for switch in self.switches:
             lines += [f"link add name {switch.bridge} type bridge", f"link set {switch.bridge} up"]
@@ -87,7 +90,7 @@ class Network:
         return batch(lines)
 
     def host_batch(self, host: str) -> str:
-        """For ip(8) on a host, or on the server: its addresses and the way to the server."""
+        """Return the ip(8) batch for a host or the server: its addresses and the route to the server."""
         lines = ["link set lo up"]
         for leg in self.legs_of(host):
             lines += [f"address add {leg.address} dev {leg.interface}", f"link set {leg.interface} up"]
@@ -98,24 +101,23 @@ class Network:
         return batch(lines)
 
     def queue_batch(self, host: str) -> str:
-        """For tc(8) on a host: what leaves it; on the switch: what it sends to each host."""
+        """Return the tc(8) batch for what leaves a host; for the switch, for what it sends to each host."""
         if host == SWITCH:
             ports = (leg for switch in self.switches for leg in switch.legs)
             return batch([line for leg in ports for line in leg.queues(leg.port)])
         return batch([line for leg in self.legs_of(host) for line in leg.queues(leg.interface)])
 
     def legs_of(self, host: str) -> list[Leg]:
-        """Every link of a host, or of the server, that of its control first."""
+        """Return every link of a host or the server, the control link first."""
         return [leg for switch in self.switches for leg in switch.legs if leg.host == host]
 
 
 def batch(lines: list[str]) -> str:
-    """Lines as the two programs read them; empty where there are none."""
+    """Return the lines as both programs read them, or an empty text."""
     return "".join(f"{line}\n" for line in lines)
 
 
 def network_of(testbed: Testbed) -> Network:
-    """Return the network that a plan describes."""
     names = [name for subnet in testbed.subnets for name in subnet.host_names()]
     control = [
         Leg(name, f"c{number}", "control", with_length(CONTROL, number))
@@ -136,16 +138,16 @@ def network_of(testbed: Testbed) -> Network:
 
 
 def host_leg(subnet: Subnet, name: str, port: int, part: IPv4Network, row: int) -> Leg:
-    """The link of a host to the switch of its subnet."""
+    """Return the link of a host to the switch of its subnet."""
     limits = (subnet.link_mbit_s, subnet.delay_ms, subnet.loss_percent)
     return Leg(name, f"p{port}", "lan", with_length(part, 1 + row), *limits)
 
 
 def address_in(part: IPv4Network, number: int) -> str:
-    """The address with a number from 0; the first is the server's."""
+    """Return the address with a number, from 0; the first is the server's."""
     return f"{IPv4Address(int(part.network_address) + 1 + number)}"
 
 
 def with_length(part: IPv4Network, number: int) -> str:
-    """The same with the length of its network's prefix."""
+    """Return that address with the length of its network's prefix."""
     return f"{address_in(part, number)}/{part.prefixlen}"

@@ -1,7 +1,7 @@
-"""A testbed for as long as a block lasts: hosts, network, and the fleet whose nodes the hosts are.
+"""A testbed for the duration of a block: hosts, network, and the fleet whose nodes are the hosts.
 
-The tool itself works in the server's network meanwhile, so that servers which it starts are reached over the legs. Not
-for: what a node does (`fleet/`).
+Meanwhile the tool itself works in the server's network, so that servers which it starts are reached over the
+testbed's links.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from serverdyno.plan.testbed import Testbed
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 OWN_NETWORK = "/proc/thread-self/ns/net"
 DAYS = 2.0
-"""For how long the certificates of a testbed hold: longer than any experiment on it."""
+"""Validity of a testbed's certificates: longer than any experiment on it."""
 JOIN_S, JOIN_EACH_S = 30.0, 5.0
-"""For nodes to join: all start at once on the CPUs of one machine."""
+"""Time for nodes to join, because all start at once on the CPUs of one machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandingTestbed:
-    """What the rest needs to know: the folder of the fleet, and the address on which servers listen."""
+    """A testbed in use: the folder of its fleet, and the address on which servers listen."""
 
     fleet: FleetFolder
     address: str
@@ -43,7 +43,7 @@ class StandingTestbed:
     disclosed: dict[str, dict[str, Any]]
 
     def pull(self, host: str, *interfaces: str) -> None:
-        """Pull the cables of a host out of their switches."""
+        """Unplug cables of a host from their switches."""
         for leg in self.network.legs_of(host):
             if leg.interface in interfaces:
                 self.hosts[SWITCH].run("ip", "link", "set", leg.port, "down")
@@ -51,9 +51,9 @@ class StandingTestbed:
 
 @contextmanager
 def standing(testbed: Testbed) -> Iterator[StandingTestbed]:
-    """Make a testbed, with every node in its fleet. Raises DynoError; in the end nothing of it is left.
+    """Make a testbed, with every node in its fleet, and remove it at the end. Raises DynoError.
 
-    The calling thread, and what it starts, is in the server's network while the block lasts.
+    The calling thread, and what it starts, is in the server's network during the block.
     """
     check_possible()
     with ExitStack() as stack:
@@ -61,7 +61,7 @@ def standing(testbed: Testbed) -> Iterator[StandingTestbed]:
         network = network_of(testbed)
         _connect(testbed, network, hosts)
         stack.enter_context(inside(hosts[SERVER].network))
-        # The first host ends last: whatever the others write there is written by then.
+        # The first host ends last, so that the others have finished writing by then.
         folder = Path(tempfile.mkdtemp(prefix="serverdyno-testbed-"))
         hosts[SWITCH].remove_at_end(folder)
         names = testbed.host_names()
@@ -71,7 +71,7 @@ def standing(testbed: Testbed) -> Iterator[StandingTestbed]:
 
 
 def _made(testbed: Testbed, stack: ExitStack) -> dict[str, Host]:
-    """Every host, the switch and the server's among them."""
+    """Return every host, including the switch and the server."""
     hosts: dict[str, Host] = {}
     wanted = {
         SWITCH: 0.0,
@@ -103,7 +103,7 @@ def _connect(testbed: Testbed, network: Network, hosts: dict[str, Host]) -> None
 
 
 def _no_queues(testbed: Testbed, error: DynoError) -> DynoError:
-    """In words, what this kernel can't do with links."""
+    """Return the error that says what this kernel can't do with links."""
     if "netem" in str(error) and "unknown" in str(error):
         wanted = [subnet.name for subnet in testbed.subnets if subnet.delay_ms or subnet.loss_percent]
         return UserError(
@@ -111,13 +111,14 @@ def _no_queues(testbed: Testbed, error: DynoError) -> DynoError:
             hint="Leave delay_ms and loss_percent out, or run on a kernel that has it.",
         )
     return DynoError(
-        f"the links of the testbed can't have their rates: {error}", hint="Has this kernel tbf (sch_tbf)?"
+        f"the links of the testbed can't have their rates: {error}",
+        hint="Check that this kernel has tbf (sch_tbf).",
     )
 
 
 @contextmanager
 def inside(network: Path) -> Iterator[None]:
-    """Have the calling thread in a network namespace, and threads and processes that it starts. Raises DynoError."""
+    """Move the calling thread, and what it starts, into a network namespace for the block. Raises DynoError."""
     with Path(OWN_NETWORK).open("rb") as own, network.open("rb") as other:
         _enter(other.fileno())
         try:
@@ -132,7 +133,7 @@ def _enter(namespace: int) -> None:
 
 
 def _start_fleet(fleet: FleetFolder, hosts: dict[str, Host]) -> None:
-    """The scheduler on the server's host, a node on every other one; until all have joined."""
+    """Start the scheduler on the server's host and a node on every other one, and wait until all have joined."""
     path = {"PYTHONPATH": str(Path(serverdyno.__file__).parent.parent), "TMPDIR": str(fleet.path.parent)}
     scheduler = [sys.executable, "-m", "serverdyno.fleet.scheduler", str(fleet.path.resolve())]
     hosts[SERVER].begin(scheduler, fleet.path / SCHEDULER_LOG, path)
@@ -148,17 +149,16 @@ def _start_fleet(fleet: FleetFolder, hosts: dict[str, Host]) -> None:
         raise DynoError(
             f"{len(missing)} of {len(fleet.nodes)} nodes of the testbed have not joined after {patience_s:g} s; "
             f"{missing[0]} says: {words[-1] if words else 'nothing'}",
-            hint="Take fewer hosts: each needs about 40 MB and a second of CPU time to start.",
+            hint="Use fewer hosts: each needs about 40 MB and a second of CPU time to start.",
         )
 
 
 def log_of(fleet: FleetFolder, name: str) -> Path:
-    """Where a node says what it does."""
     return fleet.node(name) / "node.log"
 
 
 def disclosed(testbed: Testbed, network: Network) -> dict[str, dict[str, Any]]:
-    """What a reader must know of the network: of the server, and of each subnet. None: no limit."""
+    """Return what to disclose of the network: the server and each subnet. None: no limit."""
     return {
         "server": {"address": SERVICE, "queue_of_each_link_ms": QUEUE_MS},
         **{

@@ -1,8 +1,7 @@
-"""What servers speak and what clients do with it: one module a protocol, one a kind of work, one table.
+"""Protocols and kinds of work: one module for each, and one table of them.
 
-A suite's workload belongs to a kind of work (`work.py`); a protocol carries one kind of work (`base.py`). Whatever
-differs between two protocols, or between two kinds of work, is asked here. Not for: making load, which is the data
-plane's, and laying out reports.
+A suite's workload belongs to a kind of work (`work.py`), and a protocol carries one kind of work (`base.py`). All
+differences between protocols or kinds of work are behind these two contracts. The data plane makes the load.
 """
 
 from serverdyno.plan.protocols.registry import (

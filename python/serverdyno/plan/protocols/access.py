@@ -1,4 +1,4 @@
-"""What it takes to reach a server and to be let in. A driver says it, a protocol opens a target with it."""
+"""What a client needs to reach a server and log on. A driver provides it, and a protocol opens a target with it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SYSTEM, ANYBODY = "system", "anybody"
-"""Whose certificates count over TLS: those of the system's authorities, or any."""
+"""Whose certificates TLS clients trust: those of the system's authorities, or anybody's."""
 
 
 def authorities(pem: str) -> dict[str, str]:
-    """Return the trust in the authorities of a PEM text, and in nobody else."""
+    """Return the setting that trusts only the authorities of a PEM text."""
     return {"authorities": pem}
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the generator needs to reach a server, once the server is ready.
+    """What the generator needs to reach a server that is ready.
 
-    `network_namespace` is the file of the namespace that it enters before it connects; None: its own. `trust`: whose
-    certificates count over TLS, `SYSTEM`, `ANYBODY` or `authorities(...)`.
+    `network_namespace` is the file of the namespace to enter before connecting; None: its own. `trust` is whose
+    certificates count over TLS: `SYSTEM`, `ANYBODY` or `authorities(...)`.
     """
 
     url: str
@@ -29,12 +29,12 @@ class Access:
     network_namespace: str | None = None
     trust: Any = SYSTEM
     secure_url: str | None = None
-    """Where the same server speaks TLS, of one whose `url` is in the clear."""
+    """URL of the same server over TLS, if `url` is in the clear."""
     consent_token: str | None = field(default=None, repr=False)
-    """Of a server that we have started, and that consents: the token that this is for; None: the user's."""
+    """Token by which a server that we started consents to load; None for a user's server."""
     ticket: str | None = field(default=None, repr=False)
-    """To log on by Kerberos: a credential cache with a ticket for the server; see `servers/kerberos.py`."""
+    """Credential cache with a Kerberos ticket for the server; see `servers/kerberos.py`."""
     identity: tuple[str, str] | None = field(default=None, repr=False)
-    """What web clients show to a server that asks for a certificate: certificate and key, in PEM."""
+    """Certificate and key, in PEM, that web clients show to a server that asks for them."""
     connect_to: str | None = None
-    """Where connections go in place of the host of a web server's URL: an IP address, or the path of a socket."""
+    """IP address or socket path to connect to instead of the host of a web server's URL."""

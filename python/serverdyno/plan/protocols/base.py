@@ -1,7 +1,7 @@
 """The contract of a protocol: its settings, URL schemes and words.
 
-A protocol carries one kind of work (`work.py`). A new one is one module next to this one and one line in
-`registry.py`. Not for: how a server is started (`servers`), nor how load is made (the data plane).
+A protocol carries one kind of work (`work.py`). To add one, write one module next to this one and one line in
+`registry.py`. `servers/` starts servers, and the data plane makes the load.
 """
 
 from __future__ import annotations
@@ -17,67 +17,67 @@ from serverdyno.plan.protocols.work import Work
 
 
 class Protocol(HasSettings[SettingsT]):
-    """What a server speaks. One instance of each stands in `registry.py`."""
+    """A protocol between clients and a server. `registry.py` has one instance of each."""
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """As it is written in a sentence: `HTTP`."""
+    """Name in a sentence: `HTTP`."""
     schemes: ClassVar[tuple[str, ...]]
     example_url: ClassVar[str]
     has_host: ClassVar[bool] = True
-    """Whether its URLs name a host; those without name a directory of this machine."""
+    """Whether its URLs name a host; otherwise they name a directory of this machine."""
     work: ClassVar[Work[Any]]
     has_sessions: ClassVar[bool] = False
-    """Whether each client has a session, about which it agrees with the server: see `Session` in a run's note."""
+    """Whether each client negotiates a session with the server: see `Session` in a run's note."""
     clients_directory: ClassVar[str | None] = None
-    """How directories begin in which clients keep their files on a server; None: they keep none."""
+    """Prefix of the directories in which clients keep their files on a server; None: they keep none."""
 
     def target_section(self, access: Access, settings: SettingsT) -> dict[str, Any]:
-        """Return the section `target` of a mix's document: where to, without secrets."""
+        """Return the section `target` of a level's document: the server's address, without secrets."""
         del settings
         return {"url": access.url}
 
     def with_secrets(self, access: Access, settings: SettingsT) -> Access:
-        """Return how to be let in, with secrets that the suite's settings name. Raises UserError."""
+        """Return the access with the secrets that the suite's settings name. Raises UserError."""
         del settings
         return access
 
     def client_section(self, settings: SettingsT) -> dict[str, Any]:
-        """Return how a client uses the protocol, for the section `client` of a mix's document."""
+        """Return how a client uses the protocol, for the section `client` of a level's document."""
         del settings
         return {}
 
     def server_problem(
         self, settings: SettingsT, work_settings: Any, url: str | None, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say why a server with this URL or these settings can't be asked as the suite wants it; None: it can.
+        """Say why the suite can't run on a server with this URL or these settings; None: it can.
 
-        `work_settings`: of the kind of work that this protocol carries.
+        `work_settings` are those of the kind of work that this protocol carries.
         """
         del settings, work_settings, url, server_settings
         return None
 
     def described(self, settings: SettingsT, timeout: str) -> str:
-        """Say how a client speaks, for the methodology. `timeout`: of an operation, as text."""
+        """Describe how a client speaks, for the methodology. `timeout` is that of an operation, as text."""
         raise NotImplementedError
 
     def look(self, url: str) -> Look | None:
-        """Return how a server of the user's is asked whether it is there; None: it can't be, so none may be named."""
+        """Return how to check that a user's server answers; None: it can't be checked, so no plan may name one."""
         del url
         return None
 
     def session_note(self, dialect: str) -> str:
-        """Return what holds for each session and nobody negotiates: ends the sentence on what was agreed."""
+        """Return what holds for each session without negotiation, to end the sentence on what was agreed."""
         del dialect
         return ""
 
     def base_directory(self, url: str) -> str:
         """Return the directory of each share in which a URL lets clients work; empty: the share's root.
 
-        The path begins with a share, which stands for nothing where shares are named.
+        The URL's path begins with a share, which is ignored if the settings name shares.
         """
         return unquote(urlsplit(url).path).strip("/").partition("/")[2]
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
-        """Return a command by which a user removes a directory that clients left on a server."""
+        """Return a command with which a user removes a directory that clients left on a server."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
-"""Bonnie: the parameters of T. Bray's program. A workload of `files.py` whose phases are levels that end when done.
+"""The parameters of Bonnie, T. Bray's program: a workload of `files.py` whose phases are levels that end when done.
 
-Not for: its rows (`analysis/bonnie_rows.py`), nor for carrying it out (`run/steps.py`).
+`analysis/bonnie_rows.py` makes its rows, and `run/steps.py` runs it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.work import PlannedStep
 
 BONNIE: Final = "bonnie"
-"""The workload's name."""
 PHASES = ("putc", "rewrite", "write", "getc", "read", "seeks")
 """In the order in which they run."""
 MIB = 1 << 20
 MOST_SESSIONS = 1024
-"""Seekers of all clients. Each is a thread with a session."""
+"""Most seekers of all clients together. Each is a thread with a session."""
 
 
 class BonnieSettings(Model):
-    """The defaults are those of the program of 1996, but for the size. The suite's `clients` are Bonnies at the same
-    time.
+    """The settings of Bonnie. All defaults but the size are those of the program of 1996.
+
+    The suite's `clients` is the number of Bonnies that run at once.
     """
 
     size_mib: Annotated[int, Option(("-s", "--size-mib"))] = Field(
@@ -38,8 +38,8 @@ class BonnieSettings(Model):
         le=MIB,
         description="Bytes per read or write. Programs before 1996 used 8192.",
     )
-    seeks: int = Field(default=4000, ge=1, le=10**7, description="Seeks of one Bonnie, in all.")
-    seekers: int = Field(default=3, ge=1, le=64, description="Seekers of one Bonnie at the same time.")
+    seeks: int = Field(default=4000, ge=1, le=10**7, description="Total seeks of one Bonnie.")
+    seekers: int = Field(default=3, ge=1, le=64, description="Concurrent seekers of one Bonnie.")
     check: bool = Field(
         default=True,
         description="Compare everything that is read with what was written; a difference ends the run with an error.",
@@ -47,30 +47,27 @@ class BonnieSettings(Model):
 
     @property
     def size_bytes(self) -> int:
-        """The size of one file: whole chunks, as many as fit."""
+        """The size of one file: as many whole chunks as fit into `size_mib`."""
         return self.size_mib * MIB // self.chunk_bytes * self.chunk_bytes
 
     @property
     def workspace_bytes(self) -> int:
-        """The size of a client's file."""
         return self.size_bytes
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield nothing: every value fits together with every other."""
         return iter(())
 
     def planned(self, clients: int) -> tuple[PlannedStep, ...]:
-        """Return the phases, for so many Bonnies at the same time."""
+        """Return the phases for this number of concurrent Bonnies."""
         return tuple(
             PlannedStep(name, clients=clients * (self.seekers if name == "seeks" else 1)) for name in PHASES
         )
 
     def scaled(self, scale: float) -> BonnieSettings:
-        """Return the settings with a file of this share of the size, at least 1 MB; it seeks as often."""
+        """Return the settings with the file size scaled, at least 1 MB; the number of seeks stays the same."""
         return self.model_copy(update={"size_mib": max(1, math.ceil(self.size_mib * scale))})
 
     def described(self) -> str:
-        """Say what clients do, for the methodology."""
         return (
             f"The six phases of Bonnie, each client on a file of {self.size_mib:,} MB in chunks of "
             f"{self.chunk_bytes:,} bytes, and {self.seeks:,} seeks by {self.seekers} seekers. A row is of all clients "

@@ -1,6 +1,6 @@
-"""Contention: clients that read and write blocks of a few files that they all share. A workload of `files.py`.
+"""Contention: all clients read and write blocks of a few shared files. A workload of `files.py`.
 
-Not for: what is wrong with a block that was read (`crates/workload/src/versions.rs`).
+`crates/workload/src/versions.rs` judges the blocks that were read.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from serverdyno import wording
 from serverdyno.plan.protocols.model import Model
 
 CONTENTION: Final = "contention"
-"""The workload's name."""
 
 
 class ContentionSettings(Model):
-    """Which files all clients share, and how often they write."""
+    """The files that all clients share, and how often clients write."""
 
     files: int = Field(default=1, ge=1, le=1024, description="Files that all clients share.")
     blocks: int = Field(
-        default=64, ge=1, le=2**16, description="Blocks of each file. Fewer: locks conflict more."
+        default=64,
+        ge=1,
+        le=2**16,
+        description="Blocks per file. With fewer blocks, locks conflict more often.",
     )
     block_bytes: int = Field(
         default=4096,
@@ -31,27 +33,25 @@ class ContentionSettings(Model):
         description="Bytes of a block, which is locked, read and written as a whole.",
     )
     writes_percent: int = Field(
-        default=50, ge=0, le=100, description="Of a hundred turns, so many write; the others only read."
+        default=50, ge=0, le=100, description="Percentage of turns that write; the others only read."
     )
 
     @property
     def workspace_bytes(self) -> int:
-        """Of all shared files."""
+        """The size of all shared files."""
         return self.files * self.blocks * self.block_bytes
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """What does not fit together: nothing."""
         return iter(())
 
     def kept(self) -> str:
-        """Say what stays on the server, for the methodology."""
+        """Describe what stays on the server, for the methodology."""
         return (
             f"{self.workspace_bytes:,} bytes in all, made by the first client before the first mix and not measured. "
             "They stay from mix to mix."
         )
 
     def described(self) -> str:
-        """Say what clients do, for the methodology."""
         shared = wording.plural(self.files, "file")
         return (
             f"All clients share {shared} of {self.blocks:,} blocks of {self.block_bytes:,} bytes. In each turn a "

@@ -1,4 +1,4 @@
-"""Documents: each operation gets one from a web server. Counted in requests/s."""
+"""Documents: each operation requests one document from a web server. Throughput is in requests/s."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from serverdyno.plan.protocols.work import Fact, MixCounts, Terms, Work
 
 
 def requests_per_s(record: MixCounts) -> float:
-    """Return successful requests per second of the window."""
     return record.operations / record.window_s
 
 
 def mbit_received_per_s(record: MixCounts) -> float:
-    """Return all bytes that the clients received, heads included."""
+    """Return the rate of all bytes that the clients received, including headers."""
     return units.mbit_per_s(record.bytes_in, record.window_s)
 
 
 PATH_AND_WEIGHT = re.compile(r"(/[!\"$-~]*)(?:\s+(\d{1,9}))?")
 MOST_PATHS = 250
 TREE_REQUESTS = 100
-"""Of the check before load: enough to meet documents that are there, one that is not, and the dynamic page."""
+"""Requests of the check before load: enough to meet documents that exist, one that does not, and the dynamic page."""
 DYNAMIC = "webbench-dynamic"
 SESSION = "session"
 Carrier = Literal["any", "cgi", "fastcgi", "in-process"]
 CARRIED: dict[str, tuple[str, ...]] = {"in-process": ("in-process", "native")}
-"""Settings `dynamic` of a server that are a carrier of a suite; of others the one with its name."""
+"""Values of a server's setting `dynamic` that satisfy a suite's `carrier`.
+
+Any other carrier needs the value of its name.
+"""
 
 
 SHARES = ("dynamic_share", "secure_share", "dynamic_share_of_secure", "carrier")
 
 
 class DocumentsSettings(SectionModel):
-    """What the workload `url` asks for: `/path`, or `/path weight`; none: the URL's own path."""
+    """What clients request. `paths` has `/path` or `/path weight`; empty: the path of the server's URL."""
 
     paths: list[str] = Field(
         default=[],
@@ -50,7 +52,7 @@ class DocumentsSettings(SectionModel):
     steps: list[Step] = Field(
         default=[],
         max_length=MOST_STEPS,
-        description="Of the workload session: the requests of one user in their order, see docs/sessions.md.",
+        description="For the workload session: the requests of one user in their order, see docs/sessions.md.",
     )
     dynamic_share: float | None = Field(
         default=None,
@@ -78,21 +80,20 @@ class DocumentsSettings(SectionModel):
 
     @model_validator(mode="after")
     def _shares_fit(self) -> Self:
-        """Refuse more than all requests."""
         if (self.dynamic_share or 0) + (self.secure_share or 0) > 1:
-            raise ValueError("dynamic_share and secure_share are more than 1 together")
+            raise ValueError("the sum of dynamic_share and secure_share is above 1")
         return self
 
     @field_validator("steps")
     @classmethod
     def are_steps(cls, listed: list[Step]) -> list[Step]:
-        """Each can be sent once those before it were answered."""
+        """Check that each step can be sent once the steps before it were answered."""
         return checked(listed)
 
     @field_validator("paths")
     @classmethod
     def are_paths(cls, paths: list[str]) -> list[str]:
-        """Each is a path, with a weight or without."""
+        """Check that each entry is a path with an optional weight."""
         if wrong := [path for path in paths if not PATH_AND_WEIGHT.fullmatch(path)]:
             raise ValueError(f"not /path or /path weight: {', '.join(map(repr, wrong))}")
         if paths and not any(weight for _, weight in weighted(paths)):
@@ -102,7 +103,7 @@ class DocumentsSettings(SectionModel):
         return paths
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load: what the suite says, or what its workload needs said."""
+        """Return the parameters that shape the load: those that are set, or that the workload must state."""
         paths = {"paths": self.paths} if self.paths else {}
         shares = {name: getattr(self, name) for name in SHARES}
         made = {"steps": sections(self.steps)} if self.steps else {}
@@ -110,7 +111,7 @@ class DocumentsSettings(SectionModel):
 
 
 def weighted(paths: list[str]) -> list[tuple[str, int]]:
-    """Return each path with its weight, 1 where it has none."""
+    """Return each path with its weight, by default 1."""
     found = [match for path in paths if (match := PATH_AND_WEIGHT.fullmatch(path))]
     return [(match[1], int(match[2] or 1)) for match in found]
 
@@ -147,17 +148,17 @@ class Documents(Work[DocumentsSettings]):
     def problems(
         self, settings: DocumentsSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Paths are what the workload `url` asks for."""
+        """Yield settings that belong to another workload than the suite's."""
         del one_thread, at_once
         if settings.paths and workload != "url":
-            yield ("documents", "paths"), "is what the workload url asks for, and no other"
+            yield ("documents", "paths"), "is only for the workload url"
         if settings.steps and workload != SESSION:
-            yield ("documents", "steps"), f"is of the workload {SESSION}, and of no other"
+            yield ("documents", "steps"), f"is only for the workload {SESSION}"
         if workload == SESSION and not settings.steps:
             yield ("documents", "steps"), f"is missing: the workload {SESSION} needs it"
         for name in SHARES:
             if workload != DYNAMIC and getattr(settings, name) is not None:
-                yield ("documents", name), f"is of the workload {DYNAMIC}, and of no other"
+                yield ("documents", name), f"is only for the workload {DYNAMIC}"
         if workload == DYNAMIC and settings.dynamic_share is None:
             yield ("documents", "dynamic_share"), f"is missing: the workload {DYNAMIC} needs it"
 
@@ -172,11 +173,11 @@ class Documents(Work[DocumentsSettings]):
         return 1 if workload == "url" else TREE_REQUESTS
 
     def takes_open_load(self, workload: str) -> bool:
-        """Return whether documents are asked for independently of each other: the steps of a session are not."""
+        """Return whether requests are independent of each other; the steps of a session are not."""
         return workload != SESSION
 
     def workload_section(self, workload: str, settings: DocumentsSettings) -> dict[str, Any]:
-        """Return the workload, with the paths where there are any."""
+        """Return the workload, with its paths, steps or shares."""
         if workload == DYNAMIC:
             shares = ("dynamic_share", "secure_share", "dynamic_share_of_secure")
             return {"name": workload, **{name: getattr(settings, name) or 0.0 for name in shares}}
@@ -187,7 +188,7 @@ class Documents(Work[DocumentsSettings]):
     def server_problem(
         self, settings: DocumentsSettings, workload: str, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say that a server lacks the dynamic page, or a port of TLS besides."""
+        """Say whether a server lacks the dynamic page, or an additional TLS port."""
         if workload != DYNAMIC:
             return None
         carrier = settings.carrier or "any"
@@ -200,7 +201,7 @@ class Documents(Work[DocumentsSettings]):
         return None
 
     def facts(self, settings: DocumentsSettings, client_cache: str | None) -> tuple[Fact, ...]:
-        """Say how requests are shared out, of a suite that says so."""
+        """Return how requests are divided between kinds of content, if the suite says so."""
         del client_cache
         if settings.steps:
             return (("Requests", described(settings.steps)),)
@@ -215,7 +216,7 @@ class Documents(Work[DocumentsSettings]):
         )
 
     def content_of(self, workload: str, operation: str) -> str | None:
-        """Return static, 404 or dynamic, each also over TLS; None where no page is dynamic."""
+        """Return static, 404 or dynamic, each also over TLS; None if no page is dynamic."""
         if workload != DYNAMIC:
             return None
         name = operation.partition(" ")[2]

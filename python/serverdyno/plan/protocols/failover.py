@@ -1,7 +1,6 @@
-"""Failover: clients that go on with a file over an outage of their server. A workload of `files.py`.
+"""Failover: clients continue to use a file across an outage of their server. A workload of `files.py`.
 
-Not for: how the server is taken away (`run/outage.py`), nor for what is wrong with a block that was read
-(`crates/workload/src/versions.rs`).
+`run/outage.py` causes the outage, and `crates/workload/src/versions.rs` judges the blocks that were read.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.work import Cut
 
 FAILOVER: Final = "failover"
-"""The workload's name."""
 CUTS: Final = {
     "server": "all processes of the server are killed, and it is started again",
     "processes": "the processes that serve the connections are killed; the server's first process goes on",
@@ -25,50 +23,47 @@ CUTS: Final = {
 
 
 class FailoverSettings(Model):
-    """What each client writes and reads, and what is taken away from it meanwhile."""
+    """What each client writes and reads, and how its server is taken away meanwhile."""
 
     blocks: int = Field(default=64, ge=1, le=2**16, description="Blocks of the file of each client.")
     block_bytes: int = Field(
         default=4096, ge=64, le=2**20, description="Bytes of a block, which is written and read as a whole."
     )
     writes_per_flush: int = Field(
-        default=4, ge=1, le=1_000_000, description="After so many writes a client flushes its file."
+        default=4, ge=1, le=1_000_000, description="Number of writes after which a client flushes its file."
     )
     cut: Literal["server", "processes", "connections"] = Field(
         default="server", description="; ".join(f"{name}: {what}" for name, what in CUTS.items()) + "."
     )
     cut_percent: int = Field(
-        default=30, ge=1, le=99, description="After which part of each mix's window that happens, in percent."
+        default=30, ge=1, le=99, description="When that happens, as a percentage of each level's window."
     )
     away_s: float = Field(
         default=1.0,
         ge=0,
         le=3600,
-        description="How long a server that was killed is away before it is started again.",
+        description="Time between the kill of the server and its restart.",
     )
 
     @property
     def workspace_bytes(self) -> int:
-        """Of a client's file."""
+        """The size of a client's file."""
         return self.blocks * self.block_bytes
 
     @property
     def cut_off(self) -> Cut:
-        """What is taken away, and when."""
         return Cut(self.cut, self.cut_percent, self.away_s)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """What does not fit together: nothing."""
         return iter(())
 
     def section(self) -> dict[str, Any]:
-        """Return what the data plane is told."""
+        """Return the parameters of the data plane."""
         shape = self.model_dump(include={"blocks", "block_bytes", "writes_per_flush"})
         by_clients = self.cut_percent if self.cut == "connections" else None
         return {**shape, "cut_connections_percent": by_clients}
 
     def described(self) -> str:
-        """Say what clients do, for the methodology."""
         writes = wording.plural(self.writes_per_flush, "write")
         return (
             f"Each client has a file of {self.blocks:,} blocks of {self.block_bytes:,} bytes open. It writes a block, "

@@ -1,6 +1,6 @@
-"""Files: operations of an application on files of its own, on a file server.
+"""Files: an application works on its own files on a file server.
 
-Counted in Mbit/s; of metadata, contention and failover, which move little, in operations/s.
+Throughput is in Mbit/s, or in operations/s for metadata, contention and failover, which move few bytes.
 """
 
 from __future__ import annotations
@@ -24,32 +24,34 @@ from serverdyno.plan.protocols.streams import STREAMS, StreamsSettings
 from serverdyno.plan.protocols.work import Cut, Fact, MixCounts, PlannedStep, Terms, Work, stayed
 
 CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
-"""How the directory of each load in a share begins; one directory a client is in it."""
+"""Prefix of the directory of each load in a share. It contains one directory per client."""
 LOCAL_BLOCK_BYTES, REMOTE_BLOCK_BYTES = 4096, 1 << 20
-"""What stdio takes at once: st_blksize of a local file system, wsize of an NFS client."""
+"""Size of stdio's calls: st_blksize of a local file system, wsize of an NFS client."""
 IN_TIME = (STREAMS, METADATA, CONTENTION, FAILOVER)
 WHEN_DONE = (BONNIE, SCENARIO)
 OWN = (*IN_TIME, *WHEN_DONE)
 OwnSettings = (
     StreamsSettings | MetadataSettings | ContentionSettings | FailoverSettings | BonnieSettings | Scenario
 )
-"""Workloads with settings in a table of their name: none of the disk mix's. Of those whose levels end at a time,
-contention alone has a client cache.
+"""Workloads with settings in a table of their name, which is all but the disk mix.
+
+Among those whose levels end at a given time, only contention has a client cache.
 """
 IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
 
 
 class FilesSettings(SectionModel):
-    """How a client uses files: its cache, its workspace, its pace.
+    """How a client uses files: its cache, its workspace and its pace.
 
-    `cache` says what the client asks the server for to cache on; "none" writes and reads through. `redirector`
-    "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and `dormant_s`: how many
-    closed files are kept open, and for how long (Windows' DormantFileLimit and ScavengerTimeLimit).
-    `directory_leases`: the client also asks for leases of directories (SMB 3), and keeps listings and look-ups.
-    `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile";
-    `load_file_sha256` is noted when an experiment begins, so that no other file is replayed, or compared, in its place.
-    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case. `streams`,
-    `metadata`, `contention` and `failover`: what the workload of that name does, which has none of the disk mix's.
+    `cache` is what the client requests from the server so that it may cache; with "none" all reads and writes go
+    through. `redirector` "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and
+    `dormant_s` are the number of closed files that are kept open and for how long (Windows' DormantFileLimit and
+    ScavengerTimeLimit). With `directory_leases` the client also asks for leases of directories (SMB 3), and caches
+    listings and look-ups. `operations_per_client_s` limits the pace of each client. The workload "loadfile" replays
+    `load_file`. Its `load_file_sha256` is noted when an experiment begins, so that no other file is replayed or
+    compared in its place. With `save_workspace` the files stay from level to level; they are removed after the last
+    one in any case. `streams`, `metadata`, `contention` and `failover` have the settings of the workload of that
+    name, which uses none of the disk mix's.
     """
 
     cache: Literal["none", "oplocks", "leases"] = Field(
@@ -81,7 +83,7 @@ class FilesSettings(SectionModel):
         default=False, description="Positions as the application meant them, not as the captures show them."
     )
     operations_per_client_s: float | None = Field(
-        default=None, gt=0, description="The most operations that a client starts in a second."
+        default=None, gt=0, description="The most operations that a client starts per second."
     )
     load_file: str | None = Field(default=None, description="A dbench load file for the workload loadfile.")
     load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = Field(
@@ -110,13 +112,13 @@ class FilesSettings(SectionModel):
 
     @property
     def own(self) -> OwnSettings | None:
-        """The settings of a workload that has its own."""
+        """The settings of a workload that has its own table."""
         return (
             self.streams or self.metadata or self.contention or self.failover or self.bonnie or self.scenario
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Return those of the workload; the digest once an experiment has begun, which notes it."""
+        """Return the parameters of the workload, including the load file's digest once an experiment has noted it."""
         if self.bonnie is not None or self.scenario is not None:
             return (self.bonnie or self.own).parameters()  # type: ignore[union-attr]
         if self.own is not None:
@@ -136,31 +138,30 @@ class FilesSettings(SectionModel):
 
 
 def block_bytes(url: str) -> int:
-    """Return what programs read and write at once there."""
+    """Return the size of reads and writes that programs make on such a file system."""
     return LOCAL_BLOCK_BYTES if url.startswith("file:") else REMOTE_BLOCK_BYTES
 
 
 def mbit_moved_per_s(record: MixCounts) -> float:
-    """Return application bytes read and written by the clients that were in the mix until the window closed.
+    """Return the rate of application bytes of the clients that stayed until the window closed.
 
-    A client with an error leaves the mix, and what it had moved is not in the sum (as in NetBench's mixes).
+    A client with an error leaves the level, and its bytes are not counted (as in NetBench's mixes).
     """
     moved = sum((row.bytes_read or 0) + row.bytes_written for row in record.by_client if stayed(row, record))
     return units.mbit_per_s(moved, record.window_s)
 
 
 def operations_per_s(record: MixCounts) -> float:
-    """Return successful operations per second of the window."""
     return record.operations / record.window_s
 
 
 def stayed_operations_per_s(record: MixCounts) -> float:
-    """Return the same of the clients that were in the mix until the window closed."""
+    """Return successful operations per second of the clients that stayed until the window closed."""
     return sum(row.operations for row in record.by_client if stayed(row, record)) / record.window_s
 
 
 class Files(Work[FilesSettings]):
-    """The disk mix, a replayed load file, streams, metadata, contention, or failover."""
+    """The disk mix, a replayed load file, streams, metadata, contention, failover, Bonnie, or a scenario."""
 
     name = "files"
     workloads: ClassVar[Mapping[str, str]] = dict.fromkeys(("diskmix", "loadfile", *OWN), IN_ROOT)
@@ -190,19 +191,19 @@ class Files(Work[FilesSettings]):
     )
 
     def terms_of(self, workload: str) -> Terms:
-        """Return those of metadata, contention and failover, which move little, where it is one of them."""
+        """Return terms in operations for metadata, contention and failover, which move few bytes."""
         in_operations = {METADATA: METADATA_TERMS, CONTENTION: IN_OPERATIONS, FAILOVER: IN_OPERATIONS}
         return in_operations.get(workload, self.terms)
 
     def problems(
         self, settings: FilesSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """What a workload needs stands there, and nowhere else. Only of streams may several operations be under way."""
+        """Yield settings that the workload lacks or can't use. Only streams may have several operations under way."""
         if (workload == "loadfile") != (settings.load_file is not None):
-            yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
+            yield ("files", "load_file"), "is required for the workload loadfile, and only for it"
         for name in OWN:
             if name != workload and getattr(settings, name) is not None:
-                yield ("files", name), f"is for the workload {name}, and for no other"
+                yield ("files", name), f"is only for the workload {name}"
         if workload != STREAMS and not one_thread:
             why = "a client that uses files has one thread; several blocks of streams may be under way"
             yield ("threads",), why
@@ -214,11 +215,11 @@ class Files(Work[FilesSettings]):
             yield from _problems_of_clients(settings, workload, one_thread=one_thread, at_once=at_once)
 
     def takes_open_load(self, workload: str) -> bool:
-        """What clients ask for in these does not depend on the answers."""
+        """Return True for streams and metadata, whose requests do not depend on answers."""
         return workload in (STREAMS, METADATA)
 
     def cut(self, settings: FilesSettings) -> Cut | None:
-        """Return what failover takes away."""
+        """Return the outage of failover."""
         return None if settings.failover is None else settings.failover.cut_off
 
     def planned_steps(self, settings: FilesSettings, clients: int) -> Sequence[PlannedStep]:
@@ -227,7 +228,7 @@ class Files(Work[FilesSettings]):
         return () if done is None else done.planned(clients)
 
     def scaled(self, settings: FilesSettings, scale: float) -> FilesSettings:
-        """Return the settings with a smaller file of Bonnie, or fewer and smaller files of a scenario."""
+        """Return the settings with a smaller file of Bonnie, or with fewer and smaller files of a scenario."""
         if settings.bonnie is not None:
             return settings.model_copy(update={BONNIE: settings.bonnie.scaled(scale)})
         if settings.scenario is not None:
@@ -235,14 +236,14 @@ class Files(Work[FilesSettings]):
         return settings
 
     def undisturbed(self, settings: FilesSettings) -> FilesSettings:
-        """Clients cut no connection; a server is taken away by the runner alone."""
+        """Return the settings without cut connections. Only the runner takes a server away."""
         if settings.failover is None:
             return settings
         failover = settings.failover.model_copy(update={"cut": "server"})
         return settings.model_copy(update={"failover": failover})
 
     def workload_section(self, workload: str, settings: FilesSettings) -> dict[str, Any]:
-        """Return the workload with its parameters. A load file travels next to the document."""
+        """Return the workload with its parameters. A load file is sent next to the document."""
         if settings.failover is not None:
             return {"name": workload, **settings.failover.section()}
         if settings.own is not None:
@@ -253,34 +254,31 @@ class Files(Work[FilesSettings]):
         return {"name": workload, **settings.model_dump(include=parameters)}
 
     def client_section(self, settings: FilesSettings, *, last_mix: bool) -> dict[str, Any]:
-        """Return the cache, and whether the workspace stays."""
+        """Return the cache settings, and whether the workspace stays."""
         cache = settings.model_dump(
             include={"cache", "redirector", "dormant_files", "dormant_s", "directory_leases"}
         )
         return {**cache, "keep_workspace": settings.save_workspace and not last_mix}
 
     def operations_per_client_s(self, settings: FilesSettings) -> float | None:
-        """Return what the suite says."""
         return settings.operations_per_client_s
 
     def load_file(self, settings: FilesSettings) -> _native.LoadFile | None:
-        """Return the load file, which must be the one that was noted."""
+        """Return the load file, whose digest must be the one that was noted."""
         return load_file.read(settings)
 
     def packed_load_file(self, settings: FilesSettings) -> str | None:
-        """Return the same as text."""
         return load_file.packed(settings)
 
     def workspace_bytes(self, settings: FilesSettings) -> int:
-        """Return the size of a client's workspace."""
         return (settings.own or settings).workspace_bytes
 
     def with_noted_inputs(self, settings: FilesSettings) -> FilesSettings:
-        """Return the settings with the absolute path of the load file and its SHA-256."""
+        """Return the settings with the absolute path and the SHA-256 of the load file."""
         return load_file.noted(settings)
 
     def facts(self, settings: FilesSettings, client_cache: str | None) -> tuple[Fact, ...]:
-        """What clients of a workload with its own settings do; the client's cache, its pace and its workspace."""
+        """Return the clients' actions if the workload has its own settings, and their cache, pace and workspace."""
         most = wording.seconds(settings.dormant_s)
         dormant = f"{settings.dormant_files} closed files are kept open for {most} at most"
         cache = (
@@ -324,7 +322,7 @@ class Files(Work[FilesSettings]):
 
 
 def _problems_of_own(settings: FilesSettings, workload: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What does not fit together in the table of a workload's name."""
+    """Yield what is wrong with the workload's own table."""
     own: OwnSettings | None = getattr(settings, workload)
     if own is None:
         yield ("files", workload), f"is missing: it says what clients of the workload {workload} do"
@@ -337,7 +335,7 @@ def _problems_of_own(settings: FilesSettings, workload: str) -> Iterator[tuple[t
 def _problems_of_clients(
     settings: FilesSettings, workload: str, *, one_thread: bool, at_once: bool
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What clients of a workload with a table of its own can't do."""
+    """Yield settings of clients that a workload with its own table can't use."""
     looks = settings.metadata is not None and settings.metadata.looks > 0
     if settings.cache != "none" and workload != CONTENTION and not looks:
         yield ("files", "cache"), f'must be "none": {workload} shows the server, not what clients keep'
@@ -346,7 +344,7 @@ def _problems_of_clients(
     if workload == STREAMS and not (one_thread or at_once):
         yield (
             ("threads",),
-            "must be 1 where operations are due at moments of their own: with think_time_s, "
+            "must be 1 if operations have times of their own: with think_time_s, "
             "operations_per_client_s or open",
         )
 

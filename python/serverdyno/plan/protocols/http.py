@@ -1,4 +1,4 @@
-"""HTTP: how its clients speak, with and without TLS, and what is said of it."""
+"""HTTP: its settings and how clients use it, with and without TLS."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.tls import TlsSettings, over_tls
 
 STREAMS = 10
-"""Of HTTP/2, where a suite does not say: what h2load and most published figures use."""
+"""Default number of HTTP/2 streams, as in h2load and most published figures."""
 
 
 HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
-"""Bounds of the head of an answer; curl has 300 KB and 5,000."""
+"""Bounds on the header of a response; curl allows 300 KB and 5,000 fields."""
 
 
 class HttpSettings(SectionModel):
-    """How a client speaks HTTP. `tls`: over TLS, as this says, so that every server must speak it; None: over TLS, by
-    its defaults, where a server speaks it. Where a part of the work is over TLS, `tls` is about that part.
-    `request`: None: plain GETs.
+    """How a client speaks HTTP. `request` None: plain GETs.
+
+    With `tls`, clients use TLS with these settings and every server must speak it; None: they use TLS with its
+    defaults if a server speaks it. If only a part of the work is over TLS, `tls` applies to that part.
     """
 
     version: Annotated[Literal["1.0", "1.1", "2"], Option(("--http",))] = Field(
@@ -59,7 +60,7 @@ class HttpSettings(SectionModel):
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
     )
     receive_buffer_bytes: int = Field(
-        default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes that one receive takes."
+        default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes per receive call."
     )
     max_head_bytes: Annotated[int | None, Option()] = Field(
         default=None,
@@ -91,34 +92,32 @@ class HttpSettings(SectionModel):
         if self.pipeline is not None and (
             self.version != "1.1" or not self.keep_alive or self.close != "ordinary"
         ):
-            raise ValueError(
-                'pipeline is of version = "1.1", which keeps its connections then and ends them in order'
-            )
+            raise ValueError('pipeline needs version = "1.1", keep_alive and close = "ordinary"')
         if self.version != "2":
             if self.streams is not None:
-                raise ValueError('streams are of version = "2"')
+                raise ValueError('streams need version = "2"')
         elif not self.keep_alive or self.close != "ordinary":
-            raise ValueError('version = "2" keeps its connections and ends them in order')
+            raise ValueError('version = "2" needs keep_alive and close = "ordinary"')
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load; nothing of TLS and of requests where the suite says nothing of them."""
+        """Return what shapes the load, without TLS and request settings that the suite does not set."""
         return {key: value for key, value in self.model_dump().items() if value is not None}
 
 
 class WebLook:
-    """A connection on which nothing is asked: the check before load asks as the load does."""
+    """A connection without a request. The check before load makes requests exactly as the load does."""
 
     has_shares = False
     port: int | None = 80
     directory: Path | None = None
 
     def ask(self, target: _native.Target) -> None:
-        """Connects. Raises AnswerError."""
+        """Connect. Raises AnswerError."""
         _native.http_connect(target, timeout_s=look.LOOK_S)
 
     def version(self) -> str | None:
-        """Not known before the check."""
+        """Return None: the version is not known before the check."""
         return None
 
     def notes(self) -> list[str]:
@@ -126,8 +125,6 @@ class WebLook:
 
 
 class Http(Protocol[HttpSettings]):
-    """HTTP/1.0, 1.1 and 2, in the clear or over TLS."""
-
     name = "http"
     title = "HTTP"
     schemes = ("http", "https")
@@ -137,7 +134,7 @@ class Http(Protocol[HttpSettings]):
     settings_type = HttpSettings
 
     def target_section(self, access: Access, settings: HttpSettings) -> dict[str, Any]:
-        """Return the URLs, whose certificates count over TLS, and where to connect."""
+        """Return the URLs, the trusted certificates, and the address to connect to."""
         return {
             "url": access.url,
             "secure_url": access.secure_url,
@@ -148,7 +145,7 @@ class Http(Protocol[HttpSettings]):
         }
 
     def with_secrets(self, access: Access, settings: HttpSettings) -> Access:
-        """Add the suite's certificate and key, where the server has none of its own. Raises UserError."""
+        """Add the suite's certificate and key if the server has none of its own. Raises UserError."""
         if settings.tls is None or access.identity is not None:
             return access
         return replace(access, identity=settings.tls.identity())
@@ -171,7 +168,7 @@ class Http(Protocol[HttpSettings]):
         url: str | None,
         server_settings: Mapping[str, Any],
     ) -> str | None:
-        """Say what contradicts itself, and that a suite over TLS, or HTTP/2, needs a server that speaks it."""
+        """Say that settings contradict each other, or that the server lacks the TLS or HTTP/2 of the suite."""
         wrong = contradiction(settings, work_settings)
         return wrong or self._server_lacks(settings, work_settings, url, server_settings)
 
@@ -185,7 +182,7 @@ class Http(Protocol[HttpSettings]):
         if settings.version == "2" and url is None and not server_settings.get("http2"):
             return "the suite speaks HTTP/2: give the server settings = { http2 = true }"
         if work_settings.secure_share:
-            # Of a server that we start, the work itself says what is missing.
+            # For a server that we start, the kind of work reports what is missing.
             if url is None or (server_settings.get("secure_url") and not over_tls(url, server_settings)):
                 return None
             return (
@@ -195,11 +192,11 @@ class Http(Protocol[HttpSettings]):
         if settings.tls is None or over_tls(url, server_settings):
             return None
         if url is not None:
-            return "the suite is one over TLS: the URL must begin with https://"
-        return 'the suite is one over TLS: give the server settings = { tls = "ecdsa-p256" }'
+            return "the suite uses TLS: the URL must begin with https://"
+        return 'the suite uses TLS: give the server settings = { tls = "ecdsa-p256" }'
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
-        """Say version, connections and buffer."""
+        """Describe version, connections and buffer."""
         if settings.version == "2":
             streams = wording.plural(settings.streams or STREAMS, "thread")
             connection = f"connections that {streams} of a client share"
@@ -219,17 +216,16 @@ class Http(Protocol[HttpSettings]):
         )
 
     def look(self, url: str) -> Look:
-        """Return one connection."""
         del url
         return WebLook()
 
 
 def contradiction(settings: HttpSettings, work_settings: DocumentsSettings) -> str | None:
-    """Say why clients that speak like this can't do the work."""
+    """Say why clients with these settings can't do the work."""
     if settings.pipeline is not None and (work_settings.steps or work_settings.secure_share):
-        return "pipeline: neither sessions nor work that is partly over TLS can send requests ahead"
+        return "pipeline: not possible with sessions, or with work that is partly over TLS"
     if work_settings.steps and settings.request is not None and not settings.request.has_fields_alone:
-        return "request: a session takes headers and authorization alone; its steps say the rest"
+        return "request: a session allows only headers and authorization; its steps define the rest"
     return None
 
 

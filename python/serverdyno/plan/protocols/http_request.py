@@ -1,6 +1,6 @@
-"""Requests other than a plain GET: method, headers, body, authorization, and what is right of their answers.
+"""Requests other than a plain GET: method, headers, body and authorization, and which answers count as correct.
 
-Secrets come from the environment when the load is made, and stand in no suite, plan or record.
+Secrets are read from the environment when the load is made. No suite, plan or record contains them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MOST_BODY_BYTES = 256 << 20
 
 
 def header_pairs(headers: list[str]) -> list[tuple[str, str]]:
-    """Return name and value of each header, for a mix's document."""
+    """Return name and value of each header, for a level's document."""
     return [(name.strip(), value.strip()) for name, _, value in (each.partition(":") for each in headers)]
 
 
 def _are_headers(headers: list[str]) -> list[str]:
-    """Refuse what is no header, and what the data plane would refuse, before anything is sent."""
+    """Refuse, before anything is sent, headers that are malformed or that the data plane would refuse."""
     problems = [f"{header!r} is not Name: value" for header in headers if ":" not in header]
     problems += _native.header_problems(header_pairs([header for header in headers if ":" in header]))
     if problems:
@@ -54,11 +54,14 @@ def _variable(name: str, what: str, wanted: str) -> str:
 
 
 def _header_in(variable: str) -> str:
-    """Return the header that an environment variable holds. Raises UserError without its value, which may be secret."""
+    """Return the header in an environment variable.
+
+    Raises UserError, which does not quote the value because it may be secret.
+    """
     header = _variable(variable, "a header", "Name: value")
     if ":" not in header:
         raise UserError(
-            f"the variable {variable} holds no header, Name: value",
+            f"the variable {variable} does not hold a header, Name: value",
             hint=f"export {variable}='X-Api-Key: ...'",
         )
     if problems := _native.header_problems(header_pairs([header])):
@@ -67,9 +70,12 @@ def _header_in(variable: str) -> str:
 
 
 class RequestSettings(Model):
-    """The shape of every request. `headers`: `Name: value`. `status`: of a right answer; none: 200 to 299.
+    """The form of every request.
 
-    `body_bytes`: of its body. `authorization`: whether the variable holds `user:password` or a bearer token.
+    `headers` are `Name: value`; `status` is that of a correct answer, by default 200 to 299.
+
+    `body_bytes` is the size of the answer's body. `authorization` says whether the variable holds `user:password` or
+    a bearer token.
     """
 
     method: Annotated[
@@ -109,14 +115,13 @@ class RequestSettings(Model):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse two bodies."""
         if self.body is not None and self.body_file is not None:
             raise ValueError("body and body_file exclude each other")
         return self
 
     @property
     def has_fields_alone(self) -> bool:
-        """Whether it says nothing but headers and authorization."""
+        """Whether only headers and authorization are set."""
         return not self.model_fields_set - {
             "headers",
             "headers_from_env",
@@ -125,7 +130,7 @@ class RequestSettings(Model):
         }
 
     def section(self) -> dict[str, Any]:
-        """Return the section of a mix's document, secrets included. Raises UserError."""
+        """Return the section of a level's document, including secrets. Raises UserError."""
         headers = header_pairs([*self.headers, *map(_header_in, self.headers_from_env)])
         if self.authorization is not None:
             headers.append(("Authorization", self._credentials(self.authorization)))
@@ -142,9 +147,9 @@ class RequestSettings(Model):
         wanted = "user:password" if scheme == "basic" else "the token"
         secret = _variable(self.authorization_variable, "the authorization", wanted)
         if scheme == "basic":
-            if ":" not in secret:  # which separates the two (RFC 7617, section 2)
+            if ":" not in secret:  # the separator (RFC 7617, section 2)
                 raise UserError(
-                    f"{self.authorization_variable} has no colon: it is user:password, as it is and not encoded",
+                    f"{self.authorization_variable} has no colon: give user:password, not encoded",
                     hint=f"export {self.authorization_variable}=user:password",
                 )
             return f"Basic {base64.b64encode(secret.encode()).decode('ascii')}"
@@ -163,7 +168,7 @@ class RequestSettings(Model):
         return body
 
     def described(self) -> str:
-        """Say what is sent and what counts, for the methodology."""
+        """Describe what is sent and which answers count, for the methodology."""
         names = [header.partition(":")[0].strip() for header in self.headers]
         names += [f"the header in ${variable}" for variable in self.headers_from_env]
         parts = [f"Requests: {self.method}"]

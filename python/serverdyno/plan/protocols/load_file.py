@@ -1,6 +1,6 @@
-"""A load file: noted when an experiment begins, read when it is replayed, and packed for whoever else replays it.
+"""A load file: note its digest when an experiment begins, read it for replay, and pack it for other machines.
 
-Not for: what its lines mean, which the data plane decides.
+The data plane decides what its lines mean.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ MOST_QUOTED, MOST_PROBLEM = 40, 200
 
 
 def noted(settings: FilesSettings) -> FilesSettings:
-    """Return the settings with the load file's absolute path and SHA-256, if there is one. Raises UserError, also if it
-    can't be replayed.
+    """Return the settings with the load file's absolute path and SHA-256, if there is one.
+
+    Raises UserError, also if the file can't be replayed.
     """
     if settings.load_file is None:
         return settings
@@ -36,9 +37,9 @@ def noted(settings: FilesSettings) -> FilesSettings:
 
 
 def read(settings: FilesSettings) -> _native.LoadFile | None:
-    """Return the load file, parsed; None: the workload replays none.
+    """Return the parsed load file; None: the workload replays none.
 
-    Raises UserError, also where it is not the file any more that was noted.
+    Raises UserError, also if the file changed after its digest was noted.
     """
     content = _content(settings)
     try:
@@ -50,7 +51,7 @@ def read(settings: FilesSettings) -> _native.LoadFile | None:
 
 
 def packed(settings: FilesSettings) -> str | None:
-    """Return the load file as text for another process or machine, which has no file of that name.
+    """Return the load file as text for another process or machine, which does not have the file.
 
     Raises as `read` does.
     """
@@ -59,7 +60,7 @@ def packed(settings: FilesSettings) -> str | None:
 
 
 def unpacked(text: str) -> _native.LoadFile:
-    """Return the load file that was packed, parsed. Raises ValueError."""
+    """Return the parsed load file from its packed text. Raises ValueError."""
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
@@ -71,7 +72,7 @@ def unpacked(text: str) -> _native.LoadFile:
 
 
 def _content(settings: FilesSettings) -> bytes | None:
-    """Return what was noted, read once: what is checked is what is replayed. Raises UserError."""
+    """Return the content, read once so that what is checked is what is replayed. Raises UserError."""
     if settings.load_file is None:
         return None
     path = Path(settings.load_file)
@@ -95,7 +96,7 @@ def _content(settings: FilesSettings) -> bytes | None:
 
 
 def _without_its_lines(problems: str) -> str:
-    """Return problems of a load file with the words that they quote cut: it may be a file of another kind."""
+    """Return the problems of a load file with shortened quotations, because the file may be of another kind."""
     cut = re.sub(r'"([^"\n]*)"', lambda found: f'"{clean.line(found[1], MOST_QUOTED)}"', problems)
     return "\n".join(clean.line(line, MOST_PROBLEM) for line in cut.split("\n"))
 

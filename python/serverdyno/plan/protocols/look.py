@@ -1,7 +1,6 @@
-"""What a server of the user's is asked before and after its load; and what its answer says of it.
+"""Check that a user's server answers, before and after its load, and note what the answer says.
 
-Each question goes to the address of a target that has consented. Each protocol has its own way to ask, which stands in
-the protocol's module. Not for load, nor for whether load may go there.
+Each request goes to the address of a target that has consented. Each protocol's module has its own way to ask.
 """
 
 from __future__ import annotations
@@ -12,30 +11,30 @@ from typing import Any, Protocol
 from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 
-LOOK_S = 10.0  # for an answer
+LOOK_S = 10.0  # to answer
 
 
 class Look(Protocol):
-    """One way to ask: see `Protocol.look`."""
+    """A way to check a server: see `Protocol.look`."""
 
     has_shares: bool
     port: int | None
-    """Where the protocol is spoken, if the URL does not say; None: nobody listens."""
+    """Default port of the protocol if the URL has none; None: nothing listens."""
     directory: Path | None
-    """The directory of this machine that is meant; None: a server is."""
+    """The directory of this machine that is checked; None: it is a server."""
 
     def ask(self, target: Any) -> None:
-        """Asks once. Raises AnswerError."""
+        """Ask once. Raises AnswerError."""
 
     def version(self) -> str | None:
-        """What the answer claims of the program; None before there is one."""
+        """Return the program's version as the answer claims it; None before an answer."""
 
     def notes(self) -> list[str]:
-        """What else it said."""
+        """Return what else the answer said."""
 
 
 def first(look: Look, title: str, url: str, target: Any) -> None:
-    """Asks for the first time. `title`: of the protocol. Raises ServerError."""
+    """Ask for the first time. `title` is the protocol's. Raises ServerError."""
     try:
         look.ask(target)
     except _native.AnswerError as error:
@@ -43,7 +42,7 @@ def first(look: Look, title: str, url: str, target: Any) -> None:
 
 
 def again(look: Look, title: str, url: str, target: Any) -> None:
-    """Asks once more. Raises ServerError where nothing takes the connection any more; who is slow is still there."""
+    """Ask again. Raises ServerError if nothing accepts the connection any more; a slow server is still there."""
     try:
         look.ask(target)
     except _native.AnswerError as error:

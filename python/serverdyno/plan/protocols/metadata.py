@@ -1,7 +1,7 @@
-"""Metadata: clients that make small files, look at them, read and remove them. A workload of `files.py`.
+"""Metadata: clients create small files, look at them, read and remove them. A workload of `files.py`.
 
-The phases are those of mdtest. Not for: the step `metadata` of a scenario, in which clients wait for each other between
-phases (`scenario.py`).
+The phases are those of mdtest. In the scenario step `metadata` (`scenario.py`), clients also wait for each other
+between phases.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from pydantic import Field
 from serverdyno.plan.protocols.model import Model
 
 METADATA: Final = "metadata"
-"""The workload's name."""
 
 
 class MetadataSettings(Model):
-    """What each client does. An operation is a file as a whole."""
+    """What each client does. One operation is all work on one file."""
 
     files: int = Field(
         default=20, ge=1, le=100_000, description="Files of each client, which every phase goes through."
@@ -27,28 +26,26 @@ class MetadataSettings(Model):
         default=0, ge=0, le=2**20, description="Size of each file, which is written and read at once."
     )
     shared: bool = Field(
-        default=False, description="Whether all clients' files are in one directory, and not in one a client."
+        default=False, description="Whether all clients share one directory. false: each client has its own."
     )
 
     looks: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="How often a client looks at the directory in each pass: it lists the directory, asks for a name "
-        "that is not there, and for the attributes of each of its files. 0: it asks for these once, and lists nothing.",
+        description="Number of looks at the directory per pass: a client lists it, asks for a missing name, and for "
+        "the attributes of each of its files. 0: it only asks for the attributes, once.",
     )
 
     @property
     def workspace_bytes(self) -> int:
-        """What a client keeps on the server, at most."""
+        """The most that a client keeps on the server."""
         return self.files * self.file_bytes
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """What does not fit together: nothing can."""
         return iter(())
 
     def described(self) -> str:
-        """Say what clients do, for the methodology."""
         where = "the directory of all clients of a share" if self.shared else "a directory of its own"
         size = f"of {self.file_bytes:,} bytes" if self.file_bytes else "without content"
         looks = (

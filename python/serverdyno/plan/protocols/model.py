@@ -1,7 +1,4 @@
-"""The base of every checked document, and of everything that has a section of its own in a suite.
-
-Not for: what the documents say.
-"""
+"""The base of every checked document, and of everything that has its own section in a suite."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class Model(BaseModel):
-    """Strict and frozen: what was checked is what is used. A validator is built at its first use."""
+    """A strict and frozen model: what was checked is what is used. Its validator is built at first use."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def _as_choice(value: object, annotation: object) -> object:
-    """Return a number as the choice that is written so; anything else as it is."""
+    """Return a number as the choice with the same spelling; any other value unchanged."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return value
     choices = _choices(annotation)
@@ -28,7 +25,7 @@ def _as_choice(value: object, annotation: object) -> object:
 
 
 def _choices(annotation: object) -> tuple[object, ...]:
-    """Return the choices of a field's type, of all parts of a union."""
+    """Return the choices of a field's type, including all parts of a union."""
     parts = get_args(annotation)
     if get_origin(annotation) is Literal:
         return parts
@@ -36,25 +33,25 @@ def _choices(annotation: object) -> tuple[object, ...]:
 
 
 SPELLING: Final = "spelling"
-"""The kind of a problem of spelling, of pydantic's errors, and its words."""
+"""Type of a pydantic error that reports a misspelled text, and its message."""
 SPELLED: Final = "must be {words}"
 
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """How a text must be spelled: a regular expression for programs, and `words` for people: "must be ..."."""
+    """A required spelling: a regular expression for programs, and `words` for people: "must be ..."."""
 
     pattern: str
     words: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Checked after everything else of the field."""
+        """Check the spelling after all other constraints of the field."""
         return core_schema.no_info_after_validator_function(self._checked, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """For editors, which know patterns."""
+        """Add the pattern to the schema for editors."""
         return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
     def _checked(self, value: str) -> str:
@@ -64,12 +61,12 @@ class Spelled:
 
 
 class SettingsModel(Model):
-    """Settings, as people write them in TOML."""
+    """Settings that people write in TOML."""
 
     @model_validator(mode="before")
     @classmethod
     def numbers_as_choices(cls, data: Any) -> Any:
-        """Take a number for the choice that is written the same way: TOML reads 4.1 without quotes as one."""
+        """Accept a number for the choice with the same spelling: TOML reads 4.1 without quotes as a number."""
         if not isinstance(data, dict):
             return data
         fields = cls.model_fields
@@ -80,7 +77,7 @@ class SettingsModel(Model):
 
 
 class SectionModel(SettingsModel):
-    """The settings of a protocol or of a kind of work, a table of its own in a suite's file."""
+    """The settings of a protocol or a kind of work: a table of its own in a suite's file."""
 
     def parameters(self) -> dict[str, Any]:
         """Return what shapes the load, by key."""
@@ -88,15 +85,15 @@ class SectionModel(SettingsModel):
 
 
 class NoSettings(SectionModel):
-    """The settings of what has nothing to set."""
+    pass
 
 
 SettingsT = TypeVar("SettingsT", bound=SectionModel)
 
 
 class HasSettings(Generic[SettingsT]):
-    """A protocol or a kind of work, as far as a suite's file knows it."""
+    """A protocol or a kind of work, as seen by a suite's file."""
 
     section: ClassVar[str | None] = None
-    """The key of the table in a suite's file; None: there is nothing to set."""
+    """Key of the table in a suite's file; None: there are no settings."""
     settings_type: type[SettingsT]

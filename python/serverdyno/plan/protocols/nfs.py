@@ -1,4 +1,4 @@
-"""NFSv3, NFSv4.1 and NFSv4.2: how their clients speak, what is said of it, and how what clients left is removed."""
+"""NFSv3, NFSv4.1 and NFSv4.2: settings, how clients use them, and how leftover files are removed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from serverdyno.plan.protocols.look import Look
 from serverdyno.plan.protocols.model import SectionModel
 
 NfsVersion = Literal["3", "4.1", "4.2"]
-"""As `vers` of a mount."""
+"""Values of the mount option `vers`."""
 Transport = Literal["tcp", "udp"]
-"""As `proto` of a mount."""
+"""Values of the mount option `proto`."""
 LOCKS: Final = {
     "3": "locks are kept by each client (as a mount with nolock)",
     "4.1": "locks are the server's",
@@ -30,20 +30,20 @@ WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a
 
 
 def version_of(url: str) -> str:
-    """Return the version that clients speak to a URL, "3" where it names none."""
+    """Return the version that clients speak to a URL, by default "3"."""
     asked = [value for name, value in parse_qsl(urlsplit(url).query) if name in ("vers", "version")]
     return asked[-1] if asked else "3"
 
 
 def query_of(version: NfsVersion, proto: Transport, mount_port: int) -> str:
-    """Return what stands behind the path of a URL, for clients to speak this version over this transport."""
+    """Return the query of a URL with which clients speak this version over this transport."""
     if version != "3":
         return f"?vers={version}"
     return f"?mountport={mount_port}" + ("&proto=udp" if proto == "udp" else "")
 
 
 def wrong_transport(version: NfsVersion, proto: Transport) -> dict[str, bool]:
-    """Return what contradicts itself, and whether it does."""
+    """Return each contradiction, and whether it applies."""
     return {
         f'proto "udp" is not possible with nfs_version "{version}": NFSv4 needs TCP': (
             proto == "udp" and version != "3"
@@ -52,7 +52,7 @@ def wrong_transport(version: NfsVersion, proto: Transport) -> dict[str, bool]:
 
 
 class ExportLook:
-    """One mount of each export, and the room on it."""
+    """A check that mounts each export once and looks at its free space."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -62,11 +62,14 @@ class ExportLook:
     directory: Path | None = None
 
     def ask(self, target: Any) -> None:
-        """Asks once; what it says of its exports is judged by `run/ask.py`."""
+        """Ask once; `run/ask.py` judges what the answer says of the exports."""
         target.look(0)
 
     def version(self) -> str | None:
-        """The protocol: NFS has no version of the program. What is really spoken stands with the sessions."""
+        """Return the protocol's version, because NFS has no version of the program.
+
+        The sessions have the version in use.
+        """
         return (
             "NFS 4.2, or 4.1 where the server has no more"
             if self._version == "4.2"
@@ -74,19 +77,17 @@ class ExportLook:
         )
 
     def notes(self) -> list[str]:
-        """What can't be known."""
         return ["What COMMIT does there is unknown."]
 
 
 class NfsSettings(SectionModel):
-    """How a client uses an export."""
-
     readdirplus: bool = Field(
-        default=True, description="List with attributes; false: as clients before 2003, which asked for each."
+        default=True,
+        description="List directories with attributes. false: ask for each, as clients did before 2003.",
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what differs from what every client does today."""
+        """Return the settings if they differ from what every client does today."""
         return {} if self.readdirplus else self.model_dump()
 
 
@@ -104,7 +105,7 @@ class Nfs(Protocol[NfsSettings]):
     clients_directory = CLIENTS_DIRECTORY
 
     def target_section(self, access: Access, settings: NfsSettings) -> dict[str, Any]:
-        """Return the exports, which the shares are here."""
+        """Return the target with its exports as shares."""
         return {
             "url": access.url,
             "shares": list(access.shares),
@@ -113,7 +114,7 @@ class Nfs(Protocol[NfsSettings]):
         }
 
     def described(self, settings: NfsSettings, timeout: str) -> str:
-        """Say version, transport and authentication."""
+        """Describe version, transport and authentication."""
         del settings
         return (
             "NFSv3 over TCP, or over UDP, NFSv4.1 or NFSv4.2 where the server's settings or its URL (?proto=udp, "
@@ -127,7 +128,7 @@ class Nfs(Protocol[NfsSettings]):
         return ", ".join([*([LOCKS[dialect]] if dialect in LOCKS else []), WRITES])
 
     def base_directory(self, url: str) -> str:
-        """Return nothing: all of the URL's path is mounted."""
+        """Return an empty path, because the whole path of the URL is mounted."""
         del url
         return ""
 
@@ -148,7 +149,7 @@ NFS = Nfs()
 
 
 def every_export_answers(access: Access) -> bool:
-    """Whether each export of a server can be mounted."""
+    """Return whether each export of a server can be mounted."""
     section = json.dumps(NFS.target_section(access, NfsSettings()))
     try:
         looks = _native.Target.open(NFS.name, section, consent_token=access.consent_token).look(0)

@@ -1,6 +1,6 @@
-"""How the fields of a model are options of a command: their names, their words on a command line, and reading them.
+"""Turn the fields of a model into options of a command, and parse their values.
 
-Not for: making a command of them (`cli/fields.py`).
+`cli/fields.py` makes a command from them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Names of a field's option that differ from the field's own.
+    """How a field appears as an option, if that differs from the field itself.
 
-    `listed`: several values are one text, with commas. `ranges`: a value LOW-HIGH stands for each number, or for LOW,
-    twice that, and so on up to HIGH. `is_time`: a number of seconds is written as 10s or 2m.
+    `listed`: a text with commas gives several values. `ranges`: a value LOW-HIGH stands for each number from LOW to
+    HIGH, or for LOW, twice LOW, and so on. `is_time`: a number of seconds is written as 10s or 2m.
     """
 
     names: tuple[str, ...] = ()
@@ -36,24 +36,23 @@ class Option:
 
 
 def option_of(name: str, field: FieldInfo) -> Option:
-    """Return the option of a field: the one of its annotation, named after the field where that says nothing."""
+    """Return the option in a field's annotation, with a name made from the field's if it has none."""
     found = next((each for each in field.metadata if isinstance(each, Option)), Option())
     return found if found.names else replace(found, names=(f"--{name.replace('_', '-')}",))
 
 
 def main_name(name: str, field: FieldInfo) -> str:
-    """Return the first name of a field's option."""
     return option_of(name, field).names[0]
 
 
 def words(model: BaseModel) -> list[str]:
-    """Return the words of a command line that say all of a model."""
+    """Return the command-line words that set all fields of a model."""
     fields = type(model).model_fields
     return [word for name, field in fields.items() for word in words_of(name, field, getattr(model, name))]
 
 
 def words_of(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
-    """Yield the words of a command line that give a field a value; none for None."""
+    """Yield the command-line words that set a field to a value; none if the value is None."""
     option = option_of(name, field)
     first = option.names[0]
     match value:
@@ -72,13 +71,13 @@ def words_of(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
 
 
 def type_of(name: str, field: FieldInfo) -> TypeAdapter[Any]:
-    """Return what reads and describes a field by itself."""
+    """Return the adapter that validates and describes one field."""
     kind: Any = Annotated[field.annotation, option_of(name, field), *field.metadata]
     return TypeAdapter(kind)
 
 
 def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values that the texts of options give fields, as far as they can be read, and what is wrong."""
+    """Return the values of the options that could be read, and the problems of the others."""
     values, problems = {}, []
     for name, field in fields.items():
         if name in texts:
@@ -91,7 +90,7 @@ def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple
 
 
 def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
-    """Return the value that an option's text gives a field, and what is wrong with the text."""
+    """Return the value in an option's text, and the problem with the text."""
     option = option_of(name, field)
     if option.is_time:
         match = _TIME.fullmatch(text.strip())
@@ -108,7 +107,7 @@ def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
 
 
 def _in_range(part: str, ranges: str | None) -> list[str]:
-    """Return the numbers that a part of a list stands for; a part that is no range stands for itself."""
+    """Return the numbers in a part of a list, or the part itself if it is not a range."""
     found = _RANGE.fullmatch(part) if ranges else None
     low, high = map(int, found.groups()) if found else (0, 0)
     if not 0 < low < high and not (ranges == "each" and low < high):
@@ -120,7 +119,7 @@ def _in_range(part: str, ranges: str | None) -> list[str]:
 
 
 def _refusal(found: ErrorDetails) -> str:
-    """Return what a text must say; a number is quoted as in a plan."""
+    """Return a refusal in words, with a number quoted as in a plan."""
     text = found["input"]
     if isinstance(text, str) and text.isdecimal() and found["type"].startswith(("greater", "less")):
         found["input"] = int(text)
@@ -128,7 +127,7 @@ def _refusal(found: ErrorDetails) -> str:
 
 
 def in_words(message: str, fields: Mapping[str, FieldInfo]) -> str:
-    """Return a message about fields as one about their options."""
+    """Return a message with the names of fields replaced by those of their options."""
     for name, field in fields.items():
         if "_" in name:
             message = message.replace(name, main_name(name, field))

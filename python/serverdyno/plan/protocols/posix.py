@@ -1,4 +1,4 @@
-"""A directory of this machine: how its clients use it, what is said of it, and how what they left is removed."""
+"""A directory of this machine: its settings, how clients use it, and how leftover files are removed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from serverdyno.plan.protocols.model import SectionModel
 
 
 class PosixSettings(SectionModel):
-    """How a client uses a directory."""
-
     direct: bool = Field(
         default=False,
         description="Bypass the page cache (O_DIRECT) if offset and length are multiples of 4,096.",
@@ -30,7 +28,7 @@ class PosixSettings(SectionModel):
 
 
 class DirectoryLook:
-    """The directory, and the room on it."""
+    """A check of a directory and its free space."""
 
     has_shares = False
     port: int | None = None
@@ -39,20 +37,19 @@ class DirectoryLook:
         self.directory: Path | None = Path(directory_of(url))
 
     def ask(self, target: Any) -> None:
-        """Asks once; what it says is judged by `run/ask.py`."""
+        """Ask once; `run/ask.py` judges the answer."""
         target.look(0)
 
     def version(self) -> str | None:
-        """The kernel's, which has the file system."""
+        """Return the version of the kernel, which implements the file system."""
         return f"Linux {platform.release()}"
 
     def notes(self) -> list[str]:
-        """What nobody else does."""
         return ["No server is in between: system calls on a directory of this machine."]
 
 
 class Posix(Protocol[PosixSettings]):
-    """Files below a directory: a local disk, or whatever is mounted there."""
+    """Files below a directory: on a local disk, or on whatever is mounted there."""
 
     name = "posix"
     title = "system calls"
@@ -65,11 +62,10 @@ class Posix(Protocol[PosixSettings]):
     clients_directory = CLIENTS_DIRECTORY
 
     def target_section(self, access: Access, settings: PosixSettings) -> dict[str, Any]:
-        """Return the directory's URL and how it is used."""
         return {"url": access.url, **settings.model_dump()}
 
     def described(self, settings: PosixSettings, timeout: str) -> str:
-        """Say calls, caches and what can't be bounded."""
+        """Describe calls, caches, and what can't be bounded."""
         flush = {"none": "nothing"}.get(settings.flush, settings.flush)
         direct = (
             "around the page cache where aligned to 4,096 bytes"
@@ -83,22 +79,19 @@ class Posix(Protocol[PosixSettings]):
         )
 
     def base_directory(self, url: str) -> str:
-        """Return nothing: clients work in the directory itself."""
+        """Return an empty path, because clients work in the directory itself."""
         del url
         return ""
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
-        """Return a command that removes the directory."""
         del share
         return f"rm -r {shlex.quote(directory_of(access.url) + '/' + directory)}"
 
     def look(self, url: str) -> Look:
-        """Return the directory itself."""
         return DirectoryLook(url)
 
 
 def directory_of(url: str) -> str:
-    """Return the path that a `file:` URL names."""
     return unquote(urlsplit(url).path).rstrip("/") or "/"
 
 

@@ -1,4 +1,4 @@
-"""The tables of protocols and kinds of work: a new one is one module next to this one and one line here."""
+"""The tables of protocols and kinds of work. To add one, write a module next to this one and a line here."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ def known() -> list[Protocol[Any]]:
 
 
 def of(name: str) -> Protocol[Any]:
-    """Return the protocol called `name`. Raises KeyError."""
+    """Return a protocol by name. Raises KeyError."""
     return PROTOCOLS[name]
 
 
 def of_scheme(scheme: str) -> Protocol[Any] | None:
-    """Return the protocol of URLs that begin with `scheme`; None: no protocol of ours has it."""
+    """Return the protocol of a URL scheme; None: the scheme is not ours."""
     return next((protocol for protocol in PROTOCOLS.values() if scheme in protocol.schemes), None)
 
 
 def has_host(scheme: str) -> bool:
-    """Whether URLs that begin with `scheme` name a host; of a scheme that is not ours, as nearly all do."""
+    """Return whether URLs of this scheme name a host, as nearly all unknown schemes do."""
     protocol = of_scheme(scheme)
     return protocol is None or protocol.has_host
 
 
 def normal_url(url: str) -> str:
-    """Return a URL as requests and records have it: scheme in lower case, no empty port, and a path before a query
-    (RFC 3986, 6.2.3). What is none is returned as it is.
+    """Return a URL as requests and records have it. Text that is not a URL is returned unchanged.
+
+    The scheme is in lower case, an empty port is removed, and a path precedes the query (RFC 3986, 6.2.3).
     """
     found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", url, re.DOTALL)
     if found is None:
@@ -54,12 +55,12 @@ def normal_url(url: str) -> str:
 
 
 def carrying(work: Work[Any]) -> list[Protocol[Any]]:
-    """Return the protocols that carry a kind of work; the first is the default of older experiments."""
+    """Return the protocols that carry a kind of work. The first is the default of older experiments."""
     return [protocol for protocol in PROTOCOLS.values() if protocol.work is work]
 
 
 def work_of(workload: str) -> Work[Any]:
-    """Return the kind of work that a workload belongs to. Raises KeyError."""
+    """Return the kind of work of a workload. Raises KeyError."""
     for work in WORKS.values():
         if workload in work.workloads:
             return work
@@ -67,17 +68,16 @@ def work_of(workload: str) -> Work[Any]:
 
 
 def workloads() -> list[str]:
-    """Return the names of all workloads."""
     return [name for work in WORKS.values() for name in work.workloads]
 
 
 def sections() -> dict[str, HasSettings[Any]]:
-    """Return whatever may have a table of its own in a suite's file, by the table's key."""
+    """Return everything that can have its own table in a suite's file, by the table's key."""
     having: list[HasSettings[Any]] = [*PROTOCOLS.values(), *WORKS.values()]
     return {each.section: each for each in having if each.section is not None}
 
 
 def sections_for(work: Work[Any]) -> list[HasSettings[Any]]:
-    """Return what has settings that shape a suite's load: the protocols that carry its work, and the work."""
+    """Return what has settings that shape a suite's load: the work, and the protocols that carry it."""
     having: list[HasSettings[Any]] = [*carrying(work), work]
     return [each for each in having if each.section is not None]

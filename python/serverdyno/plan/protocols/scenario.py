@@ -1,7 +1,6 @@
-"""Scenarios: trees of files, local files, and the steps of a user who works with them. A workload of `files.py` whose
-steps are levels that end when done.
+"""Scenarios: the steps of a user who works with trees of files and with local files.
 
-Not for: carrying steps out (`run/scenario.py`).
+A workload of `files.py` whose steps are levels that end when done. `run/scenario.py` runs the steps.
 """
 
 from __future__ import annotations
@@ -17,54 +16,55 @@ from serverdyno.plan.protocols.model import Model, Spelled
 from serverdyno.plan.protocols.work import PlannedStep
 
 SCENARIO: Final = "scenario"
-"""The workload's name."""
 MOST_ENTRIES = 2_000_000
-"""Files and directories of one tree."""
+"""Most files and directories of one tree."""
 MOST_BYTES = 1 << 40
 Name = Annotated[str, Spelled(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "up to 100 letters, digits, ., - or _")]
 
 
 class TreeFiles(Model):
-    """Files with a name in common: `aaa1` to `aaa100`."""
+    """Files with a common prefix: `aaa1` to `aaa100`."""
 
-    name: Name = Field(description="What the names begin with; a number from 1 on follows.")
-    count: int = Field(ge=1, le=MOST_ENTRIES, description="How many in each directory.")
-    bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="The size of each.")
+    name: Name = Field(description="Prefix of the names; a number from 1 on follows.")
+    count: int = Field(ge=1, le=MOST_ENTRIES, description="Number of files per directory.")
+    bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="Size of each file.")
 
 
 class Tree(Model):
-    """A directory, directories below it, and the same files in each."""
+    """A directory, its subdirectories, and the same files in each."""
 
     files: tuple[TreeFiles, ...] = Field(default=(), strict=False, description="The files of each directory.")
-    directories: int = Field(default=0, ge=0, le=10_000, description="Directories in each but the lowest.")
+    directories: int = Field(
+        default=0, ge=0, le=10_000, description="Subdirectories of each directory above the lowest level."
+    )
     levels: int = Field(default=0, ge=0, le=20, description="Levels of directories below the topmost.")
 
     def directory_count(self) -> int:
-        """Return how many directories there are, the topmost included."""
+        """Return the number of directories, including the topmost."""
         return sum(self.directories**level for level in range(self.levels + 1))
 
     def entries(self) -> int:
-        """Return how many files and directories there are."""
+        """Return the number of files and directories."""
         return self.directory_count() * (1 + sum(files.count for files in self.files))
 
 
 class LocalFile(Model):
-    """A file of this machine that a step copies; made before, outside of all times."""
+    """A file of this machine that a step copies. It is made before, and no measured time includes that."""
 
     bytes: int = Field(ge=0, le=MOST_BYTES, description="Its size; its content can't be compressed.")
 
 
 class _Step(Model):
-    """What all steps have."""
+    """The keys of all steps."""
 
-    name: str | None = Field(default=None, max_length=60, description="How reports call it.")
+    name: str | None = Field(default=None, max_length=60, description="Name of the step in reports.")
     figure: int | None = Field(
         default=None,
         ge=1,
-        description="Of the published report: what it says of this step is shown next to it.",
+        description="Figure of the published report that is shown next to this step.",
     )
     warm: bool | None = Field(
-        default=None, description="Once more in the same session; by default what changes nothing."
+        default=None, description="Repeat the step in the same session. Default: if the step changes nothing."
     )
 
 
@@ -80,38 +80,40 @@ class List(_Step):
     """`ls`."""
 
     do: Literal["list"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`; its topmost directory is listed.")
+    tree: str = Field(description="A name in `trees`; the topmost directory of that tree is listed.")
     pattern: str = Field(default="*", min_length=1, max_length=100, description="With * and ?.")
     long: bool = Field(default=False, description="With attributes: ls -l.")
 
 
 class Find(_Step):
-    """`find`: every directory with attributes."""
+    """`find`: visit every directory and read attributes."""
 
     do: Literal["find"] = Field(description="What is done.")
     tree: str = Field(description="Of `trees`.")
 
 
 class Stat(_Step):
-    """The attributes of each file by its path."""
+    """Read the attributes of each file by its path."""
 
     do: Literal["stat"] = Field(description="What is done.")
     tree: str = Field(description="Of `trees`.")
 
 
 class Read(_Step):
-    """Each file as a whole; contents are checked."""
+    """Read each whole file and check its content."""
 
     do: Literal["read"] = Field(description="What is done.")
     tree: str = Field(description="Of `trees`.")
 
 
 class Build(_Step):
-    """A build: headers looked for in vain, sources read, objects written."""
+    """Build: look for missing headers, read sources, write objects."""
 
     do: Literal["build"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`: the sources.")
-    searches: int = Field(default=5, ge=0, le=1000, description="Names that are not there, for each source.")
+    tree: str = Field(description="A name in `trees`: the sources.")
+    searches: int = Field(
+        default=5, ge=0, le=1000, description="Number of missing names that are looked up per source."
+    )
     object_bytes: int = Field(default=8192, ge=0, le=MOST_BYTES, description="The size of each object.")
 
 
@@ -123,7 +125,7 @@ class RemoveTree(_Step):
 
 
 class MakeFile(_Step):
-    """`mkfile`: a file of zeros."""
+    """`mkfile`: create a file of zeros."""
 
     do: Literal["make-file"] = Field(description="What is done.")
     file: Name = Field(description="Its name on the server.")
@@ -131,7 +133,7 @@ class MakeFile(_Step):
 
 
 class CopyTo(_Step):
-    """`cp` of a local file to the server."""
+    """`cp` a local file to the server."""
 
     do: Literal["copy-to"] = Field(description="What is done.")
     local: str = Field(description="Of `local`.")
@@ -139,7 +141,7 @@ class CopyTo(_Step):
 
 
 class CopyFrom(_Step):
-    """`cp` of a file of the server to this machine; its content is compared with what was copied there."""
+    """`cp` a file from the server to this machine, and compare its content with the original."""
 
     do: Literal["copy-from"] = Field(description="What is done.")
     file: Name = Field(description="Its name on the server.")
@@ -153,32 +155,36 @@ class RemoveFile(_Step):
 
 
 class Metadata(_Step):
-    """mdtest's phases: clients create files, ask for them, read and remove them, all in one phase at a time.
+    """The phases of mdtest: clients create, stat, read and remove files, and wait for each other between phases.
 
-    What a client asks for and reads is the next client's, where there are several.
+    If there are several clients, each stats and reads the files of the next one.
     """
 
     do: Literal["metadata"] = Field(description="What is done.")
-    clients: int = Field(default=1, ge=1, le=256, description="At once, each with a session and a thread.")
+    clients: int = Field(
+        default=1, ge=1, le=256, description="Number of clients at once, each with a session and a thread."
+    )
     files: int = Field(default=1000, ge=1, le=MOST_ENTRIES, description="Of each client.")
     bytes: int = Field(default=0, ge=0, le=1 << 30, description="Of each file.")
-    shared: bool = Field(default=False, description="All in one directory; else each client in its own.")
+    shared: bool = Field(
+        default=False, description="Whether all clients share one directory. false: each client has its own."
+    )
 
 
 class Streams(_Step):
-    """Clients that write a file each, and clients that read one each, without a client cache."""
+    """Clients that write one file each, and clients that read one each, without a client cache."""
 
     do: Literal["streams"] = Field(description="What is done.")
     writers: int = Field(default=0, ge=0, le=256, description="Clients that write.")
     readers: int = Field(default=0, ge=0, le=256, description="Clients that read.")
     bytes: int = Field(
-        default=1 << 28, ge=1, le=MOST_BYTES, description="Of each file; whole blocks are used."
+        default=1 << 28, ge=1, le=MOST_BYTES, description="Size of each file; whole blocks are used."
     )
-    block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Of one read or write.")
+    block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Size of one read or write.")
     depth: int = Field(
-        default=1, ge=1, le=1024, description="Reads or writes under way at once, of a client."
+        default=1, ge=1, le=1024, description="Reads or writes that a client has under way at once."
     )
-    random: bool = Field(default=False, description="Each block once, in a random order.")
+    random: bool = Field(default=False, description="Whether the blocks come in a random order, each once.")
 
 
 OnTree = MakeTree | List | Find | Stat | Read | Build | RemoveTree
@@ -190,7 +196,7 @@ CAN_BE_REPEATED = (*CHANGES_NOTHING, Build, MakeFile, CopyTo)
 
 
 class Scenario(Model):
-    """Steps, in their order, and what they are about."""
+    """Steps in their order, and the trees and files that they use."""
 
     published: Name | None = Field(default=None, description="The published report that it re-creates.")
     trees: Mapping[Name, Tree] = Field(default_factory=dict, description="Trees of files, by name.")
@@ -199,16 +205,17 @@ class Scenario(Model):
 
     @property
     def workspace_bytes(self) -> int:
-        """The bytes of all files that its steps make, as if none were removed."""
+        """The bytes of all files that the steps create, as if none were removed."""
         return sum(_written_bytes(self, step) for step in self.steps)
 
     def made_entries(self) -> int:
-        """Return how many files and directories its steps make."""
+        """Return the number of files and directories that the steps create."""
         return sum(_made_entries(self, step) for step in self.steps)
 
     def planned(self, _clients: int) -> tuple[PlannedStep, ...]:
-        """Return each pass of each step: the first of several is cold, the others are warm. Steps of several clients
-        have phases.
+        """Return each pass of each step: the first of several is cold, the others are warm.
+
+        Steps of several clients have phases.
         """
         return tuple(
             PlannedStep(label(step), state, step.figure, clients)
@@ -217,7 +224,6 @@ class Scenario(Model):
         )
 
     def described(self) -> str:
-        """Say what clients do, for the methodology."""
         return f"{wording.plural(len(self.steps), 'step')}, one after the other, in a directory of their own."
 
     def parameters(self) -> dict[str, Any]:
@@ -225,10 +231,10 @@ class Scenario(Model):
         return {f"{SCENARIO}.{key}": value for key, value in self.model_dump(mode="json").items()}
 
     def problems(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """What doesn't fit together: the path of the key, and why."""
+        """Yield the key path and the reason of each contradiction."""
         for name, tree in self.trees.items():
             if tree.levels > 0 and tree.directories == 0:
-                yield ("trees", name, "directories"), "at least 1 where there are levels"
+                yield ("trees", name, "directories"), "must be at least 1 if there are levels"
             elif tree.entries() > MOST_ENTRIES:
                 yield ("trees", name), f"more than {MOST_ENTRIES:,} files and directories"
             names = [files.name for files in tree.files]
@@ -277,7 +283,7 @@ def _problems_of_clients(step: OfClients, place: int) -> Iterator[tuple[tuple[st
 
 
 def states(step: Step) -> list[tuple[str, int]]:
-    """Return the state and the clients of each level of a step: passes, or phases of several clients."""
+    """Return the state and the number of clients of each level of a step: its passes, or its phases."""
     match step:
         case Metadata():
             return [(phase, step.clients) for phase in ("create", "stat", "read", "remove")]
@@ -289,7 +295,7 @@ def states(step: Step) -> list[tuple[str, int]]:
 
 
 def label(step: Step) -> str:
-    """Return what a step is called: its own name, or the command that it is like."""
+    """Return the name of a step: its own, or that of the command that it resembles."""
     match step:
         case List():
             words = ["ls", "-l" if step.long else "", "" if step.pattern == "*" else step.pattern]
@@ -349,7 +355,7 @@ def _made_entries(scenario: Scenario, step: Step) -> int:
 
 
 def scaled(scenario: Scenario, scale: float) -> Scenario:
-    """Return the scenario with so many times the files, and single files of so many times the size; at least 1."""
+    """Return the scenario with the number of files in trees and the size of single files scaled, at least 1."""
 
     def times(value: int) -> int:
         return max(1, math.ceil(value * scale)) if value else 0

@@ -1,4 +1,4 @@
-"""SMB 2 and 3: how its clients speak, what is said of it, and how what clients left is removed."""
+"""SMB 2 and 3: settings, how clients use them, and how leftover files are removed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 
 
 def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str, bool]:
-    """Return what can be wrong with the dialects of a client or a server, and whether it is."""
+    """Return each possible contradiction of a client's or server's dialects, and whether it applies."""
     return {
         "min_dialect is above max_dialect": DIALECTS.index(least) > DIALECTS.index(most),
         "encryption needs a max_dialect of 3.0 or later": (
@@ -33,7 +33,10 @@ def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str
 
 
 class SmbSettings(SectionModel):
-    """How a client speaks SMB. "off": never, a server that requires it is refused; "auto": where it does."""
+    """How a client speaks SMB.
+
+    "off": never, and a server that requires it is refused. "auto": if the server requires it.
+    """
 
     min_dialect: Dialect = Field(default="2.0.2", description="Oldest dialect that a client offers.")
     max_dialect: Dialect = Field(default="3.1.1", description="Newest dialect that a client offers.")
@@ -59,7 +62,7 @@ class SmbSettings(SectionModel):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse what contradicts itself, all at once."""
+        """Refuse all contradictions at once."""
         wrong = wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required")
         wrong["channels above 1 need a max_dialect of 3.0 or later"] = self.channels > 1 and DIALECTS.index(
             self.max_dialect
@@ -69,7 +72,7 @@ class SmbSettings(SectionModel):
 
 
 class FileLook:
-    """One NEGOTIATE, without a user: something speaks SMB2 there."""
+    """A NEGOTIATE without a user, which shows that the server speaks SMB2."""
 
     has_shares = True
     port: int | None = 445
@@ -79,12 +82,12 @@ class FileLook:
         self._offer: _native.Offer | None = None
 
     def ask(self, target: Any) -> None:
-        """Asks once. Raises AnswerError."""
+        """Ask once. Raises AnswerError."""
         offer = _native.smb_probe(target.address, timeout_s=look.LOOK_S)
         self._offer = self._offer or offer
 
     def version(self) -> str | None:
-        """The dialect: SMB has no version of the program."""
+        """Return the dialect, because SMB has no version of the program."""
         return f"SMB {self._offer['dialect']}" if self._offer else None
 
     def notes(self) -> list[str]:
@@ -101,8 +104,6 @@ class FileLook:
 
 
 class Smb(Protocol[SmbSettings]):
-    """SMB 2.0.2 to 3.1.1."""
-
     name = "smb"
     title = "SMB"
     schemes = ("smb",)
@@ -114,7 +115,7 @@ class Smb(Protocol[SmbSettings]):
     clients_directory = CLIENTS_DIRECTORY
 
     def target_section(self, access: Access, settings: SmbSettings) -> dict[str, Any]:
-        """Return shares and user, and what a session must agree on."""
+        """Return shares, user, and what a session must agree on."""
         return {
             "url": access.url,
             "shares": list(access.shares),
@@ -124,7 +125,7 @@ class Smb(Protocol[SmbSettings]):
         }
 
     def described(self, settings: SmbSettings, timeout: str) -> str:
-        """Say dialects, signing and encryption, as the client asks for them."""
+        """Describe the dialects, signing and encryption that the client requests."""
         return (
             f"SMB {settings.min_dialect} to {settings.max_dialect}, signing {settings.signing}, encryption "
             f"{settings.encryption} as the client asks{', durable handles' if settings.durable_handles else ''}; "
@@ -133,7 +134,7 @@ class Smb(Protocol[SmbSettings]):
         )
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
-        """Return a command of smbclient, which asks for the password or takes the user's ticket."""
+        """Return a command of smbclient, which asks for the password or uses the user's ticket."""
         parts = urlsplit(access.url)
         who = "-N" if access.user is None else f"-U {shlex.quote(access.user)}"
         if access.ticket is not None:

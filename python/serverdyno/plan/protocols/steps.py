@@ -1,7 +1,6 @@
 """The steps of a session: requests that one logged-in user makes one after the other.
 
-What a step may say beyond the type of each key, templates and regular expressions above all, the data plane decides
-(`crates/engine/src/web/script.rs`); this module asks it.
+The data plane (`crates/engine/src/web/script.rs`) validates templates and regular expressions; this module asks it.
 """
 
 from __future__ import annotations
@@ -19,11 +18,14 @@ MOST_STEPS = 250
 
 
 class Take(Model):
-    """Where a value stands in an answer: exactly one of the four."""
+    """The source of a value in an answer: exactly one of the four."""
 
-    header: str | None = Field(default=None, description="The name of a header; of several the first.")
+    header: str | None = Field(
+        default=None, description="The name of a header; the first counts if there are several."
+    )
     cookie: str | None = Field(
-        default=None, description="The name of a cookie that `Set-Cookie` sets; of several the last."
+        default=None,
+        description="The name of a cookie that `Set-Cookie` sets; the last counts if there are several.",
     )
     regex: str | None = Field(
         default=None,
@@ -36,20 +38,22 @@ class Take(Model):
 
     @model_validator(mode="after")
     def is_one(self) -> Self:
-        """Refuse none, and more than one."""
         if len(self.section()) != 1:
-            raise ValueError("needs one of header, cookie, regex and json_pointer")
+            raise ValueError("needs exactly one of header, cookie, regex and json_pointer")
         return self
 
     def section(self) -> dict[str, str]:
-        """Return the source for a mix's document."""
+        """Return the source for a level's document."""
         return self.model_dump(exclude_none=True)
 
 
 class Step(Model):
-    """One request. `path`, values of `headers` and `body` may have `${name}`: a value that an earlier step took."""
+    """One request.
 
-    name: str = Field(description="What the step is called in reports.")
+    `path`, values of `headers` and `body` may contain `${name}`, a value that an earlier step took.
+    """
+
+    name: str = Field(description="Name of the step in reports.")
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
         default="GET", description="The method."
     )
@@ -60,13 +64,13 @@ class Step(Model):
         default=0, ge=0, le=86_400, description="How long the user waits before this request."
     )
     status: Statuses = Field(default=[], description="Expected statuses of answers. Default: 200 to 299.")
-    body_bytes: int | None = Field(default=None, ge=0, description="The size of the body of right answers.")
+    body_bytes: int | None = Field(default=None, ge=0, description="Expected size of the body of the answer.")
     take: dict[str, Take] = Field(
         default={}, description="Values to be taken from the answer, by the name that later steps use."
     )
 
     def section(self) -> dict[str, Any]:
-        """Return the step for a mix's document."""
+        """Return the step for a level's document."""
         return {
             "name": self.name,
             "method": self.method,
@@ -81,19 +85,18 @@ class Step(Model):
 
 
 def sections(steps: list[Step]) -> list[dict[str, Any]]:
-    """Return the steps for a mix's document."""
     return [step.section() for step in steps]
 
 
 def checked(steps: list[Step]) -> list[Step]:
-    """Return the steps. Raises ValueError with everything that the data plane has against them."""
+    """Return the steps. Raises ValueError with every problem that the data plane finds."""
     if steps and (problems := _native.session_problems(json.dumps(sections(steps)))):
         raise ValueError("; ".join(problems))
     return steps
 
 
 def described(steps: list[Step]) -> str:
-    """Say which requests a session has, for the methodology."""
+    """Describe the requests of a session, for the methodology."""
     think_s = sum(step.think_s for step in steps)
     thinks = f", {think_s:g} s of think time" if think_s else ""
     listed = "; ".join(f"{step.name}: {step.method} {step.path}" for step in steps)

@@ -1,6 +1,6 @@
-"""Streams: clients that read and write large files of their own, block by block. A workload of `files.py`.
+"""Streams: clients read and write large files of their own, block by block. A workload of `files.py`.
 
-Not for: the steps `streams` of a scenario, which go once through their files (`scenario.py`).
+The steps `streams` of a scenario (`scenario.py`) go through their files only once.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from serverdyno import wording
 from serverdyno.plan.protocols.model import Model
 
 STREAMS: Final = "streams"
-"""The workload's name."""
 MOST_BLOCKS = 2**24
-"""The order of a file's blocks is in memory."""
+"""Most blocks per file, because their order is kept in memory."""
 
 
 class StreamsSettings(Model):
-    """What each client reads or writes. The suite's `threads` are the blocks that a client has under way at once."""
+    """What each client reads or writes.
+
+    The suite's `threads` is the number of blocks that a client has under way at once.
+    """
 
     file_bytes: int = Field(
         default=16 * 2**20, ge=2, le=2**40, description="Size of the file of each client: whole blocks."
@@ -29,25 +31,24 @@ class StreamsSettings(Model):
         default=64 * 2**10, ge=1, le=2**20, description="Bytes that one operation reads or writes."
     )
     random: bool = Field(
-        default=False, description="Whether the blocks come in a random order, and not one after another."
+        default=False, description="Whether the blocks come in a random order instead of one after another."
     )
     writers_percent: int = Field(
-        default=50, ge=0, le=100, description="Of a hundred clients, so many write; the others read."
+        default=50, ge=0, le=100, description="Percentage of clients that write; the others read."
     )
 
     @property
     def workspace_bytes(self) -> int:
-        """What a client keeps on the server."""
+        """The size of a client's file."""
         return self.file_bytes
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """What does not fit together: the key, and why."""
+        """Yield the key and the reason of each contradiction."""
         blocks, rest = divmod(self.file_bytes, self.block_bytes)
         if rest or not 2 <= blocks <= MOST_BLOCKS:
             yield "file_bytes", f"must be 2 to {MOST_BLOCKS:,} whole blocks of {self.block_bytes:,} bytes"
 
     def described(self) -> str:
-        """Say what clients do, for the methodology."""
         order = "in a random order, the same in each pass" if self.random else "from its beginning to its end"
         return (
             f"Each client has a file of {self.file_bytes:,} bytes and goes through it again and again, {order}, in "

@@ -1,6 +1,6 @@
-"""TLS as clients use it: versions, ciphers, and how often an earlier session is taken up again.
+"""TLS as clients use it: versions, ciphers, and how often a session is resumed.
 
-Not for: the certificates of servers that we start (`servers/tls.py`), nor whom to trust (`access.py`).
+`servers/tls.py` makes the certificates of servers that we start; `access.py` says whom clients trust.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TlsVersion = Literal["1.2", "1.3"]
 
 
 class ClientCertificate(Model):
-    """What clients show to a server that asks for a certificate."""
+    """The certificate that clients show to a server that asks for one."""
 
     certificate: Annotated[str | None, Option(("--cert", "-E"))] = Field(
         default=None,
@@ -31,7 +31,6 @@ class ClientCertificate(Model):
 
     @model_validator(mode="after")
     def has_a_certificate(self) -> Self:
-        """Refuse a key alone."""
         if self.key is not None and self.certificate is None:
             raise ValueError("key needs a certificate")
         return self
@@ -60,7 +59,7 @@ class ClientCertificate(Model):
 
 
 class TlsSettings(ClientCertificate):
-    """What a client offers. `resumption`: the share of connections that offer an earlier session of the client."""
+    """What a client offers. `resumption` is the share of connections that offer an earlier session of the client."""
 
     min_version: Annotated[TlsVersion, Option(("--tls-min",))] = Field(
         default="1.2", description="The oldest version of TLS that a client offers."
@@ -87,7 +86,7 @@ class TlsSettings(ClientCertificate):
         return self
 
     def described(self) -> str:
-        """Say what is offered, for the methodology."""
+        """Describe what clients offer, for the methodology."""
         versions = (
             self.max_version
             if self.min_version == self.max_version
@@ -111,15 +110,15 @@ def _read(file: str) -> str:
     except UnicodeDecodeError as error:
         raise UserError(
             f"{file} is not PEM, which is text",
-            hint=f"Of PKCS #12 (.p12, .pfx): openssl pkcs12 -in {file} -nodes -out FILE.pem. Of DER: openssl x509 "
-            f"-inform der -in {file} -out FILE.pem.",
+            hint=f"To convert PKCS #12 (.p12, .pfx): openssl pkcs12 -in {file} -nodes -out FILE.pem. "
+            f"To convert DER: openssl x509 -inform der -in {file} -out FILE.pem.",
         ) from error
     except OSError as error:
         raise UserError(f"the client certificate or key {file} can't be read: {error.strerror}") from error
 
 
 def over_tls(url: str | None, server_settings: Any) -> bool:
-    """Whether a server is asked over TLS: by its URL, or by the setting `tls` of one that we start."""
+    """Return whether clients use TLS: by the URL, or by the setting `tls` of a server that we start."""
     if url is not None:
         return url.lower().startswith("https:")
     return bool(server_settings.get("tls", "off") != "off" and not server_settings.get("also_clear", False))

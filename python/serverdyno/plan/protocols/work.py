@@ -1,7 +1,7 @@
-"""The contract of a kind of work: what a suite's clients do, whatever the server speaks.
+"""The contract of a kind of work: what a suite's clients do, independent of the protocol.
 
-It names the workloads, the settings that they share, and the words and figures of a report. Instances are
-`documents.py` and `files.py`. Not for: how an operation travels, which is a protocol's affair (`base.py`).
+It names the workloads, their common settings, and the words and figures of a report. `documents.py` and `files.py`
+have the instances. A protocol (`base.py`) says how an operation reaches the server.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Fact = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is taken away from the clients of each mix. `how`: server, processes or connections; `percent`: after which
-    part of the window; `away_s`: for how long a server that was killed is away.
+    """The outage that clients meet in each level. `how` is server, processes or connections.
+
+    `percent` is the share of the window after which it begins, and `away_s` how long a killed server is away.
     """
 
     how: str
@@ -31,14 +32,15 @@ class Cut:
 
     @property
     def by_clients(self) -> bool:
-        """Whether the clients do it, and the server has no part in it."""
+        """Whether clients cut their connections themselves, without the server."""
         return self.how == "connections"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A level that ends when its work is done. `state`: cold, warm, or the phase of several clients; `figure`: of the
-    published report that the suite re-creates.
+    """A level that ends when its work is done. `state` is cold, warm, or the phase of several clients.
+
+    `figure` is the figure of the published report that the suite re-creates.
     """
 
     step: str
@@ -48,61 +50,64 @@ class PlannedStep:
 
 
 class ClientCounts(Protocol):
-    """What a record says of one client."""
+    """The counts of one client in a record."""
 
     @property
     def operations(self) -> int:
-        """Successes in the window."""
+        """Successful operations in the window."""
 
     @property
     def bytes_read(self) -> int | None:
-        """Application bytes, in the window; None: not recorded."""
+        """Application bytes in the window; None: not recorded."""
 
     @property
     def bytes_written(self) -> int:
-        """Application bytes, in the window."""
+        """Application bytes in the window."""
 
     @property
     def left_at_s(self) -> float | None:
-        """Since the start of the mix; None: it stayed to the end."""
+        """Time since the start of the level; None: the client stayed to the end."""
 
 
 class MixCounts(Protocol):
-    """What a record of a mix says, as far as throughput is computed from it."""
+    """The counts in a level's record from which throughput is computed."""
 
     @property
     def window_s(self) -> float:
-        """The measured part of the mix."""
+        """The length of the measured part of the level."""
 
     @property
     def operations(self) -> int:
-        """Successes in the window."""
+        """Successful operations in the window."""
 
     @property
     def bytes_in(self) -> int:
-        """All bytes that came, in the window."""
+        """All bytes received in the window."""
 
     @property
     def window_closes_s(self) -> float:
-        """When the measured part of the mix ends, since the start of the mix."""
+        """The end of the measured part, since the start of the level."""
 
     @property
     def by_client(self) -> Sequence[ClientCounts]:
-        """A row a client."""
+        """One row per client."""
 
 
 def stayed(client: ClientCounts, record: MixCounts) -> bool:
-    """Return whether a client was in the mix until the window closed: who fails later has its share of the window."""
+    """Return whether a client stayed until the window closed.
+
+    A client that fails later still counts in the window.
+    """
     return client.left_at_s is None or client.left_at_s >= record.window_closes_s
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a kind of work is called and counted in.
+    """The terms and units of a kind of work.
 
-    `unit`: of throughput; `second_unit`: of the figure next to it. `column`, `second_column`: the same in names of
-    columns. `written`, `second_written`: a figure as text. `throughput`, `second`: the figure of a record.
-    `operation`: what is counted; `classes`: what a class of operations is named after.
+    `unit` is that of throughput, `second_unit` that of the figure next to it. `column` and `second_column` are their
+    column names, `written` and `second_written` format a figure as text, and `throughput` and `second` compute it
+    from a record. `operation` names what is counted, and `classes` what a class of operations is named after.
     """
 
     unit: str
@@ -115,125 +120,127 @@ class Terms:
     second_written: Callable[[float | None], str]
     second: Callable[[MixCounts], float]
     below_cache: bool
-    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache, so that what
-    passed below it is a figure of its own.
-    """
+    """Whether clients are workstations: they log on, count only if they stay to the end, and have a cache, so that
+    the traffic below the cache is a separate figure."""
     operation: str
     classes: str
     throughput_meaning: str
-    """Which bytes are counted in Mbit/s: ends the sentence "Mbit/s are of 10^6 bits, ..."."""
+    """Which bytes the Mbit/s count: ends the sentence "Mbit/s are of 10^6 bits, ..."."""
     server_of_arrivals: str = "connection"
-    """What carries out operations that come at a rate of their own."""
+    """Name of what carries operations of open load."""
     in_phases: bool = False
-    """Whether each class is a phase, which a client goes through before it begins the next."""
+    """Whether each class is a phase that a client finishes before the next begins."""
 
     def span(self, low: float, high: float) -> str:
-        """`8,100 to 8,146`; one figure where both are written the same."""
+        """Return a range as text, such as `8,100 to 8,146`, or one figure if both are written the same."""
         texts = self.written(low), self.written(high)
         return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
 
     @property
     def operations(self) -> str:
-        """More than one of what is counted."""
+        """The plural of what is counted."""
         return f"{self.operation}s"
 
     @property
     def rate_unit(self) -> str:
-        """Of rates of operations: `requests/s`."""
+        """The unit of rates of operations, such as `requests/s`."""
         return f"{self.operations}/s"
 
     @property
     def throughput_counts_operations(self) -> bool:
-        """Whether throughput is in operations, so that a bound of operations is a level of it."""
+        """Whether throughput is in operations, so that a limit on operations is a level of it."""
         return self.unit == self.rate_unit
 
 
 class Work(HasSettings[SettingsT]):
-    """A kind of work. One instance of each stands in `registry.py`."""
+    """A kind of work. `registry.py` has one instance of each."""
 
     name: ClassVar[str]
     workloads: ClassVar[Mapping[str, str]]
-    """What to check where a server does not serve the workload, by the workload's name."""
+    """What a user should check if a server fails at the workload, by the workload's name."""
     terms: ClassVar[Terms]
-    """Of its workloads; `terms_of` has those that are counted otherwise."""
+    """Terms of its workloads, except those that `terms_of` changes."""
     drawn_anew: ClassVar[bool] = True
-    """Whether each mix of a run draws a stream of its own. Else clients keep the order of their operations."""
+    """Whether each level of a run draws a new stream. Otherwise clients keep the order of their operations."""
     uses_documents: ClassVar[bool] = False
-    """Whether a server needs the document tree on the disk."""
+    """Whether a server needs the document tree on disk."""
     has_durability: ClassVar[bool] = False
-    """Whether a server promises that what was written is on the disk."""
+    """Whether a server promises that written data is on disk."""
     shows_clients: ClassVar[bool] = False
-    """Whether a report shows how each client fared, and what it asked for below its cache."""
+    """Whether a report shows figures per client, and the requests below the clients' caches."""
 
     def problems(
         self, settings: SettingsT, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """What does not fit together: the key's path in the suite, and why.
+        """Yield each contradiction: the key's path in the suite, and the reason.
 
-        `one_thread`: whether every client of the suite has one thread. `at_once`: whether a client that is answered
-        asks again at once.
+        `one_thread`: each client of the suite has one thread. `at_once`: a client makes its next request as soon as
+        it has its answer.
         """
         del settings, workload, one_thread, at_once
         return iter(())
 
     def terms_of(self, workload: str) -> Terms:
-        """Return what a workload is called and counted in."""
+        """Return the terms and units of a workload."""
         del workload
         return self.terms
 
     def cut(self, settings: SettingsT) -> Cut | None:
-        """Return what is taken away from the clients in the middle of each mix; None: nothing."""
+        """Return the outage in the middle of each level; None: there is none."""
         del settings
         return None
 
     def planned_steps(self, settings: SettingsT, clients: int) -> Sequence[PlannedStep]:
-        """Return the levels of a suite whose levels end when their work is done; none: they end at a time."""
+        """Return the levels of a suite whose levels end when their work is done; empty: they end at a given time."""
         del settings, clients
         return ()
 
     def scaled(self, settings: SettingsT, scale: float) -> SettingsT:
-        """Return the settings with this share of the work; the same where levels end at a time."""
+        """Return the settings with the work multiplied by `scale`; unchanged if levels end at a given time."""
         del scale
         return settings
 
     def undisturbed(self, settings: SettingsT) -> SettingsT:
-        """Return the settings for a look at the server before its load, in which nothing is taken away."""
+        """Return the settings without an outage, for the check of the server before its load."""
         return settings
 
     def start_spread_s(self, settings: SettingsT, think_time_s: float) -> float:
-        """Return the time over which clients start apart if a suite states no delay."""
+        """Return the time over which the start of clients is spread if a suite states no delay."""
         del settings, think_time_s
         return 0.0
 
     def check_operations(self, workload: str, settings: SettingsT) -> int | None:
-        """Return the operations of one attempt of the check before load; None: one attempt lasts for a moment."""
+        """Return the operations per attempt of the check before load; None: an attempt lasts for a moment."""
         del workload, settings
         return None
 
     def takes_open_load(self, workload: str) -> bool:
-        """Return whether operations may come at a rate of their own, independent of each other and of answers."""
+        """Return whether operations may arrive at a given rate, independent of each other and of answers."""
         del workload
         return False
 
     def server_problem(
         self, settings: SettingsT, workload: str, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say why a server that we start with these settings can't carry out the workload; None: it can."""
+        """Say why a server that we start with these settings can't run the workload; None: it can."""
         del settings, workload, server_settings
         return None
 
     def content_of(self, workload: str, operation: str) -> str | None:
-        """Return the kind of content that a workload's class of operation belongs to; None: it has no kind."""
+        """Return the kind of content of a class of operations; None: it has no kind."""
         del workload, operation
         return None
 
     def workload_section(self, workload: str, settings: SettingsT) -> dict[str, Any]:
-        """Return the section `workload` of a mix's document: what clients do."""
+        """Return the section `workload` of a level's document: what clients do."""
         del settings
         return {"name": workload}
 
     def client_section(self, settings: SettingsT, *, last_mix: bool) -> dict[str, Any]:
-        """Return how a client does it, for the section `client` of a mix's document. `last_mix`: of a run."""
+        """Return the settings of each client, for the section `client` of a level's document.
+
+        `last_mix`: last level of the run.
+        """
         del settings, last_mix
         return {}
 
@@ -248,24 +255,27 @@ class Work(HasSettings[SettingsT]):
         return None
 
     def packed_load_file(self, settings: SettingsT) -> str | None:
-        """Return the same as text, for another process or machine (`load_file.packed`). Raises UserError."""
+        """Return the load file as text for another process or machine (`load_file.packed`). Raises UserError."""
         del settings
         return None
 
     def workspace_bytes(self, settings: SettingsT) -> int:
-        """Return what a client keeps on the server, at most."""
+        """Return the most that a client keeps on the server."""
         del settings
         return 0
 
     def with_noted_inputs(self, settings: SettingsT) -> SettingsT:
-        """Return the settings with a digest of every file that the load is made from. Raises UserError."""
+        """Return the settings with a digest of every file from which the load is made. Raises UserError."""
         return settings
 
     def facts(self, settings: SettingsT, client_cache: str | None) -> tuple[Fact, ...]:
-        """Lines of the methodology. `client_cache`: what the runs noted of it, in words; None: nothing."""
+        """Return lines of the methodology.
+
+        `client_cache` describes what the runs noted of the cache; None: nothing.
+        """
         del settings, client_cache
         return ()
 
     def verification(self, checked: str) -> str:
-        """Say what is checked of an answer. `checked`: the share whose content is checked, as text."""
+        """Say what is checked in an answer. `checked` is the share whose content is checked, as text."""
         raise NotImplementedError

@@ -1,10 +1,10 @@
-"""The suites that are shipped, as data: one TOML file each, next to this one.
+"""The shipped suites, one TOML file each.
 
-A suite of `WITH_LOADS` is also there under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its
+Each suite of `WITH_LOADS` also exists under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its
 requests and the clients and threads of `webbench-4.1-static-120`.
 
-They re-create published parameters and are not the original programs. What an original did that was never
-published is not here, and each file says how well every parameter is known.
+They re-create published parameters and are not the original programs. Anything an original did that was never
+published is missing, and each file says how well every parameter is known.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _OF_THE_LOAD = ("clients", "threads", "threads_from")
 
 
 def names() -> list[str]:
-    """The names of all shipped suites, sorted."""
+    """Return the sorted names of all shipped suites."""
     files = resources.files(__name__).iterdir()
     own = [file.name.removesuffix(_SUFFIX) for file in files if file.name.endswith(_SUFFIX)]
     return sorted([*own, *(f"{base}{ending}" for base in WITH_LOADS for ending in _LOADS)])
 
 
 def load(name: str) -> Suite:
-    """The suite of that name. Raises UserError for a name that is not shipped."""
+    """Return the suite of that name. Raises UserError if no such suite is shipped."""
     if name not in names():
         raise UserError(unknown_name("suite", name, names()), hint="`dyno suites` lists them.")
     for ending, (like, words) in _LOADS.items():
@@ -49,7 +49,10 @@ def load(name: str) -> Suite:
 
 
 def _under_load(suite: Suite, like: Suite, name: str, words: str) -> Suite:
-    """A suite with the clients and threads of another one. VeriTest published threads for static content alone."""
+    """Return a suite with the clients and threads of another one.
+
+    VeriTest published threads for static content only.
+    """
     load_keys = {key: getattr(like, key) for key in _OF_THE_LOAD}
     known = {key: like.certainty[key] for key in _OF_THE_LOAD if key in like.certainty}
     if like.threads > 1:
@@ -63,7 +66,7 @@ def _under_load(suite: Suite, like: Suite, name: str, words: str) -> Suite:
 
 
 def parse(text: str, source: str) -> Suite:
-    """A suite from its TOML text. Raises PlanError with all its problems."""
+    """Return the suite in a TOML text. Raises PlanError with all its problems."""
     suite, problems = check_model(Suite, parse_toml(text, source))
     if suite is not None:
         problems = suite_problems(suite)
