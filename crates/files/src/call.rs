@@ -201,6 +201,7 @@ pub struct SpaceInfo {
 }
 
 /// Result of a successful call. Data read is passed separately.
+///
 /// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not
 /// a failure, because applications ask to find out. The caller judges whether it should exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
 //! HTTP/1.1 pipelining (RFC 9112, section 9.3.2): several requests per connection, answered in order.
+//!
 //! Requests that the server left unanswered when it closed behind a response were not processed, and are sent
 //! again. After a late response, the connection takes no new requests but still waits for those already sent.
 

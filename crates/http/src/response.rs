@@ -1,4 +1,5 @@
 //! Incremental parser of one HTTP/1 response (RFC 9112). Uses no sockets and no clock, so it can be fuzzed.
+//!
 //! All lengths are limited. A head is stored only while it is incomplete. Body bytes are passed on and not
 //! stored.
 

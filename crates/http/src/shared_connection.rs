@@ -1,4 +1,5 @@
 //! Connections shared by the threads of a client.
+//!
 //! A `SharedConnection` is one connection at a time. Its driver task connects, receives, and sends what the
 //! threads have queued. A thread opens a stream and waits for its end. Responses that arrive in one segment
 //! are therefore followed by requests in one segment.

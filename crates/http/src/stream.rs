@@ -1,4 +1,5 @@
 //! The interface between HTTP and the layer below, and plain TCP as its implementation.
+//!
 //! A `Transport` makes the streams of one client thread. Each implementation decides what to reuse between
 //! them: plain TCP on loopback reuses sockets (`Dialer::retire`). TLS is in `tls.rs`.
 

@@ -1,4 +1,5 @@
 //! State of each socket as the kernel reported it, and the tasks that wait for it.
+//!
 //! The kernel reports each arrival once. A report is therefore kept until a task consumes it, separately for
 //! reading and writing.
 

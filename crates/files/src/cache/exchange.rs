@@ -1,4 +1,5 @@
 //! Calls in progress below the cache: starts them, receives their results in any order, and queues breaks.
+//!
 //! Two ways of waiting prevent deadlocks between clients. A server may hold back opens, renames, deletes and
 //! locks until another client has answered a break, so [`Cache::ask`] handles breaks while it waits. Reads,
 //! writes and closes of a handle are never held back, so write-backs wait without handling breaks, which stay

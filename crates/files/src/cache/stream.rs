@@ -1,5 +1,6 @@
 //! Read-ahead and write-behind for sequential access: reads are started early, writes are sent and made
 //! durable in the background (`durable.rs`). Not used for Windows XP.
+//!
 //! Pages may be in transit only during a read or write of the same file in the same direction. Every other
 //! call, wait for breaks, handled break and close begins with [`Cache::land`]. Otherwise old data could enter
 //! the pages after a lease was returned, a file written or a handle closed. Breaks that arrive meanwhile stay

@@ -1,5 +1,6 @@
 //! Directories that may be loaded. The engine accepts only a `DirectoryTarget`, and only
 //! `DirectoryTarget::open` makes one.
+//!
 //! The directory is opened once, so it stays the one that the user named. If its data is on another machine,
 //! that machine must consent: the directory must contain a file whose name has the user's secret token and
 //! whose content proves knowledge of it (`dyno_net::consent_document`).

@@ -1,4 +1,5 @@
 //! Decoder of the Huffman code of RFC 7541, appendix B.
+//!
 //! The code is canonical: codes of equal length are consecutive in symbol order, shorter ones first, so the
 //! lengths define it. Codes up to `SHORT_BITS` bits, which cover most headers, are looked up in a table.
 //! Longer ones are compared with the last code of each length.

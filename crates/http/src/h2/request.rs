@@ -1,4 +1,5 @@
 //! Requests as header blocks, built before the clock starts.
+//!
 //! The first request of a connection puts the common fields of a level (authority, user agent, given fields)
 //! into the server's table. Later requests refer to them in about two bytes, as browsers do. Paths are not
 //! indexed, because a site has more of them than the table can hold. A third form uses no table: for servers

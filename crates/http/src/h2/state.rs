@@ -1,4 +1,5 @@
 //! The state of an HTTP/2 connection except the parser's: streams, windows, header blocks.
+//!
 //! All that a server can make us keep is bounded: frames, header blocks, the dynamic table, and unsent
 //! answers to SETTINGS and PING. `control.rs` processes control frames, `sending.rs` sends request bodies.
 

@@ -1,5 +1,6 @@
 //! One TLS connection over a socket, by rustls's unbuffered interface: records are decrypted in the receive
 //! buffer, and only an incomplete record is kept. Data are passed on record by record.
+//!
 //! rustls limits what a peer can make us keep: 16 KiB per record and 64 KiB per handshake message.
 
 use crate::tls::failure::{failure_of, Moment};

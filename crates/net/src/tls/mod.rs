@@ -1,6 +1,7 @@
 //! TLS 1.2 and 1.3, by rustls. This module reads and sends records without extra copies (`channel.rs`),
 //! verifies certificates (`trust.rs`), resumes sessions (`sessions.rs`), discloses parameters (`agreed.rs`),
 //! maps failures (`failure.rs`) and issues certificates for our own servers (`authority.rs`).
+//!
 //! Handshake signatures are always verified. There is no early data, SSL or RC4.
 
 mod agreed;

@@ -1,4 +1,5 @@
 //! Certificate verification: by given authorities, by the system's, or none.
+//!
 //! Handshake signatures are verified each time. A valid chain is remembered for the life of the verifier (at
 //! most one level), so only its first copy is checked. A peer that sends the same chain again proves by its
 //! signature that it has the key.
