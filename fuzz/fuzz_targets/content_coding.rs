@@ -1,8 +1,7 @@
-//! The decoders of content codings against any body: they never panic, what is decoded has its bound, and gzip and deflate
-//! come to the same however the bytes are cut.
+//! Decoders of content codings with arbitrary bodies: no panic, limited output, and for gzip and deflate a
+//! result that does not depend on how the input is divided.
 //!
-//! The first byte of an input says how the rest is cut (0 stands for one byte, two, three ... at a time), the second which
-//! coding is named.
+//! First byte: size of the pieces (0: one byte, two, three ...). Second byte: the coding.
 #![no_main]
 
 mod pieces;
@@ -29,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     let coding = CODINGS[usize::from(*coding) % CODINGS.len()];
     let in_one_piece = check(coding, std::iter::once(bytes));
     let in_pieces = check(coding, pieces::cut(bytes, *cut));
-    // Damage that the decoder of br passes in one piece it may find in several.
+    // The decoder of br may find damage in pieces that it misses in one part.
     assert!(
         in_one_piece == in_pieces || coding == b"br",
         "cut by {cut}: {in_one_piece:?}, {in_pieces:?}"

@@ -1,9 +1,9 @@
-//! A session of HTTP/2 against any bytes: it never panics, it comes to the same however the bytes are cut, what a stream
-//! was given is no more than what came, and what it keeps to be sent has its bound. Of a response that fails, more or less
-//! of the body may have been handed on before, as the bytes were cut.
+//! An HTTP/2 session with arbitrary input: no panic, the same result however the input is divided, no stream
+//! gets more than was received, and output is limited. A failed response may have passed on more or less of
+//! its body.
 //!
-//! The first byte of an input says how the rest is cut (0 stands for one byte, two, three ... at a time), the second how
-//! many streams are open. The server's SETTINGS have come before.
+//! First byte: size of the pieces (0: one byte, two, three ...). Second byte: number of open streams. The
+//! server's SETTINGS have already arrived.
 #![no_main]
 
 mod pieces;
@@ -14,7 +14,7 @@ use dyno_measure::Fault;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-/// Small, so that short inputs pass them.
+/// Small enough for short inputs to exceed them.
 const LIMITS: Limits = Limits {
     head_bytes: 300,
     fields: 1000,
@@ -22,10 +22,10 @@ const LIMITS: Limits = Limits {
 };
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 const MOST_STREAMS: u8 = 5;
-/// Answers to settings and pings as far as they can't be sent, resets, window updates; a preface and requests.
+/// Limit of unsent answers to SETTINGS and PING, resets, window updates, preface and requests.
 const MOST_OUTGOING_BYTES: usize = 300 * 1024;
 
-/// Every other one has a body, which waits for the server's window.
+/// Every other request has a body that waits for the server's window.
 static REQUESTS: LazyLock<[Request; 2]> = LazyLock::new(|| {
     let with_body = Shape {
         method: "POST".into(),
@@ -37,7 +37,6 @@ static REQUESTS: LazyLock<[Request; 2]> = LazyLock::new(|| {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Collected {
-    /// Of the final head.
     fields: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     bytes: Vec<u8>,
     ended: bool,
@@ -64,7 +63,7 @@ impl Body for Collected {
     }
 }
 
-/// What became of the streams, in the order in which they ended, and of the connection.
+/// Results of the streams in order of their end, and of the connection.
 #[derive(Debug, Default)]
 struct Ending {
     streams: Vec<(usize, Result<u16, Fault>, Collected)>,

@@ -1,5 +1,5 @@
-//! What a server sends over NFSv4.1: fragments, replies, the beginnings of compounds with their slots, the results of every
-//! operation that calls wait for, delegations among them, and the server's own calls.
+//! NFSv4.1 server input: fragments, replies, compound headers with slots, results of all operations including
+//! delegations, and callbacks.
 #![no_main]
 
 mod nfs_conversation;
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use nfs_conversation::{converse, AGREED};
 use std::rc::Rc;
 
-/// A session whose name the fuzzer finds.
+/// A session with an identifier that the fuzzer can find.
 fn state() -> State {
     State::new(Agreed4 {
         minor: 1,
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(root) = FileHandle::of(b"root") else {
         return;
     };
-    // Numbers of requests begin at 0 for client 0, so that the fuzzer finds them.
+    // Request numbers begin at 0 for client 0, so that the fuzzer can find them.
     let options = Options {
         version: Version::V4_1,
         delegations: true,

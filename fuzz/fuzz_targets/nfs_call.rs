@@ -1,6 +1,6 @@
-//! What a client sends to the reference NFS server: fragments, calls, and the arguments of every procedure.
+//! Client input of the reference NFS server: fragments, calls and the arguments of all procedures.
 //!
-//! Calls name files by handles that are secrets of the server: eight bytes of zero in an input stand for the export's root.
+//! File handles are secrets of the server, so eight zero bytes in an input stand for the export's root.
 #![no_main]
 
 use dyno_nfs::wire::{mount, parse_mount, Body, Credential, FileHandle, Message, Records, RECORD_MARK_BYTES};

@@ -1,4 +1,4 @@
-//! What the targets of both versions of NFS do: calls of each kind, and bytes of a server in pieces.
+//! Common parts of the NFS targets: calls of each kind, and server input in pieces.
 
 use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open, Reply, Stability};
 use dyno_nfs::session::{Conversation, Data, TransferSizes};
@@ -34,7 +34,7 @@ fn open_to_keep() -> Call<'static> {
     })
 }
 
-/// Obeys what the server has taken back, and forgets what it is answered.
+/// Handles recalls and drops the results.
 fn give_back(conversation: &mut Conversation) {
     while let Some(broken) = conversation.next_break() {
         conversation.give_back(broken.grant);
@@ -42,8 +42,8 @@ fn give_back(conversation: &mut Conversation) {
     conversation.take_answers(&mut Vec::new());
 }
 
-/// Reads and writes what was opened. Where the version locks, it is locked and closed, too; where it is to be closed
-/// with its lock, the call that locks it is returned.
+/// Reads and writes an open file. If the version has locks, also locks and closes it. If the file is to be
+/// closed with its lock, returns the call that locks it.
 fn use_file(
     conversation: &mut Conversation,
     handle: Handle,
@@ -88,7 +88,7 @@ fn use_file(
     None
 }
 
-/// `session`: makes one, for a version that has sessions; such a client also locks and closes.
+/// `session`: the version has sessions; its client also locks and closes.
 pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn() -> State>) {
     let mut records = Records::new(4096);
     let calls = [
@@ -122,7 +122,7 @@ pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn
                     if let Data::Received(range) = &ended.data {
                         assert!(range.end <= records.bytes().len());
                     }
-                    // What is locked when it is closed is unlocked with it.
+                    // Unlock a file that was closed with its lock.
                     if let Some(handle) = locking.remove(&ended.id) {
                         let _ = conversation.begin(&Call::Close { handle }, now_ns);
                     }

@@ -1,4 +1,4 @@
-//! What a server sends over NFS: fragments, replies, and the results of every procedure that calls wait for.
+//! NFSv3 server input: fragments, replies and the results of all procedures.
 #![no_main]
 
 mod nfs_conversation;
@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     let Some(root) = FileHandle::of(b"root") else {
         return;
     };
-    // Numbers of requests begin at 0 for client 0, so that the fuzzer finds them.
+    // Request numbers begin at 0 for client 0, so that the fuzzer can find them.
     let mut conversation = Conversation::new(Rc::new(Options::default()), 0);
     conversation.establish(root, AGREED);
     converse(&mut conversation, data, None);

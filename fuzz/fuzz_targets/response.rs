@@ -1,8 +1,7 @@
-//! The response reader against any bytes: it never panics, it comes to the same however the bytes are cut, and what it
-//! takes in has its bounds.
+//! The HTTP/1 response reader with arbitrary input: no panic, limited memory, and the same result however the
+//! input is divided.
 //!
-//! The first byte of an input says how the rest is cut: the places lie at multiples of it. 0 stands for one byte, two
-//! bytes, three ... at a time.
+//! First byte: size of the pieces. 0 stands for one byte, two, three ...
 #![no_main]
 
 mod pieces;
@@ -11,13 +10,13 @@ use dyno_http::{Body, Head, Limits, Progress, ResponseReader};
 use dyno_measure::Fault;
 use libfuzzer_sys::fuzz_target;
 
-/// Small, so that short inputs pass them.
+/// Small enough for short inputs to exceed them.
 const LIMITS: Limits = Limits {
     head_bytes: 200,
     fields: 1000,
     body_bytes: 100,
 };
-/// Heads that may come before the final one.
+/// Maximum number of interim heads.
 const MOST_INTERIM_HEADS: u64 = 8;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,7 +33,7 @@ impl Body for Collected {
     }
 }
 
-/// What a connection's bytes come to.
+/// Result of a connection's bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Ending {
     Whole(Head, Vec<u8>),

@@ -1,10 +1,9 @@
-//! What SMB servers send against any bytes: nothing panics, it comes to the same however the bytes are cut, every call
-//! ends once, and what is told of lies inside what came.
+//! SMB client with arbitrary server input: no panic, the same result however the input is divided, every call
+//! ends once, and all data reported lies within the input.
 //!
-//! The first byte of an input says what the rest is. 0: the answers of a log-on. 1: the stream as it comes, frames
-//! included. Anything else: answers to the requests that are outstanding, with headers put before them, so that the
-//! bodies are reached; that byte is also the length of the pieces in which each message comes. Messages come one after
-//! the other, because what follows from one is sent before the next is read.
+//! First byte: the meaning of the rest. 0: answers to a log-on. 1: a raw stream including frames. Otherwise:
+//! answers to outstanding requests, whose headers are added so that the bodies are parsed; the byte is also
+//! the size of the pieces. Each message is processed before the next.
 #![no_main]
 
 use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open, Stability};
@@ -24,7 +23,7 @@ const LINK: Link = Link {
     tree_id: 5,
 };
 const MAX_MESSAGE_BYTES: usize = 200_000;
-/// The buffer grows to the next page behind a message and the slack behind it.
+/// The buffer grows to the page after a message and its slack.
 const MAX_INBOX_BYTES: usize = MAX_MESSAGE_BYTES + 3 * 4096;
 const STATUSES: [u32; 10] = [
     0,
@@ -39,14 +38,12 @@ const STATUSES: [u32; 10] = [
     0xC000_1234,
 ];
 
-/// A request that is outstanding.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     command: u16,
     message_id: u64,
 }
 
-/// What was told of a stream.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     told: Vec<String>,
@@ -61,7 +58,7 @@ struct Client {
 }
 
 impl Client {
-    /// With credits, one open file and a call of each kind outstanding.
+    /// Creates a client with credits, an open file and one outstanding call of each kind.
     fn new() -> Self {
         let mut client = Self {
             conversation: Conversation::new(""),
@@ -121,7 +118,7 @@ impl Client {
         }
     }
 
-    /// The request at `index`, or from 128 on one that will follow from an answer.
+    /// Returns the request at `index`; from 128 on, one that follows from an answer.
     fn request(&self, index: usize) -> Request {
         match index.checked_sub(128) {
             None => self.requests[index % self.requests.len()],
@@ -136,7 +133,7 @@ impl Client {
         }
     }
 
-    /// A framed answer to a request.
+    /// Makes a framed answer to a request.
     fn answer(&self, index: usize, status: u32, body: &[u8]) -> Vec<u8> {
         let request = self.request(index);
         let length = u32::try_from(HEADER_BYTES + body.len()).expect("short");
@@ -167,7 +164,7 @@ impl Client {
         assert!(self.inbox.bytes().len() <= MAX_INBOX_BYTES + self.inbox.waiting_bytes());
     }
 
-    /// Takes in `pieces`; requests that follow from answers are sent, and known by their commands from then on.
+    /// Processes `pieces`. Sends requests that follow from answers, and then identifies them by command.
     fn read<'a>(mut self, pieces: impl Iterator<Item = &'a [u8]>) -> Outcome {
         let mut told = Vec::new();
         for piece in pieces {
@@ -270,7 +267,7 @@ fn calls() -> Vec<Call<'static>> {
     ]
 }
 
-/// Records of a request's number, a status, a length in 16 bits and a body, as framed answers.
+/// Converts records (request number, status, 16-bit length, body) to framed answers.
 fn answers(client: &Client, mut records: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(([index, status, low, high], rest)) = records.split_first_chunk() {
@@ -282,7 +279,7 @@ fn answers(client: &Client, mut records: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The stream cut where its frames say that they end; what is no whole frame comes last.
+/// Divides a stream at the ends of its frames. An incomplete frame comes last.
 fn frames(mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let declared = stream

@@ -1,8 +1,8 @@
-//! The reading of TLS records against a peer that cuts, corrupts, and stops: it never panics, never waits for what has
-//! come, and hands on exactly what the peer has encrypted, up to where that stops being right.
+//! TLS records from a peer that divides, corrupts and stops: no panic, no wait for available data, and
+//! exactly the plaintext up to the first damage is passed on.
 //!
-//! The first byte of an input says what the peer is: even, raw bytes in place of a handshake; odd, a peer that shakes
-//! hands as it should and then does what the rest says, three bytes a step: what, how much, and how it is cut.
+//! First byte: even for raw bytes instead of a handshake; odd for a handshake, followed by steps of three
+//! bytes: action, amount, and size of the pieces.
 #![no_main]
 
 use dyno_http::{EvenShare, TlsOverTcp, Transport};
@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
-/// Far more than a step takes; who comes to it waits for something that will not come.
+/// Much longer than a step takes. Reaching it means waiting for data that will never arrive.
 const PATIENCE_NS: u64 = 20 * NS_PER_S;
 const MOST_STEPS: usize = 24;
 const BUFFER_BYTES: usize = 3000;
@@ -54,7 +54,7 @@ static SIDES: LazyLock<(TlsClient, Arc<ServerConfig>)> = LazyLock::new(|| {
     (client.expect("options"), Arc::new(server))
 });
 
-/// What the peer has encrypted. Of a step that it damaged or cut off, whole records may have come all the same.
+/// Plaintext sent by the peer. Whole records of a damaged step may have arrived.
 struct Peer {
     sent: Vec<u8>,
     damaged_data: Vec<u8>,
@@ -105,7 +105,7 @@ fn main_of_peer(mut stream: TcpStream, script: &[u8]) -> Peer {
     peer
 }
 
-/// What the client read, and how it ended.
+/// Reads as a client. Returns the data and the result.
 fn read(address: SocketAddr) -> (Vec<u8>, Result<(), Fault>) {
     let executor = Executor::new().expect("an epoll instance");
     let outcome = Rc::new(RefCell::new(None));
@@ -156,7 +156,7 @@ fuzz_target!(|input: &[u8]| {
         if shakes_hands {
             return Some(main_of_peer(stream, &script));
         }
-        // A client that has seen enough may have gone.
+        // The client may have left already.
         let _ = stream.write_all(&script);
         None
     });
@@ -178,7 +178,7 @@ fuzz_target!(|input: &[u8]| {
         );
         return;
     };
-    // A reset can take what was sent away again: the peer does not read what the client sends.
+    // A reset may discard sent data, because the peer does not read what the client sends.
     if ended != Err(Fault::ConnectionReset) {
         assert!(received.starts_with(&peer.sent), "{ended:?}");
         assert_eq!(ended.is_ok(), peer.closed_in_order, "{ended:?}");

@@ -1,14 +1,14 @@
-//! Reads the beginning of one file, for a question outside of load: consent. Not for load.
+//! Reads the beginning of one file to verify consent, outside of load.
 
 use crate::call::{Access, Ask, Call, Disposition, Open, Reply};
 use crate::client::{FileClient, Files};
 use crate::uncached::Uncached;
 use dyno_measure::Failure;
 
-/// Reads the first bytes of a file and ends the session; None where the file is not there.
+/// Reads the first bytes of a file and ends the session. None: the file does not exist.
 ///
 /// # Errors
-/// What the session or a call of it came to.
+/// The failure of the session or of a call.
 pub async fn read_beginning<C: FileClient>(
     client: C,
     path: &str,
@@ -16,7 +16,7 @@ pub async fn read_beginning<C: FileClient>(
 ) -> Result<Option<Vec<u8>>, Failure> {
     let mut client = Uncached::new(client);
     let read = read_first(&mut client, path, most_bytes).await;
-    // What was asked for is known; how the session ends is of no use to anybody.
+    // The answer is known, so a failure to end the session does not matter.
     let _ = client.finish().await;
     read
 }

@@ -1,16 +1,14 @@
-//! The client cache: what a workstation's redirector does between its applications and a file server. It keeps data and
-//! handles as far as the server lets it (oplocks, leases), gathers writes, and gives everything back when the server
-//! asks. [`CacheOptions`] says how, with the disk mix's client of 2004 as the default.
+//! The client cache, as in a workstation's redirector: it caches data and handles as far as the server allows
+//! (oplocks, leases), gathers writes, and gives everything back on request. [`CacheOptions`] configures it;
+//! the default is the disk mix's client of 2004.
 //!
-//! What it promises: a call that has completed is seen by every later call of any client, as far as the server keeps
-//! the promises of the oplocks that it grants. (Level II, and R leases without W, are broken by servers without waiting
-//! for an answer: such a break has to arrive before it can be obeyed.) What could not be written back is told by the
-//! next call on that file, at the latest by its close, its flush or [`Files::finish`].
+//! Guarantee: later calls of any client see a completed call, if the server keeps the promises of its
+//! oplocks. (Servers break level II, and R leases without W, without waiting for an answer, so such a break
+//! takes effect only on arrival.) A failed write-back is reported by the next call on that file, at the
+//! latest by its close, flush or [`Files::finish`].
 //!
-//! The way of a call: this file gives it to the file of its kind; those look at `tables`, use `pages`, and ask the
-//! server through `exchange`, where breaks come in.
-//!
-//! Not for: changing what an application asked for.
+//! This file passes each call to the module for its kind. These look in `tables`, use `pages`, and call the
+//! server through `exchange`, which also receives breaks.
 
 mod breaks;
 mod close_to_open;
@@ -42,17 +40,16 @@ pub use options::{CacheCounts, CacheOptions, Redirector};
 pub use policy::{AttributeAges, Policy};
 use tables::Tables;
 
-/// Why something did not succeed.
+/// Kinds of failure.
 #[derive(Debug, Clone, Copy)]
 enum Trouble {
-    /// One call was refused; the session goes on.
+    /// One call failed. The session continues.
     Call(Failure),
-    /// The session is gone, and nothing is known any more.
+    /// The session is lost, with all that was cached.
     Lost(Failure),
 }
 
 impl Trouble {
-    /// The failure of a call; a lost session goes on up.
     fn call(self) -> Result<Failure, Self> {
         match self {
             Self::Call(failure) => Ok(failure),
@@ -79,7 +76,7 @@ impl From<Fault> for Trouble {
     }
 }
 
-/// Files with a cache above `C`.
+/// A client cache on top of the client `C`.
 #[derive(Debug)]
 pub struct Cache<C> {
     client: C,
@@ -87,18 +84,17 @@ pub struct Cache<C> {
     now: fn() -> u64,
     tables: Tables,
     exchange: Exchange,
-    /// A close that was put off has failed; the next call is told.
+    /// Failure of a deferred close, reported by the next call.
     stray: Option<Failure>,
     counts: CacheCounts,
 }
 
 impl<C> Cache<C> {
-    /// Above `client`.
     pub fn new(client: C, options: CacheOptions) -> Self {
         Self::with_clock(client, options, monotonic_ns)
     }
 
-    /// Above `client`, by a clock of the caller's that agrees with the client's `break_until`.
+    /// Creates a cache with a clock that agrees with the client's `break_until`.
     pub fn with_clock(client: C, options: CacheOptions, now: fn() -> u64) -> Self {
         let options = CacheOptions {
             most_bytes: options.most_bytes.max(CacheOptions::LEAST_BYTES),
@@ -119,14 +115,13 @@ impl<C> Cache<C> {
         &self.client
     }
 
-    /// What has been done so far.
     pub fn counts(&self) -> CacheCounts {
         self.counts
     }
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Before a call: breaks that have come are obeyed, because what they take back may not be used any more.
+    /// Handles received breaks before a call, because the caching they revoke must not be used any more.
     async fn catch_up(&mut self) -> Result<(), Trouble> {
         for _ in 0..=MOST_BREAKS {
             match self.client.break_until(0).await {
@@ -201,7 +196,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Writes back and closes everything that is kept; gives the first failure.
+    /// Writes back and closes everything that is kept. Returns the first failure.
     async fn give_back(&mut self) -> Result<(), Trouble> {
         self.land().await?;
         self.settle().await?;

@@ -1,14 +1,10 @@
-//! The calls that a file server is asked for, and their replies. One vocabulary for what an application asks, what
-//! the cache asks below itself, and what a protocol carries out.
+//! The calls of a file server and their replies, as used by applications, the cache and the protocols.
 
-/// A file that is open, as the client that opened it numbers it. Numbers are used again after the close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub u32);
 
-/// What may be done with a file that is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Attributes alone; sharing modes don't matter.
     Attributes,
     Read,
     ReadWrite,
@@ -16,29 +12,27 @@ pub enum Access {
     Delete,
 }
 
-/// What an open does, depending on whether the file is there (MS-SMB2 2.2.13, CreateDisposition).
+/// What an open does if the file exists or not (MS-SMB2 2.2.13, CreateDisposition).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Disposition {
-    /// It must be there.
     Open,
-    /// It must not be there.
+    /// Fails if it exists.
     Create,
-    /// Made if it is not there.
+    /// Creates it if it does not exist.
     OpenIf,
-    /// It must be there, and is emptied.
+    /// Truncates it; fails if it does not exist.
     Overwrite,
     OverwriteIf,
 }
 
-/// What a client may keep without asking the server again: an oplock or a lease in SMB's words (MS-SMB2 2.2.13.2.8).
-/// Level II is `READ`, exclusive `READ_WRITE`, batch `ALL`.
+/// What a client may cache: an oplock or lease in SMB (MS-SMB2 2.2.13.2.8). Level II is `READ`, exclusive
+/// `READ_WRITE`, batch `ALL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Caching {
-    /// Data that was read.
     pub read: bool,
-    /// Data that was written and has not been sent.
+    /// Unsent writes.
     pub write: bool,
-    /// The handle, after the application has closed it.
+    /// The handle after the application's close.
     pub handle: bool,
 }
 
@@ -67,11 +61,11 @@ impl Caching {
     };
 }
 
-/// Names a lease; one a file of one client (MS-SMB2 2.2.13.2.8).
+/// Identifies a lease; one per file and client (MS-SMB2 2.2.13.2.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseKey(pub u128);
 
-/// What caching an open asks for.
+/// Caching that an open asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ask {
     Nothing,
@@ -83,41 +77,39 @@ pub enum Ask {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open<'a> {
-    /// From the share's root, parts separated by `/`, without a leading one.
     pub path: &'a str,
     pub access: Access,
-    /// Depending on whether it is there.
+    /// Action if it exists or not.
     pub disposition: Disposition,
-    /// A directory, not a file.
+    /// Whether it is a directory.
     pub directory: bool,
-    /// Deleted when its last handle is closed.
+    /// Whether to delete it on its last close.
     pub delete_on_close: bool,
-    /// Caching that is asked for.
+    /// Caching asked for.
     pub ask: Ask,
 }
 
-/// How durable a write is when it has been answered (RFC 1813, 3.3.7), from the least. What makes an unstable one
-/// durable is a `Flush`.
+/// Minimum durability of an answered write (RFC 1813, 3.3.7), in ascending order. `Flush` makes unstable
+/// writes durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Stability {
-    /// The server may have it in memory alone.
+    /// Possibly only in the server's memory.
     #[default]
     Unstable,
-    /// The data are on stable storage, and what is needed to read them.
+    /// The data, and the metadata needed to read it, is on stable storage.
     Data,
-    /// So are all attributes.
+    /// Data and all attributes are on stable storage.
     File,
 }
 
 /// One call. Offsets and lengths are in bytes; paths are as in `Open::path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call<'a> {
-    /// Open, and make where the disposition says so.
+    /// Opens, and creates if the disposition says so.
     Open(Open<'a>),
     Close {
         handle: Handle,
     },
-    /// Read `bytes` from `offset`; fewer come at the end of the file, none past it.
     Read {
         handle: Handle,
         offset: u64,
@@ -130,11 +122,9 @@ pub enum Call<'a> {
         data: &'a [u8],
         stability: Stability,
     },
-    /// Make what was written durable: FLUSH, COMMIT, fsync.
     Flush {
         handle: Handle,
     },
-    /// Lock a range, failing at once where somebody else has it.
     Lock {
         handle: Handle,
         offset: u64,
@@ -149,24 +139,20 @@ pub enum Call<'a> {
     QueryHandle {
         handle: Handle,
     },
-    /// Times of an open file. The answer is `Info`, as to `QueryHandle`: what is known of times is not kept.
+    /// Queries the times of an open file. The reply is `Info`, as for `QueryHandle`; times are not kept.
     QueryTimes {
         handle: Handle,
     },
-    /// Set the end of an open file.
     SetEnd {
         handle: Handle,
         bytes: u64,
     },
-    /// Set times (and attributes) of an open file.
     SetTimes {
         handle: Handle,
     },
-    /// Size and attributes by path.
     QueryPath {
         path: &'a str,
     },
-    /// Space on the volume that a directory is on.
     QuerySpace {
         directory: &'a str,
     },
@@ -175,7 +161,7 @@ pub enum Call<'a> {
         directory: &'a str,
         pattern: &'a str,
     },
-    /// Rename a file; the new name must not be there.
+    /// Renames a file. Fails if the new name exists.
     Rename {
         from: &'a str,
         to: &'a str,
@@ -186,7 +172,6 @@ pub enum Call<'a> {
     MakeDirectory {
         path: &'a str,
     },
-    /// Remove an empty directory.
     RemoveDirectory {
         path: &'a str,
     },
@@ -195,17 +180,15 @@ pub enum Call<'a> {
 /// Size and attributes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Info {
-    /// Names the file, whatever its path: the number that the server gave it; 0 where the protocol brings none.
+    /// The server's file number, independent of the path; 0 if the protocol has none.
     pub file_id: u64,
-    /// Differs whenever the file's data do: a change attribute, or made of its size and the time of the last write. 0
-    /// where the protocol brings none.
+    /// Version of the file's data: a change attribute, or derived from size and modification time; 0 if the
+    /// protocol has none.
     pub change: u64,
     pub bytes: u64,
-    /// Room that the server keeps for it.
+    /// Allocated space.
     pub allocated_bytes: u64,
-    /// It is a directory.
     pub directory: bool,
-    /// It may not be written.
     pub read_only: bool,
 }
 
@@ -213,38 +196,37 @@ pub struct Info {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceInfo {
     pub total_bytes: u64,
-    /// Of it free for us.
+    /// Free space available to this client.
     pub free_bytes: u64,
 }
 
-/// What a call that succeeded came to. Data of a read is handed over apart.
+/// Result of a successful call. Data read is passed separately.
 ///
-/// That a path is not there is a reply, not a failure, for `Open` with `Disposition::Open` or `Overwrite`, `QueryPath`
-/// and `Find`: applications ask to find out. Whether it should have been there is judged above.
+/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not
+/// a failure, because applications ask to find out. The caller judges whether it should exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
-    /// To `Open`.
+    /// Reply to `Open`.
     Opened {
         handle: Handle,
-        /// Caching that was granted.
+        /// Caching granted.
         granted: Caching,
-        /// It was made by this open.
+        /// Whether this open created the file.
         created: bool,
-        /// As of the open.
         info: Info,
     },
-    /// To a path that is not there.
+    /// The path does not exist.
     NotThere,
-    /// To what gives nothing back.
+    /// Reply without a result.
     Done,
-    /// To `Read`: so many came.
+    /// Reply to `Read`: bytes read.
     Read { bytes: u32 },
-    /// To `Write`: so many were taken; fewer than sent is the caller's to judge.
+    /// Reply to `Write`: bytes written. The caller judges short writes.
     Written { bytes: u32 },
-    /// To `QueryHandle`, `QueryTimes` and `QueryPath`.
+    /// Reply to `QueryHandle`, `QueryTimes` and `QueryPath`.
     Info(Info),
-    /// To `QuerySpace`.
+    /// Reply to `QuerySpace`.
     Space(SpaceInfo),
-    /// To `Find`: so many names matched.
+    /// Reply to `Find`: number of matching names.
     Found { entries: u32 },
 }

@@ -1,117 +1,118 @@
-//! The contract of a file protocol's client, and of what an application uses above it.
+//! Interfaces of a file protocol's client, and of the layer that applications use.
 
 use crate::call::{Caching, Call, Handle, Info, LeaseKey, Reply, Stability};
 use crate::page_run::PageRun;
 use dyno_measure::Failure;
 use std::future::Future;
 
-/// Names a call that was begun, until its end has been told.
+/// Identifies a call until its end has been reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId(pub u64);
 
-/// What a break takes caching back from.
+/// The caching that a break concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Grant {
     /// The oplock of one handle.
     Handle(Handle),
-    /// A lease, and so all handles under its key.
+    /// A lease, and thus all handles with its key.
     Lease(LeaseKey),
 }
 
-/// The server takes caching back, because somebody else wants the file.
+/// Revocation of caching, because another client wants the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Break {
     pub grant: Grant,
-    /// What is left of it.
+    /// The caching that remains.
     pub to: Caching,
-    /// The server waits for `acknowledge` (up to 35 s, during which the other client stands still).
+    /// The server waits for `acknowledge`, up to 35 s, and the other client is blocked until then.
     pub acknowledge: bool,
 }
 
-/// A file's attributes as a reply brought them.
+/// Attributes returned with a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
-    /// As of the reply.
+    /// Attributes at the time of the reply.
     pub info: Info,
-    /// `Info::change` just before the call, where the reply says it (RFC 1813, 2.6: weak cache consistency). Who knew
-    /// this one knows that nobody else changed the file in between.
+    /// `Info::change` just before the call, if the reply has it (RFC 1813, 2.6: weak cache consistency). If
+    /// it equals the known version, no other client changed the file in between.
     pub change_before: Option<u64>,
 }
 
-/// Names one run of the server. What it answered as unstable under another one may be lost (RFC 1813, 3.3.21).
+/// Identifies one start of the server. Unstable writes answered under another one may be lost (RFC 1813,
+/// 3.3.21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Verifier(pub u64);
 
-/// What the server has made of a write or a flush.
+/// Durability of an answered write or flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// How durable it is: at least what was asked for.
+    /// At least the requested stability.
     pub stability: Stability,
-    /// By which run of the server.
+    /// Start of the server that answered.
     pub verifier: Verifier,
 }
 
-/// What a reply says of the file and the server, besides what was asked for; each part where the protocol has it.
+/// Additional information in a reply about file and server, if the protocol has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Piggyback {
-    /// Of the file that the call was about.
+    /// Attributes of the file.
     pub attributes: Option<Attributes>,
-    /// To a write or a flush. None: what the server loses of it, it loses together with the session.
+    /// Durability of a write or flush. None: the server loses data only together with the session.
     pub stored: Option<Stored>,
 }
 
-/// What a client that has calls outstanding is told next.
+/// Next event of a client.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A call ended. `data` is that of a read, else empty; it is valid until the client is used again.
+    /// A call ended. `data` is the data of a read, otherwise empty. Valid until the client is used again.
     Ended {
         id: CallId,
-        /// What it came to. A failure of this kind is the call's alone: the session goes on.
+        /// Its result. A failure concerns this call only: the session continues.
         result: Result<Reply, Failure>,
         data: &'a [u8],
-        /// What came along with it.
+        /// Additional information in the reply.
         piggyback: Piggyback,
     },
-    /// A break arrived. Calls go on.
+    /// A break arrived. Calls continue.
     Break(Break),
 }
 
-/// Figures from the beginning of a session on, or rather of all sessions that a client has made.
+/// Counts over all sessions of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Bytes sent, framing included.
     pub bytes_out: u64,
     /// Bytes that came.
     pub bytes_in: u64,
-    /// Requests of the protocol (each part of a compound is one).
+    /// Protocol requests. Each operation of a compound counts.
     pub requests: u64,
-    /// Requests among them that the server answered without carrying them out, as parts of a compound that had failed.
+    /// Requests among them that were not executed, because their compound had failed.
     pub refused: u64,
     pub breaks: u64,
     pub connections: u64,
 }
 
-/// Handles that the server was asked to keep over the loss of a connection, of all sessions of a client so far.
+/// Durable and persistent handles over all sessions of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeptHandles {
-    /// Opens that asked for it.
+    /// Opens that asked for a durable handle.
     pub asked: u64,
-    /// Of them, those that the server granted.
+    /// Durable handles granted.
     pub granted: u64,
-    /// Of those, how many also over a restart of the server.
+    /// Granted handles that also survive a server restart.
     pub persistent: u64,
-    /// Handles that were opened again on the next connection, each time it was.
+    /// Handles restored on a new connection, per reconnection.
     pub regained: u64,
-    /// Granted handles that the server had not kept, or that nobody could ask for any more.
+    /// Granted handles that the server did not keep, or that could not be reclaimed.
     pub lost: u64,
-    /// Calls that were not answered on a lost connection, and were sent once more on the next.
+    /// Calls sent again after a connection was lost without an answer.
     pub sent_again: u64,
-    /// Connections of a session that were lost while it had others, and went on with them.
+    /// Connections lost by sessions that continued on others.
     pub channels_lost: u64,
 }
 
 impl KeptHandles {
-    /// What has come since `before`, which was taken of the same client.
+    /// Returns the difference from `before`, an earlier value of the same client.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -146,14 +147,13 @@ impl KeptHandles {
 /// `Open::ask` is a wish: a protocol without grants grants `Caching::NONE` and sends no breaks.
 #[warn(missing_docs)]
 pub trait FileClient {
-    /// Connects and logs on. Does nothing where that has been done.
+    /// Connects and logs on. Does nothing if already connected.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Sends a call, or keeps it until the server's flow control lets it go.
+    /// Sends a call, or queues it for the server's flow control.
     fn begin(&mut self, call: &Call<'_>) -> impl Future<Output = Result<CallId, Failure>>;
 
-    /// Begins a write of bytes that lie in pages, where the client sends them from there; else None, and nothing was done:
-    /// `begin` is the way then.
+    /// Starts a write directly from pages if the client supports it. None: nothing was done, so use `begin`.
     fn begin_write(
         &mut self,
         _handle: Handle,
@@ -164,8 +164,8 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Carries a call out from its beginning to its end, where the client does so as soon as it is begun; what was read is
-    /// handed to `data`. Else None, and nothing was done: `begin` is the way then.
+    /// Performs a whole call if the client is synchronous, and passes read data to `data`. None: nothing was
+    /// done, so use `begin`.
     fn call_at_once(
         &mut self,
         _call: &Call<'_>,
@@ -174,11 +174,10 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Waits for the next event. Only to be used while a call is outstanding or a break may come.
+    /// Waits for the next event. Requires an outstanding call or a possible break.
     fn next(&mut self) -> impl Future<Output = Result<Event<'_>, Failure>>;
 
-    /// Reads straight into `into` where the client carries calls out at once; else None, and nothing was done: `begin` is
-    /// the way then.
+    /// Reads directly into `into` if the client is synchronous. None: nothing was done, so use `begin`.
     fn read_into(
         &mut self,
         _handle: Handle,
@@ -188,64 +187,64 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Waits until `due_ns` for a break; None once it is due. Who asks again and again for a moment that has passed, and
-    /// so never waits, is told of a break all the same, soon after it has come.
+    /// Waits for a break until `due_ns`. None: no break. Repeated calls with a past time, which never wait,
+    /// must also return a break soon after it arrives.
     fn break_until(&mut self, due_ns: u64) -> impl Future<Output = Result<Option<Break>, Failure>>;
 
-    /// Tells the server that a break was obeyed. Its own answer is waited for only as far as flow control needs. Never
-    /// used where no break comes.
+    /// Acknowledges a break. Waits for the server's answer only if flow control needs it. Not used by
+    /// protocols without breaks.
     fn acknowledge(&mut self, _grant: Grant, _left: Caching) -> impl Future<Output = Result<(), Failure>> {
         std::future::ready(Ok(()))
     }
 
-    /// Whether the server may lose a write that was unstable and keep the session, and tells by another verifier only:
-    /// who writes so has to keep the data until a flush under the same one. Without a default: who stands in front of
-    /// another client must not forget to ask it.
+    /// Returns whether the server may lose unstable writes and keep the session, as another verifier shows.
+    /// Writers must then keep data until a flush under the same verifier. No default, so that wrappers must
+    /// forward it.
     fn loses_unstable_writes(&self) -> bool;
 
-    /// Whether the server leases directories, too; known after `connect`.
+    /// Returns whether the server also leases directories. Known after `connect`.
     fn leases_directories(&self) -> bool {
         false
     }
 
-    /// Has the connection end as if it had been cut, so that what follows shows what that costs. Nothing where there is none.
+    /// Cuts the connection, to measure the cost of recovery. Does nothing without one.
     fn cut(&mut self) {}
 
-    /// Ends the session in order, as far as it still stands. Never fails: what can't be ended is dropped.
+    /// Ends the session as far as possible. Never fails.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
     /// Return what this client has sent and received so far.
     fn traffic(&self) -> Traffic;
 
-    /// Handles that the server was asked to keep, so far; none where the protocol keeps none.
+    /// Returns the counts of durable handles; zeros if the protocol has none.
     fn kept_handles(&self) -> KeptHandles {
         KeptHandles::default()
     }
 
-    /// Protocol requests so far by the protocol's own names ("CREATE"), for the record.
+    /// Returns the number of requests by their protocol names ("CREATE").
     fn requests_by_name(&self) -> Vec<(&'static str, u64)>;
 
-    /// The most that one `Read` may ask for, in bytes; known after `connect`.
+    /// Returns the maximum size of a `Read` in bytes. Known after `connect`.
     fn max_read_bytes(&self) -> u32;
 
-    /// The most that one `Write` may carry.
+    /// Returns the maximum size of a `Write` in bytes.
     fn max_write_bytes(&self) -> u32;
 }
 
-/// Files as an application sees them: one call at a time, from its beginning to its end.
+/// Files as an application sees them: one complete call at a time.
 #[warn(missing_docs)]
 pub trait Files: Sized {
-    /// Connects and logs on, where that has not been done.
+    /// Connects and logs on if needed.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Carries out one call; what was read is handed to `data`, in order, in one or more pieces.
+    /// Performs one call. Passes read data to `data` in order, in one or more parts.
     fn call(
         &mut self,
         call: &Call<'_>,
         data: &mut impl FnMut(&[u8]),
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Reads as much into `into` as the file has from `offset` on, and returns the bytes.
+    /// Reads into `into` from `offset` as far as the file reaches. Returns the number of bytes.
     fn read_into(
         &mut self,
         handle: Handle,
@@ -255,11 +254,10 @@ pub trait Files: Sized {
         read_in_pieces(self, handle, offset, into)
     }
 
-    /// Waits until `due_ns`, obeying breaks that come meanwhile and doing what a cache does by the clock.
+    /// Waits until `due_ns`. Handles breaks and timed cache work meanwhile.
     fn idle_until(&mut self, due_ns: u64) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Sends and closes everything that is kept back, then ends the session. Failures are returned, and the session is
-    /// over all the same.
+    /// Writes back and closes everything, then ends the session even after failures, which are returned.
     fn finish(&mut self) -> impl Future<Output = Result<(), Failure>>;
 }
 

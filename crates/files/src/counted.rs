@@ -1,5 +1,4 @@
-//! Counts the calls that pass to a client by kind, so that what goes below the cache can be held against what the
-//! server counted, and against the facts of the original's captures.
+//! Counts calls to a client by kind, to compare them with the server's counts and the captures.
 
 use crate::call::{Caching, Call, Disposition, Handle, Reply, Stability};
 use crate::client::{Break, CallId, Event, FileClient, Grant, KeptHandles, Traffic};
@@ -33,7 +32,7 @@ named_enum! {
 }
 
 impl CallKind {
-    /// The kind of `call`. An open that may make the file is a create.
+    /// Returns the kind of `call`. An open that may create the file counts as a create.
     #[must_use]
     pub fn of(call: &Call<'_>) -> Self {
         match call {
@@ -64,9 +63,9 @@ impl CallKind {
 /// Calls of one kind that have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KindCount {
-    /// Successes that found or did something.
+    /// Successful calls that found or did something.
     pub done: u64,
-    /// Successes that say that nothing is there: `Reply::NotThere`, and finds without a match.
+    /// Successful calls with a negative result: `Reply::NotThere`, and finds without a match.
     pub not_there: u64,
     pub failed: u64,
     /// Data read or written.
@@ -81,7 +80,7 @@ impl KindCount {
         self.bytes += other.bytes;
     }
 
-    /// What has come since `before`, which was taken of the same client.
+    /// Returns the difference from `before`, an earlier value of the same client.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -93,23 +92,24 @@ impl KindCount {
     }
 }
 
-/// Calls by kind; index with `kind as usize`.
+/// Calls by kind. Index: `kind as usize`.
 pub type Calls = [KindCount; CallKind::ALL.len()];
 
-/// Breaks so far, of all sessions of a client.
+/// Breaks in all sessions of a client.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Breaks {
     pub came: u64,
-    /// Of them, those for whose answer the server waits.
+    /// Breaks that the server waits for.
     pub to_answer: u64,
-    /// Of those, how many were answered as such, and not by a close.
+    /// Of those, breaks answered by an acknowledgement rather than a close.
     pub answered: u64,
-    /// From a break's arrival until its answer was sent, ns; None of none: most clients never need the room.
+    /// Time from a break's arrival to its answer, in nanoseconds. None, to save memory, if there were no
+    /// breaks.
     pub answer_time: Option<Histogram>,
 }
 
 impl Breaks {
-    /// What has come since `before`, which was taken of the same client.
+    /// Returns the difference from `before`, an earlier value of the same client.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -124,19 +124,18 @@ impl Breaks {
     }
 }
 
-/// A client whose calls are counted, and the breaks that it is told of.
+/// Wrapper that counts the calls and breaks of a client.
 #[derive(Debug)]
 pub struct Counted<C> {
     client: C,
     calls: Calls,
     outstanding: FxHashMap<CallId, CallKind>,
     breaks: Breaks,
-    /// When each break came that waits for its answer.
+    /// Arrival of each unanswered break.
     unanswered: HashMap<Grant, u64>,
 }
 
 impl<C> Counted<C> {
-    /// Counts from here on.
     pub fn new(client: C) -> Self {
         Self {
             client,
@@ -147,7 +146,6 @@ impl<C> Counted<C> {
         }
     }
 
-    /// Ended calls so far.
     pub fn calls(&self) -> &Calls {
         &self.calls
     }

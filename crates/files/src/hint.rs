@@ -1,19 +1,18 @@
-//! Tables of hints: what to try against an error, by the error and by what the client itself knows of its circumstances.
-//!
-//! Not for: the hints, which each protocol has in a table of its own (`advice.rs` there), a row each.
+//! Tables of hints: what to try for a failure, by the failure and the circumstances. Each protocol has its
+//! own table (`advice.rs`).
 
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
 
-/// What an error is told by.
+/// The failure that a hint is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause<R> {
-    /// A session was refused at this step, or over this.
+    /// The server refused the session at this step, or because of this.
     Refused(R),
-    /// A call failed, or a session for another reason than a refusal.
+    /// A call failed, or the session failed for another reason.
     Failed(Fault),
 }
 
-/// One row of a table: it is for a cause with one of the statuses (any where none is named), if its circumstance holds.
+/// A row of a table: a cause, the statuses (empty: any), and a circumstance that must hold.
 #[derive(Debug)]
 pub struct Hint<R, C> {
     pub cause: Cause<R>,
@@ -22,7 +21,7 @@ pub struct Hint<R, C> {
     pub text: &'static str,
 }
 
-/// Against files that contain something else than was written.
+/// Hint for files whose content differs from what was written.
 pub const WRONG_CONTENT: &str =
     "What was read is not what was written: look at the server's log, at its disk, and at \
                                  who else writes there. Bonnie leaves the comparison out with --no-check.";
@@ -47,13 +46,13 @@ impl<R: Copy + PartialEq, C> Hint<R, C> {
         }
     }
 
-    /// Returns the row, for this circumstance alone.
+    /// Returns the row, limited to this circumstance.
     #[must_use]
     pub const fn when(self, circumstance: fn(&C) -> bool) -> Self {
         Self { circumstance, ..self }
     }
 
-    /// Returns the text of the first row that is for a failure.
+    /// Returns the text of the first row that applies to a failure.
     pub fn first(
         table: &'static [Self],
         failure: &Failure,

@@ -1,9 +1,3 @@
-//! What a file server is asked, whatever the protocol: the calls, their replies, and the contract of a protocol's
-//! client. Above it stand two ways of using one: [`Uncached`], call by call, and [`Cache`], as a workstation's
-//! redirector does it, with oplocks, pages, write-behind and deferred close.
-//!
-//! Not for: sockets and formats (`dyno-smb`), choosing calls (`dyno-workload`), counting results (`dyno-engine`).
-
 mod beginning;
 mod cache;
 mod call;

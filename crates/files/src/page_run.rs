@@ -1,15 +1,14 @@
-//! Bytes that lie in pages of the cache, to be sent from there. Not for: keeping pages (`cache/pages.rs`).
+//! Bytes in cache pages that are sent without a copy.
 
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Bytes of a page.
+/// Page size in bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// A page that whoever sends it shares with the cache. Who writes into it meanwhile makes a copy first.
 pub(crate) type Page = Rc<[u8; PAGE]>;
 
-/// A run of pages, and which bytes of it are meant.
+/// A run of pages, and the range of bytes in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageRun {
     pages: Vec<Page>,
@@ -17,13 +16,13 @@ pub struct PageRun {
 }
 
 impl PageRun {
-    /// The `bytes` of pages that follow each other, counted from the first one's beginning.
+    /// Creates a run from the range `bytes` of consecutive pages.
     pub(crate) fn new(pages: Vec<Page>, bytes: Range<usize>) -> Self {
         let bytes = bytes.start.min(bytes.end)..bytes.end.min(pages.len() * PAGE);
         Self { pages, bytes }
     }
 
-    /// Copies bytes into pages of their own.
+    /// Copies bytes into new pages.
     #[must_use]
     pub fn of(data: &[u8]) -> Self {
         let page = |piece: &[u8]| {
@@ -34,19 +33,17 @@ impl PageRun {
         Self::new(data.chunks(PAGE).map(page).collect(), 0..data.len())
     }
 
-    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is no byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns the bytes, in the pieces in which they lie.
+    /// Returns the bytes in contiguous parts.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let Range { start, end } = self.bytes;
         let within = move |at: usize| start.saturating_sub(at).min(PAGE)..end.saturating_sub(at).min(PAGE);
@@ -56,7 +53,6 @@ impl PageRun {
             .filter(|piece| !piece.is_empty())
     }
 
-    /// Returns a part of the bytes, as far as they reach.
     #[must_use]
     pub fn part(&self, part: Range<usize>) -> Self {
         let Range { start, end } = self.bytes;

@@ -1,7 +1,6 @@
-//! Patterns of names, for protocols whose servers list a directory and match nothing.
+//! Name patterns, for protocols whose servers list directories without matching names.
 
-/// Whether `name` matches a pattern of `*` and `?`, as a shell's would: letters count as they are written, and `*.*` needs
-/// a point.
+/// Matches a name against a pattern of `*` and `?` as a shell does: case matters, and `*.*` needs a dot.
 #[must_use]
 pub fn matches_pattern(pattern: &str, name: &[u8]) -> bool {
     let pattern = pattern.as_bytes();

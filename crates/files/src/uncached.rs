@@ -1,21 +1,19 @@
-//! Files without a cache: every call goes to the server at once and is waited for, as the clients of a test with
-//! oplocks off do it.
+//! Files without a cache: every call goes to the server at once, as by a client with oplocks off.
 
 use crate::call::{Caching, Call, Handle, Reply, Stability};
 use crate::client::{read_in_pieces, CallId, Event, FileClient, Files, Verifier};
 use dyno_measure::{Failure, Fault};
 
-/// A client used call by call, or for several calls at once.
+/// A client for single or concurrent calls without a cache.
 #[derive(Debug)]
 pub struct Uncached<C> {
     client: C,
     as_sent: bool,
-    /// The run of the server that answered the writes of this session.
+    /// The start of the server that answered this session's writes.
     verifier: Option<Verifier>,
 }
 
 impl<C> Uncached<C> {
-    /// Uses `client` as it is.
     pub fn new(client: C) -> Self {
         Self {
             client,
@@ -24,8 +22,8 @@ impl<C> Uncached<C> {
         }
     }
 
-    /// The same, whose writes stay as unstable as they are asked for, until the caller flushes. A server that was started
-    /// anew in between may have lost them: the call that shows it fails with [`Fault::SessionLost`].
+    /// As `new`, but unstable writes stay unstable until the caller flushes. If a restart of the server may
+    /// have lost them, the call that shows it fails with [`Fault::SessionLost`].
     pub fn as_sent(client: C) -> Self {
         Self {
             as_sent: true,
@@ -37,21 +35,21 @@ impl<C> Uncached<C> {
         &self.client
     }
 
-    /// The same, to do something with it that is no call.
+    /// Returns the client below.
     pub fn client_mut(&mut self) -> &mut C {
         &mut self.client
     }
 }
 
 impl<C: FileClient> Uncached<C> {
-    /// Begins one of several calls that are under way at once.
+    /// Starts one of several concurrent calls.
     ///
     /// # Errors
     /// As [`FileClient::begin`].
     pub async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         let mut call = *call;
         if let Call::Write { stability, .. } = &mut call {
-            // Nothing is kept here that could be sent again.
+            // No data is kept that could be sent again.
             if self.client.loses_unstable_writes() && !self.as_sent {
                 *stability = Stability::File;
             }
@@ -59,7 +57,7 @@ impl<C: FileClient> Uncached<C> {
         self.client.begin(&call).await
     }
 
-    /// Waits until the next of them ends: which, and what it came to. What was read is handed to `data`.
+    /// Waits for the next call to end and returns its result. Passes read data to `data`.
     ///
     /// # Errors
     /// As [`FileClient::next`].
@@ -83,14 +81,14 @@ impl<C: FileClient> Uncached<C> {
                 }
                 Event::Break(broken) => broken,
             };
-            // Nothing is kept, so there is nothing to do before the server is answered.
+            // Nothing is cached, so the break can be acknowledged at once.
             if broken.acknowledge {
                 self.client.acknowledge(broken.grant, Caching::NONE).await?;
             }
         }
     }
 
-    /// A server that was started anew may have lost what it had not flushed (RFC 1813, 3.3.7).
+    /// Checks for a server restart, which may have lost unflushed data (RFC 1813, 3.3.7).
     fn same_server(&mut self, now: Option<Verifier>, reply: Reply) -> Result<Reply, Failure> {
         match (self.verifier, now) {
             (Some(first), Some(now)) if self.as_sent && first != now => Err(Fault::SessionLost.into()),

@@ -1,33 +1,32 @@
-//! What to try where a server gave no answer, or a wrong one: a table of failures and circumstances. Not for failures
-//! under load: those are counted.
+//! Hints for servers that gave no usable answer: a table of failures and circumstances. Failures under load
+//! are counted instead.
 
 use dyno_measure::{Detail, Failure, Fault};
 
-/// What is known of a client beside its failure.
+/// Circumstances of a client that the hints depend on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Circumstances {
     pub tls: bool,
     pub http2: bool,
-    /// The server has asked for a certificate of the client.
+    /// The server asked for a client certificate.
     pub certificate_asked: bool,
     pub has_certificate: bool,
-    /// The URL's host is an IP address, so that no name is sent in a TLS handshake (RFC 6066, section 3).
+    /// The URL's host is an IP address, so the TLS handshake carries no server name (RFC 6066, section 3).
     pub is_address: bool,
-    /// The PROXY protocol is spoken.
+    /// The client sends a PROXY protocol header.
     pub proxy_protocol: bool,
     /// Requests carry the header Authorization.
     pub has_credentials: bool,
 }
 
-/// A failure, as the table tells them apart.
+/// A failure, reduced to what the table distinguishes.
 struct Case {
     fault: Fault,
-    /// Of HTTP; 0: there is none.
     status: u32,
-    /// Of TLS (RFC 8446, section 6); 0, which closes in order: there is none.
+    /// TLS alert (RFC 8446, section 6); 0 (close_notify) stands for none.
     alert: u32,
-    /// It is named which rule of HTTP was broken, so HTTP is what was spoken.
+    /// The failure names a broken rule of HTTP, so the server does speak HTTP.
     names_rule: bool,
     is: Circumstances,
 }

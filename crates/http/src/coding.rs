@@ -14,7 +14,6 @@ use std::io::{self, Write};
 /// Largest output of a body. A larger one is not checked, because 1 KB can decode to 1 MB.
 pub const MOST_DECODED_BYTES: u64 = 16 << 20;
 
-/// Size of the output buffer.
 const PART_BYTES: usize = 8 * 1024;
 
 named_enum! {
@@ -36,7 +35,6 @@ static CODINGS: StatusTable = StatusTable {
     },
 };
 
-/// Return whether the fields of a request ask for a content coding.
 #[must_use]
 pub fn asks_coding(fields: &[(String, String)]) -> bool {
     fields.iter().any(|(name, value)| {
@@ -71,7 +69,7 @@ impl ContentCheck {
     /// `Fault::BrokenCoding` with the coding.
     pub fn judge(&self, status: u16) -> Result<Option<Decoded>, Failure> {
         match &self.state {
-            // These have no body, whatever their fields say of it (RFC 9110, section 6.4.1).
+            // These responses have no body, whatever their fields declare (RFC 9110, section 6.4.1).
             _ if matches!(status, 204 | 304) => Ok(None),
             State::Plain => Ok(None),
             State::Decoding(decoder) => Err(decoder.failure()),
@@ -83,7 +81,7 @@ impl ContentCheck {
 
 impl Body for ContentCheck {
     fn wants_fields(&mut self) -> bool {
-        // Of an attempt that was not the last, something may be there.
+        // Clear the state of an earlier attempt.
         self.state = State::Plain;
         true
     }
@@ -179,7 +177,7 @@ impl Decoder {
     /// Finish decoding at the end of the body.
     fn finish(&mut self) -> Result<(), Stop> {
         let ended = match self {
-            // Its length and checksum are held against what came.
+            // Checks the length and the checksum.
             Self::Gzip(gzip) => return gzip.try_finish().map_err(|_| gzip.get_ref().stop()),
             Self::Deflate(inflater) => inflater.ended,
             Self::Brotli(brotli) => brotli.ended,
@@ -188,7 +186,6 @@ impl Decoder {
     }
 }
 
-/// Counts the output, up to the bound.
 #[derive(Debug, Default)]
 struct Counter {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
+//! The connection of one client thread: dialled when needed, kept if both sides agree, dialled again if lost.
 
 use crate::coding::Decoded;
 use crate::head::Head;
@@ -9,24 +9,24 @@ use dyno_net::{Dialer, Executor, Idle};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Calls in a row after which a task that always finds more bytes lets the others have their turn: without it a body
-/// that comes as fast as it is read would hold up every other client of the loop, and all deadlines with them.
+/// Number of receive calls after which a task yields although more bytes are available. Otherwise a body that
+/// arrives as fast as it is read would block all other clients of the loop and their deadlines.
 const RECEIVES_IN_A_TURN: u32 = 16;
 
-/// How the client of a mix uses connections.
+/// How the clients of a level use connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Connecting {
-    /// Use a connection again.
+    /// Reuse connections.
     pub keep_alive: bool,
-    /// Close with a reset instead of an ordinary close.
+    /// Close with a reset instead of a FIN.
     pub reset: bool,
-    /// Send a request again that a connection took which the server was just closing.
+    /// Repeat a request if the server was just closing the idle connection.
     pub repeat: bool,
-    /// From the intended start to the last byte.
+    /// Limit from the intended start to the last byte.
     pub timeout_ns: u64,
 }
 
-/// Numbers of HTTP/2 streams.
+/// Counts of HTTP/2 streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Streams {
     /// All opened streams.
@@ -47,24 +47,23 @@ impl Streams {
     }
 }
 
-/// What one exchange cost, whether it succeeded or not.
+/// Cost of one exchange, successful or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exchange {
     /// Heads, framing and body.
     pub received_bytes: u64,
     pub body_bytes: u64,
-    /// Requests, those sent again included.
+    /// Requests, including repeated ones.
     pub sent_bytes: u64,
-    /// How long the last connection took to make; None where none was made.
+    /// Time to make the last connection; None if none was made.
     pub connect_ns: Option<u64>,
     pub connections: u32,
-    /// HTTP/2's streams.
+    /// HTTP/2 streams.
     pub streams: Streams,
-    /// The handshake of the last connection; None where none was made, or without TLS.
+    /// Handshake of the last connection; None if none was made, or without TLS.
     pub handshake: Option<Handshake>,
     /// Whether a new connection was made because the server had closed the idle one.
     pub reconnected: bool,
-    /// Result of decoding the body; None if it was not in the sample.
     pub decoded: Option<Decoded>,
 }
 
@@ -73,14 +72,14 @@ pub struct Connection<T: Transport = PlainTcp> {
     executor: Executor,
     transport: T,
     connecting: Connecting,
-    /// Shared by all clients of the loop: it is filled and emptied without waiting in between.
+    /// Shared by all clients of the loop. It is filled and emptied without an await in between.
     buffer: Rc<RefCell<Box<[u8]>>>,
     stream: Option<T::Stream>,
     reader: ResponseReader,
 }
 
 impl Connection {
-    /// A client over plain TCP, without a connection. `buffer` bounds what one receive call takes.
+    /// Creates a client over plain TCP, without a connection yet. `buffer` limits a receive call.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -94,7 +93,7 @@ impl Connection {
 }
 
 impl<T: Transport> Connection<T> {
-    /// A client without a connection, whose connections `transport` makes.
+    /// Creates a client whose connections `transport` makes.
     #[must_use]
     pub fn over(
         transport: T,
@@ -113,15 +112,15 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Says of the next requests whether they may be sent again on a new connection (`Connecting::repeat`).
+    /// Sets whether further requests may be repeated on a new connection (`Connecting::repeat`).
     pub fn may_repeat(&mut self, repeat: bool) {
         self.connecting.repeat = repeat;
     }
 
-    /// Sends `request` and reads the response whole. The bytes of its body go to `body`.
+    /// Sends `request`, reads the whole response and passes its body to `body`.
     ///
     /// # Errors
-    /// Why there is no whole response. The connection is closed then.
+    /// Why the response is incomplete. The connection is then closed.
     pub async fn exchange(
         &mut self,
         request: &[u8],
@@ -138,8 +137,8 @@ impl<T: Transport> Connection<T> {
             && self.connecting.repeat
             && result.as_ref().is_err_and(|failure| self.was_idle_close(failure))
         {
-            // A server may close a connection that waits; a request that got no byte of answer is sent again
-            // on a new one (RFC 9112, section 9.3.1).
+            // A server may close an idle connection. A request that got no response byte is sent again on a
+            // new one (RFC 9112, section 9.3.1).
             cost.reconnected = true;
             result = self.attempt(request, monotonic_ns(), body, cost).await;
         }
@@ -148,8 +147,8 @@ impl<T: Transport> Connection<T> {
         result
     }
 
-    /// Whether the connection that was kept has ended since. A server may close its direction only and go on reading
-    /// for a while: a request would then vanish without an answer, and look like a server that stalls.
+    /// Drops the kept connection if it has ended, and returns whether it did. A server may close only its
+    /// sending direction and go on reading: a request would then get no answer and look like a stall.
     fn drop_ended_connection(&mut self) -> Result<bool, Failure> {
         let idle = self.stream.as_mut().map_or(Idle::Quiet, Stream::after_idling);
         if idle != Idle::Quiet {
@@ -158,7 +157,7 @@ impl<T: Transport> Connection<T> {
         match idle {
             Idle::Quiet => Ok(false),
             Idle::Ended => Ok(true),
-            // RFC 9112, section 6.3: what comes while no request is outstanding is not a response.
+            // Bytes without an outstanding request are not a response (RFC 9112, section 6.3).
             Idle::Spoke => Err(Fault::ExcessData.into()),
         }
     }
@@ -205,7 +204,7 @@ impl<T: Transport> Connection<T> {
     }
 
     async fn receive(&mut self, stream: &mut T::Stream, body: &mut impl Body) -> Result<Head, Failure> {
-        // The answer can't be there yet: wait first, and spare a call that would find nothing.
+        // Wait first, because the answer cannot have arrived yet. This saves a receive call.
         stream.readable().await?;
         let mut receives = 0;
         loop {

@@ -30,55 +30,55 @@ use rustix::net::SocketAddrUnix;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// For everything together: the look-up of the name, the connection and the answer.
+/// Limit for name look-up, connection and answer together.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 const MAX_DOCUMENT_BYTES: usize = 4096;
 
-/// Whose certificates a target's server may show.
+/// Which server certificates a target accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Trusting {
-    /// Those that this system's authorities have signed.
+    /// Certificates signed by the system's authorities.
     #[default]
     System,
-    /// Those that the authorities in this text have signed, which is PEM.
+    /// Certificates signed by the authorities in this PEM text.
     Authorities(String),
-    /// Any: nobody knows who answers.
+    /// Any certificate. The server's identity is unknown.
     Anybody,
 }
 
-/// Where connections go in place of the URL's host, which is still asked for.
+/// Where to connect instead of the URL's host, which the request still names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectTo {
-    /// To this address, at the URL's port.
+    /// This address, at the URL's port.
     Address(IpAddr),
-    /// To this socket in the file system.
+    /// This Unix socket.
     Unix(PathBuf),
 }
 
-/// How a target is opened.
+/// Options for opening a target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// Of a URL that begins with `https`.
+    /// Accepted certificates for an `https` URL.
     pub trusting: Trusting,
-    /// None: to the URL's host.
+    /// None: connect to the URL's host.
     pub connect_to: Option<ConnectTo>,
-    /// Which header the server expects before everything else on a connection.
+    /// Header that the server expects first on each connection.
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// Shown to a server that asks for a certificate.
+    /// Certificate for servers that ask the client for one.
     pub identity: Option<Identity>,
-    /// Single questions are asked over HTTP/2, as the load is; over HTTP/1.1 otherwise.
+    /// Send single requests over HTTP/2, as the load; otherwise over HTTP/1.1.
     pub http2: bool,
 }
 
-/// A destination that load may go to.
+/// A destination to which load may be sent.
 #[derive(Debug, Clone)]
 pub struct Target {
     peer: Peer,
     host: String,
     path: String,
-    /// Of a server that speaks TLS.
+    /// Set if the server speaks TLS.
     trust: Option<Trust>,
     proxy_protocol: Option<ProxyProtocol>,
     identity: Option<Identity>,
@@ -86,7 +86,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Resolve `url` and ask the host for its consent, if it is outside loopback or there is a `token`.
+    /// Resolves `url`, and asks the host for consent if it is not loopback or if there is a `token`.
     ///
     /// # Errors
     /// See `TargetError`.
@@ -120,7 +120,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Whether it is asked over TLS.
+    /// Returns whether the target uses TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.trust.is_some()
@@ -130,19 +130,19 @@ impl Target {
         self.http2
     }
 
-    /// Whose certificates count; None without TLS.
+    /// Returns which certificates are accepted, or None without TLS.
     #[must_use]
     pub fn trust(&self) -> Option<&Trust> {
         self.trust.as_ref()
     }
 
-    /// Shown to a server that asks for a certificate.
+    /// Returns the certificate for servers that ask the client for one.
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// What is known of every client of it, for advice. `tls`: that of its clients.
+    /// Returns the circumstances common to all clients of the target, for hints. `tls`: that of its clients.
     #[must_use]
     pub fn circumstances(&self, tls: Option<&TlsClient>, http2: bool) -> Circumstances {
         Circumstances {
@@ -160,20 +160,19 @@ impl Target {
         }
     }
 
-    /// The name that the server's certificate must be for: the URL's host without its port, and without brackets.
     #[must_use]
     pub fn server_name(&self) -> &str {
         name_and_port(&self.host, HTTPS_PORT).map_or("", |(name, _)| name)
     }
 
-    /// Makes connections to it; `number` differs between the dialers of a process.
+    /// Creates a dialer to the target. Dialers of one process need different numbers.
     #[must_use]
     pub fn dialer(&self, executor: &Executor, number: u8) -> Dialer {
         Dialer::new(executor.clone(), self.peer.clone(), number)
             .with_preamble(self.proxy_protocol.map(ProxyProtocol::preamble))
     }
 
-    /// TLS as a question outside of load offers it.
+    /// Returns the TLS configuration of single requests outside of load.
     pub(crate) fn tls(&self) -> Option<TlsClient> {
         let options = ClientOptions {
             versions: Versions {
@@ -186,29 +185,27 @@ impl Target {
             server_name: self.server_name().to_owned(),
             identity: self.identity.clone(),
         };
-        // A name that no certificate can have was refused when the target was opened.
+        // Names that no certificate can have were refused when the target was opened.
         TlsClient::new(&options).ok()
     }
 
-    /// Where connections go: what was checked.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// The `Host` header.
+    /// Returns the value of the `Host` header.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The path of the URL, which begins with `/`.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Whether it is this machine.
+    /// Returns whether the target is this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match &self.peer {
@@ -239,14 +236,15 @@ fn trust_of(trusting: &Trusting) -> Result<Trust, TargetError> {
     trust.map_err(|error| TargetError::Url(format!("the authorities to be trusted: {error}")))
 }
 
-/// A URL, as far as it is used.
+/// Parts of a URL.
 struct Parts {
     secure: bool,
     host: String,
     path: String,
 }
 
-/// `http[s]://host[:port][/path]` into host and path. Anything that could change a request's meaning is refused.
+/// Splits `http[s]://host[:port][/path]` into host and path. Refuses anything that could change a request's
+/// meaning.
 fn split_url(url: &str) -> Result<Parts, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
     let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {

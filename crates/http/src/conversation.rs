@@ -1,86 +1,90 @@
-//! What a shared connection needs of a connection with several exchanges: `h2/session.rs` and `pipeline.rs` are two.
+//! The interface of a connection with several exchanges, for shared connections: HTTP/2 (`h2/session.rs`) and
+//! pipelining (`pipeline.rs`).
 
 use crate::response::Limits;
 use dyno_measure::Failure;
 
-/// One connection on which several exchanges are under way: bytes in, ended exchanges and bytes out. Pure: no sockets, no
-/// clock.
+/// A connection with several concurrent exchanges: bytes in, finished exchanges and bytes out. Uses no
+/// sockets and no clock.
 pub trait Conversation {
-    /// What opens an exchange.
+    /// Request that opens an exchange.
     type Request: ?Sized;
-    /// Where the bytes of a body go.
+    /// Receives the bytes of a body.
     type Body;
-    /// Whether an exchange is a stream of its own, to be counted as one.
+    /// Whether exchanges are streams, which are counted.
     const HAS_STREAMS: bool;
 
-    /// A connection that is about to be made; what is sent first lies in `outgoing`.
+    /// Creates the state of a new connection. The first bytes to send are in `outgoing`.
     fn new(limits: Limits) -> Self;
 
-    /// Whether new exchanges can be opened at all.
+    /// Returns whether the connection accepts new exchanges at all.
     fn is_open(&self) -> bool;
 
-    /// Whether another exchange may be opened now.
+    /// Returns whether an exchange may be opened now.
     fn has_room(&self) -> bool;
 
-    /// Returns how many exchanges the server allows at a time, where it has said so.
+    /// Returns how many concurrent exchanges the server allows, if it has said so.
     fn announced_room(&self) -> Option<u32> {
         None
     }
 
-    /// Says how many the server has allowed on the connection before: until it says so anew, no more are opened.
+    /// Sets how many exchanges the server allowed on the previous connection. It is the limit until the
+    /// server states one.
     fn expect_room(&mut self, _room: u32) {}
 
-    /// Exchanges without an end yet.
+    /// Number of unfinished exchanges.
     fn active(&self) -> u32;
 
-    /// Exchanges opened so far.
+    /// Number of exchanges opened so far.
     fn opened(&self) -> u32;
 
-    /// Begins an exchange where `has_room` says so; gives its place, to be taken once it has ended.
+    /// Opens an exchange and returns its slot, if `has_room` allows it. The slot must be taken once it has
+    /// ended.
     fn open(&mut self, request: &Self::Request, body: Self::Body) -> usize;
 
-    /// Takes what the server has sent.
+    /// Processes bytes from the server.
     ///
     /// # Errors
-    /// What it broke. The connection can't be used any more; what it is to be told lies in `outgoing`.
+    /// The rule that the server broke. The connection is then unusable; `outgoing` has the error for the
+    /// server.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure>;
 
-    /// The server has ended the connection in order.
+    /// Handles the orderly end of the connection.
     fn end(&mut self) {}
 
-    /// Moves the places of the exchanges that have ended since to `into`, which is emptied first.
+    /// Clears `into`, then moves the slots of newly finished exchanges to it.
     fn take_finished(&mut self, into: &mut Vec<usize>);
 
-    /// Whether the exchange at `place` has ended.
+    /// Returns whether the exchange in slot `place` has ended.
     fn has_ended(&self, place: usize) -> bool;
 
-    /// Gives what became of the exchange at `place`, where it has ended; the place is free then.
+    /// Returns the result of the exchange in slot `place` if it has ended, and frees the slot.
     fn take(&mut self, place: usize) -> Option<Ended<Self::Body>>;
 
-    /// Ends the exchange at `place` with `failure`.
+    /// Ends the exchange in slot `place` with `failure`.
     fn cancel(&mut self, place: usize, failure: Failure);
 
-    /// Ends every exchange with `failure`: the connection is lost.
+    /// Ends all exchanges with `failure`, because the connection is lost.
     fn fail_all(&mut self, failure: Failure);
 
-    /// Says that the connection will be closed.
+    /// Announces that the connection will be closed.
     fn say_goodbye(&mut self) {}
 
-    /// All of `outgoing` was sent: more may follow.
+    /// Reports that all of `outgoing` was sent.
     fn all_sent(&mut self) {}
 
-    /// What is to be sent. Who sends it takes it away.
+    /// Returns the bytes to send. The caller removes what it sent.
     fn outgoing(&mut self) -> &mut Vec<u8>;
 }
 
-/// How an exchange ended.
+/// Result of an exchange.
 #[derive(Debug)]
 pub struct Ended<B> {
-    /// The status of a whole response, or why there is none.
+    /// Status of a complete response, or why there is none.
     pub result: Result<u16, Failure>,
-    /// It is known that the server did not process the request.
+    /// Whether the server certainly did not process the request.
     pub unprocessed: bool,
-    /// Where its bytes went.
+    /// The receiver of its body.
     pub body: B,
     /// Bytes of the response, framing included.
     pub received_bytes: u64,

@@ -1,7 +1,5 @@
-//! One GET outside of a mix: the question of consent, the first look at a server, the proof of who answers.
-//!
-//! It has the bounds of load: the same sockets and the same parser, one deadline for everything. Of the body it keeps a
-//! beginning. Not for load: nothing here is counted.
+//! One GET outside of load: to ask for consent, to look at a server, to prove who answers. Uses the sockets,
+//! parser and limits of the load, and one deadline.
 
 use crate::consent::Target;
 use crate::conversation::Conversation;
@@ -18,27 +16,26 @@ use std::rc::Rc;
 
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// What a server answered.
+/// Response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
-    /// The `Server` header, where there is one that is text.
+    /// The `Server` header, if present and valid text.
     pub server: Option<String>,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// Whether the body is all of it.
+    /// Whether `body` is complete.
     pub whole: bool,
 }
 
-/// A request of either version.
 enum Asked {
     Http1(Box<[u8]>),
     Http2(h2::Request),
 }
 
 impl Target {
-    /// Sends `GET path` on a connection of its own, and reads the answer until `deadline_ns` of the monotonic clock. Of
-    /// the body it keeps the first `most_bytes`, and over HTTP/1 reads no further.
+    /// Sends `GET path` on a new connection and reads the answer until `deadline_ns` (monotonic clock). Keeps
+    /// the first `most_bytes` of the body, and over HTTP/1 reads no further.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -77,10 +74,10 @@ impl Target {
 }
 
 impl Target {
-    /// Makes a connection until `deadline_ns` of the monotonic clock, and asks nothing on it.
+    /// Connects until `deadline_ns` (monotonic clock), without sending a request.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why it failed.
     pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
         let executor = Executor::new().map_err(system_failure)?;
         let connected = Rc::new(RefCell::new(Err(Fault::ConnectTimeout.into())));
@@ -173,14 +170,14 @@ async fn ask_http1(
         {
             return Ok(beginning.answer(head.status));
         }
-        // A server that sends as fast as it is read never lets the loop see that the time is up.
+        // Check the time here: a server that sends as fast as it is read never lets the loop check the
+        // deadline.
         if monotonic_ns() >= deadline_ns {
             return Err(Fault::ResponseTimeout.into());
         }
     }
 }
 
-/// What is kept of an answer.
 #[derive(Default)]
 struct Beginning {
     most_bytes: usize,

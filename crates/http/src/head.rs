@@ -1,11 +1,11 @@
-//! One head of HTTP/1, whole at the beginning of some bytes, and what the client needs of it. Pure.
+//! Parses one head of HTTP/1 at the start of a buffer. Uses no sockets and no clock.
 
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use httparse::Status;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
-/// Nearly every head has fewer fields, and is parsed without an allocation.
+/// Nearly all heads have fewer fields and are parsed without an allocation.
 const USUAL_FIELDS: usize = 100;
 
 /// How a body ends (RFC 9112, section 6.3).
@@ -16,7 +16,7 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// What the client needs of a head.
+/// The parts of a head that the client needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
@@ -25,14 +25,14 @@ pub struct Head {
     pub(crate) bytes: usize,
 }
 
-/// Status codes as failures carry them.
+/// Table of status codes for failures.
 static STATUS_CODES: StatusTable = StatusTable {
     name: "HTTP",
     write: |code, formatter| write!(formatter, "status {code}"),
 };
 
 named_enum! {
-    /// A rule of framing that a head of HTTP breaks.
+    /// A broken rule of HTTP framing.
     enum Broken {
         Length "Content-Length is no number, or has values that differ (RFC 9110, 8.6)"
         Coding "Transfer-Encoding has another value than chunked, which alone was allowed (RFC 9112, 6.1)"
@@ -42,7 +42,6 @@ named_enum! {
     }
 }
 
-/// As failures carry broken rules.
 static RULES: StatusTable = StatusTable {
     name: "HTTP/1 rules",
     write: |code, formatter| {
@@ -63,14 +62,14 @@ impl From<Broken> for Failure {
     }
 }
 
-/// Return a number of digits alone, as long as it fits.
+/// Returns the number if `text` consists of digits and fits.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// Return the length that a Content-Length field gives: digits, also several times if they say the same, as of joined
-/// fields (RFC 9110, section 8.6). `before`: that of a field before it.
+/// Returns the length in a Content-Length field: digits, possibly repeated with the same value, as in joined
+/// fields (RFC 9110, section 8.6). `before`: length from an earlier field.
 pub(crate) fn content_length(value: &[u8], before: Option<u64>) -> Option<u64> {
     let mut values = value
         .split(|byte| *byte == b',')
@@ -82,7 +81,7 @@ pub(crate) fn content_length(value: &[u8], before: Option<u64>) -> Option<u64> {
 }
 
 impl Head {
-    /// Of a response whose end is told by other means.
+    /// Returns the framing of a response whose end does not depend on fields.
     pub(crate) fn of_status(status: u16) -> Self {
         Self {
             status,
@@ -102,14 +101,15 @@ impl Head {
     }
 }
 
-/// Parse one head at the start of `data` and return what `read` makes of it and its length, or None if it is incomplete.
+/// Parses one head at the start of `data`. Returns the result of `read` and the head's length, or None if it
+/// is incomplete.
 fn parsed<T>(
     data: &[u8],
     most_fields: usize,
     read: impl FnOnce(&httparse::Response<'_, '_>, usize) -> Result<T, Failure>,
 ) -> Result<Option<T>, Failure> {
     let mut parser = httparse::ParserConfig::default();
-    // A field may be folded into several lines, which a client must accept (RFC 9112, section 5.2).
+    // Clients must accept folded fields (RFC 9112, section 5.2).
     parser.allow_obsolete_multiline_headers_in_responses(true);
     let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
     let mut many = Vec::new();
@@ -128,7 +128,7 @@ fn parsed<T>(
     }
 }
 
-/// Parses one head at the start of `data`; None where its end has not come.
+/// Parses one head at the start of `data`, or returns None if it is incomplete.
 pub(crate) fn parse_head(data: &[u8], most_fields: usize) -> Result<Option<Head>, Failure> {
     parsed(data, most_fields, |response, bytes| {
         let (Some(status @ 100..), Some(version)) = (response.code, response.version) else {
@@ -144,9 +144,9 @@ pub(crate) fn parse_head(data: &[u8], most_fields: usize) -> Result<Option<Head>
     })
 }
 
-/// Hands over each field of a head that was accepted.
+/// Passes each field of an accepted head to `take`.
 pub(crate) fn each_field(head: &[u8], most_fields: usize, take: &mut impl FnMut(&[u8], &[u8])) {
-    // It can be parsed: it has been.
+    // This cannot fail: the head was parsed before.
     let _ = parsed(head, most_fields, |response, _| {
         for header in response.headers.iter() {
             take(header.name.as_bytes(), &unfolded(header.value));
@@ -155,7 +155,7 @@ pub(crate) fn each_field(head: &[u8], most_fields: usize, take: &mut impl FnMut(
     });
 }
 
-/// A value in one line: line ends become blanks.
+/// Returns a value with its line breaks replaced by spaces.
 fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     if !value.contains(&b'\n') {
         return value.into();
@@ -170,7 +170,6 @@ fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     value.iter().map(blank).collect()
 }
 
-/// The header fields that decide on framing and on the connection.
 #[derive(Default)]
 struct Fields {
     length: Option<u64>,
@@ -190,7 +189,7 @@ impl Fields {
                     fields.length = Some(length.ok_or(Broken::Length)?);
                 }
                 17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    // Nothing was offered in `TE`, so any other coding than one `chunked` is the server's mistake.
+                    // The request offers nothing in `TE`, so the only valid coding is one `chunked`.
                     if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                         return Err(Broken::Coding.into());
                     }
@@ -214,7 +213,8 @@ impl Fields {
         !self.close && (version == 1 || self.keep_alive)
     }
 
-    /// RFC 9112, section 6.3. Length and chunked together is how responses are smuggled: refused.
+    /// Applies RFC 9112, section 6.3. Refuses Content-Length together with chunked, which enables response
+    /// smuggling.
     fn framing(&self, status: u16, version: u8) -> Result<Framing, Failure> {
         match (status, self.chunked, self.length) {
             (101, ..) => Err(Broken::Switch.into()),
@@ -229,7 +229,7 @@ impl Fields {
 }
 
 impl Head {
-    /// Whether another request may follow on the connection once this response is whole.
+    /// Returns whether the connection can carry another request after this response.
     #[must_use]
     pub fn leaves_connection_open(&self) -> bool {
         self.keep_alive && self.framing != Framing::UntilClose

@@ -1,9 +1,10 @@
-//! An HTTP/1.0, 1.1 and 2 client for load: requests built beforehand, responses read whole and judged.
+//! HTTP/1.0, 1.1 and 2 client for load: requests are built beforehand, responses are read completely and
+//! judged.
 //!
-//! `response` is the parser, pure and fuzzed: everything that a server sends is hostile input. `connection` carries
-//! it over a stream: plain TCP, TLS (`tls.rs`), or whatever implements `Transport`. `consent` is the proof that load is welcome, `get` a
-//! single question outside of load, `advice` what to try where one fails, `coding` whether a body can be decoded. Not for:
-//! redirects, cookies, what a response should contain (the engine knows).
+//! `response` is the parser, fuzzed because all server input is treated as hostile. `connection` runs it over
+//! a stream: TCP, TLS (`tls.rs`) or another `Transport`. `consent` proves that load is welcome, `get` sends a
+//! single request outside of load, `advice` has hints, `coding` checks content codings. No redirects, no
+//! cookies; the engine checks the contents.
 
 mod advice;
 pub mod coding;

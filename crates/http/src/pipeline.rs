@@ -1,7 +1,7 @@
-//! HTTP/1.1 with requests sent ahead (RFC 9112, section 9.3.2): several on a connection, answered in their order.
+//! HTTP/1.1 pipelining (RFC 9112, section 9.3.2): several requests per connection, answered in order.
 //!
-//! What a server closes behind a response without having answered it was not processed, and is sent again. A request that is
-//! late ends the use of its connection: those behind it are waited for, new ones go to another.
+//! Requests that the server left unanswered when it closed behind a response were not processed, and are sent
+//! again. After a late response, the connection takes no new requests but still waits for those already sent.
 
 use crate::conversation::{Conversation, Ended};
 use crate::response::{Body, Limits, Progress, ResponseReader};
@@ -12,15 +12,15 @@ use std::collections::VecDeque;
 pub struct Pipeline<B> {
     reader: ResponseReader,
     outgoing: Vec<u8>,
-    /// By place; what ended stays until it is taken.
+    /// Exchanges by slot. A finished exchange stays until it is taken.
     exchanges: Vec<Option<Pending<B>>>,
     free: Vec<usize>,
-    /// The places whose responses are still to come, in the order of their requests.
+    /// Slots with a pending response, in request order.
     order: VecDeque<usize>,
     finished: Vec<usize>,
     active: u32,
     opened: u32,
-    /// No request is sent any more.
+    /// No further requests are sent.
     closing: bool,
 }
 
@@ -31,7 +31,7 @@ struct Pending<B> {
     sent_bytes: u64,
     received_bytes: u64,
     body_bytes: u64,
-    /// And whether the request was not processed.
+    /// The result, and whether the request was certainly not processed.
     outcome: Option<(Result<u16, Failure>, bool)>,
 }
 
@@ -45,7 +45,7 @@ impl<B: Body + Default> Pipeline<B> {
         }
     }
 
-    /// The response to the first request is whole.
+    /// Completes the first exchange in the queue.
     fn answered(&mut self) {
         let (Some(place), Some(head)) = (self.order.pop_front(), self.reader.head()) else {
             return;
@@ -69,7 +69,7 @@ impl<B: Body + Default> Pipeline<B> {
     }
 }
 
-/// Where the body of the first response goes: nowhere, if nobody waits for it any more.
+/// Returns the receiver of the first response's body, or none if the exchange was cancelled.
 fn first_body<'a, B>(exchanges: &'a mut [Option<Pending<B>>], place: usize, nobody: &'a mut B) -> &'a mut B {
     match exchanges[place].as_mut() {
         Some(pending) if pending.outcome.is_none() => &mut pending.body,
@@ -175,7 +175,7 @@ impl<B: Body + Default> Conversation for Pipeline<B> {
             return None;
         }
         let pending = self.exchanges[place].take()?;
-        // The place of one that was cancelled stands for its response, which may still come.
+        // The slot of a cancelled exchange stays reserved while its response may still come.
         if !self.order.contains(&place) {
             self.free.push(place);
         }

@@ -1,6 +1,5 @@
-//! The header of HAProxy's PROXY protocol, which goes before everything else on a connection to a server that expects one.
-//!
-//! It names the connection's own addresses. Source: proxy-protocol.txt of HAProxy, versions 1 and 2.
+//! Header of HAProxy's PROXY protocol, sent first on each connection. It names the connection's own
+//! addresses. Source: HAProxy, proxy-protocol.txt, versions 1 and 2.
 
 use dyno_net::Preamble;
 use std::net::SocketAddr;
@@ -11,12 +10,12 @@ const VERSION_2_PROXY: u8 = 0x21;
 const TCP_OVER_IPV4: u8 = 0x11;
 const TCP_OVER_IPV6: u8 = 0x21;
 
-/// Which version a server expects.
+/// Protocol version that a server expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyProtocol {
-    /// One line of text.
+    /// Text format.
     Version1,
-    /// Binary.
+    /// Binary format.
     Version2,
 }
 

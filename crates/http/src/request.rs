@@ -1,11 +1,10 @@
 //! Requests as bytes, built before the clock starts.
 
-/// The version that a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// RFC 1945; a connection ends with its response unless both sides ask for keep-alive.
+    /// RFC 1945. The connection ends after the response unless both sides ask for keep-alive.
     Http10,
-    /// RFC 9112; a connection is kept unless a side says `close`.
+    /// RFC 9112. The connection persists unless a side says `close`.
     Http11,
 }
 
@@ -17,7 +16,7 @@ impl Version {
         }
     }
 
-    /// The line that says whether the connection shall be kept, where that is not as the version has it.
+    /// Returns the `Connection` header, or nothing if the version's default applies.
     fn connection(self, keep_alive: bool) -> &'static str {
         match (self, keep_alive) {
             (Self::Http10, true) => "Connection: keep-alive\r\n",
@@ -27,17 +26,17 @@ impl Version {
     }
 }
 
-/// What we call ourselves, where nothing else is given.
+/// Default `User-Agent`.
 pub const USER_AGENT: &str = "serverdyno";
 
-/// What a request asks for beyond its path.
+/// The parts of a request other than its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// One of `METHODS`.
     pub method: String,
-    /// Further fields, by name and value; `Host` and `User-Agent` take the place of ours.
+    /// Further fields. `Host` and `User-Agent` replace the defaults.
     pub fields: Vec<(String, String)>,
-    /// The body; None: the request has none.
+    /// None: no body.
     pub body: Option<Vec<u8>>,
 }
 
@@ -51,10 +50,10 @@ impl Default for Shape {
     }
 }
 
-/// The methods that load can have. CONNECT asks for a tunnel.
+/// Permitted methods. CONNECT is excluded because it asks for a tunnel.
 pub const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Fields that say how a message is framed or a connection used, with what decides it here.
+/// Fields that control framing or the connection, with the setting that determines them.
 const OURS: [(&str, &str); 7] = [
     (
         "connection",
@@ -84,13 +83,13 @@ const OURS: [(&str, &str); 7] = [
 ];
 
 impl Shape {
-    /// Whether the same request may be sent twice (RFC 9110, section 9.2.2).
+    /// Returns whether the request may be sent twice (RFC 9110, section 9.2.2).
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         !matches!(self.method.as_str(), "POST" | "PATCH")
     }
 
-    /// What keeps it from being sent, a sentence each.
+    /// Returns why the request cannot be sent, one sentence per problem.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -108,7 +107,7 @@ impl Shape {
             } else if let Some((_, how)) = OURS.iter().find(|(ours, _)| ours.eq_ignore_ascii_case(name)) {
                 found.push(format!("the header {name} can't be given; {how}"));
             }
-            // RFC 9110, section 5.5; the value may be a secret, and is not repeated.
+            // RFC 9110, section 5.5. The message omits the value, because it may be a secret.
             if !value
                 .bytes()
                 .all(|byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
@@ -120,25 +119,24 @@ impl Shape {
     }
 }
 
-/// What all requests of a mix have in common.
+/// Common properties of all requests of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestStyle {
-    /// The version in the request line.
+    /// Version in the request line.
     pub version: Version,
-    /// Whether the connection shall be used again.
     pub keep_alive: bool,
-    /// The `Host` header.
     pub host: String,
 }
 
 impl RequestStyle {
-    /// The bytes of `GET path`. The `Connection` header stands only where it differs from the version's default.
+    /// Returns the bytes of a GET. The `Connection` header is included only if it differs from the version's
+    /// default.
     #[must_use]
     pub fn get(&self, path: &str) -> Box<[u8]> {
         self.request(path, &Shape::default())
     }
 
-    /// The bytes of a request for `path`, in a shape that has no problems.
+    /// Returns the bytes of a request for `path`. `shape` must have no problems.
     #[must_use]
     pub fn request(&self, path: &str, shape: &Shape) -> Box<[u8]> {
         let version = self.version.number();
@@ -168,22 +166,22 @@ impl RequestStyle {
     }
 }
 
-/// A request that is written field by field, once what stands in it is known: that of a session's step.
+/// A request written field by field at run time, such as a session's step.
 pub trait RequestForm {
-    /// The request as a connection takes it.
+    /// The encoded request.
     type Request: ?Sized;
 
-    /// Begins another one. Names and values are such as a `Shape` without problems has.
+    /// Starts a new request. Names and values must be valid, as in a `Shape` without problems.
     fn begin(&mut self, method: &str, path: &[u8], authority: &[u8]);
 
-    /// The next field. `Host` is none: that is the authority.
+    /// Appends a field other than `Host`, which is the authority.
     fn field(&mut self, name: &str, value: &[u8]);
 
-    /// Ends it; None: it has no body.
+    /// Finishes the request. None: no body.
     fn end(&mut self, body: Option<&[u8]>) -> &Self::Request;
 }
 
-/// A request of HTTP/1 that is written field by field.
+/// HTTP/1 request written field by field.
 #[derive(Debug)]
 pub struct WrittenHttp1 {
     version: Version,
@@ -192,10 +190,10 @@ pub struct WrittenHttp1 {
 }
 
 impl WrittenHttp1 {
-    /// What a buffer may keep of its room from one request to the next.
+    /// Capacity that a buffer may keep between requests.
     const KEPT_BYTES: usize = 4096;
 
-    /// For requests of a version, on connections that shall be kept or not.
+    /// Creates an empty request for a version, with or without keep-alive.
     #[must_use]
     pub fn new(version: Version, keep_alive: bool) -> Self {
         Self {

@@ -1,20 +1,21 @@
-//! Reads one response out of bytes as they come (RFC 9112). Pure: no sockets, no clock, so that it can be fuzzed.
+//! Incremental parser of one HTTP/1 response (RFC 9112). Uses no sockets and no clock, so it can be fuzzed.
 //!
-//! Every length is bounded. A head is kept only while it is incomplete; body bytes pass through and are not stored.
+//! All lengths are limited. A head is stored only while it is incomplete. Body bytes are passed on and not
+//! stored.
 
 use crate::head::{each_field, parse_head, Framing, Head};
 use dyno_measure::{Failure, Fault};
 
-/// A chunk's size line with its extensions, or a trailer section, may have this many bytes.
+/// Maximum size of a chunk's size line with extensions, or of a trailer section.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
 
-/// Bounds of one response. They are ours: HTTP has none.
+/// Limits of one response. They are Serverdyno's own: HTTP has none.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub head_bytes: usize,
-    /// Of a head, in HTTP/1; in HTTP/2 the bytes alone are bounded.
+    /// Fields per head in HTTP/1. In HTTP/2 only the bytes are limited.
     pub fields: usize,
-    /// Of the decoded body.
+    /// Bytes of the decoded body.
     pub body_bytes: u64,
 }
 
@@ -28,31 +29,31 @@ impl Default for Limits {
     }
 }
 
-/// Where the bytes of a response go.
+/// Receives the contents of a response.
 pub trait Body {
-    /// The final head has come: says whether its fields shall be handed over. Load has mostly no use for them.
+    /// Returns whether `field` shall be called for the final head. Usually false under load.
     fn wants_fields(&mut self) -> bool {
         false
     }
 
-    /// The next field of the final head, where they are wanted.
+    /// Receives one field of the final head.
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
 
-    /// Whether the request was HEAD, whose response ends with its head whatever length it declares (RFC 9110, 9.3.2).
+    /// Returns whether the request was HEAD, whose response has no body (RFC 9110, section 9.3.2).
     fn answers_head(&self) -> bool {
         false
     }
 
-    /// The next part. `last` is set when the part is known to end the body.
+    /// Receives part of the body. `last` is set if the part is known to end the body.
     fn part(&mut self, data: &[u8], last: bool);
 }
 
-/// Whether the response is whole.
+/// Whether the response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// More bytes are needed.
     More,
-    /// The response is whole.
+    /// The response is complete.
     Done,
 }
 
@@ -65,42 +66,42 @@ enum State {
     Done,
 }
 
-/// Where in a chunked body the next byte lies (RFC 9112, section 7.1).
+/// Position in a chunked body (RFC 9112, section 7.1).
 #[derive(Debug, Clone, Copy)]
 enum ChunkState {
-    /// In a size line; `size` is None before its first digit.
+    /// In a size line. `size` is None before the first digit.
     Size {
         size: Option<u64>,
         part: SizePart,
         line_bytes: usize,
     },
-    /// In the data of a chunk.
+    /// In chunk data.
     Data { rest: u64 },
-    /// In the line end after the data; `carriage` once its CR has come.
+    /// In the line end after chunk data. `carriage`: CR was read.
     DataEnd { carriage: bool },
-    /// After the last chunk; `all_bytes` of all trailer lines.
+    /// After the last chunk. `all_bytes` counts all trailer lines.
     Trailer { line: TrailerLine, all_bytes: usize },
 }
 
-/// Where in a chunk's size line the next byte lies.
+/// Position in a size line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SizePart {
     Digits,
     Padding,
     Extension,
-    /// Its CR has come.
+    /// After CR.
     End,
 }
 
-/// What is known of a trailer line so far.
+/// Position in a trailer line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrailerLine {
     Empty,
-    /// Its CR has come, and nothing before it.
+    /// After CR in an empty line.
     EmptyEnd,
     Name,
     Value,
-    /// Its CR has come, after a value.
+    /// After CR behind a value.
     ValueEnd,
 }
 
@@ -110,34 +111,34 @@ const CHUNK_START: ChunkState = ChunkState::Size {
     line_bytes: 0,
 };
 
-/// What `take_head` found.
+/// Result of `take_head`.
 enum Taken {
-    /// The final head ends here.
+    /// Length of the complete final head.
     Whole(usize),
-    /// The final head is not whole; it begins here.
+    /// Start of the incomplete final head.
     Partial(usize),
 }
 
-/// The state of one response. `reset` makes it ready for the next.
+/// Parser state of one response. `reset` prepares it for the next.
 #[derive(Debug)]
 pub struct ResponseReader {
     limits: Limits,
     state: State,
     head: Option<Head>,
-    /// The beginning of a head of which the end has not come yet.
+    /// Incomplete head.
     partial: Vec<u8>,
-    /// How much of it has been parsed, in vain.
+    /// Length of `partial` at the last attempt to parse it.
     parsed_bytes: usize,
     received_bytes: u64,
     body_bytes: u64,
-    /// What the heads before the final one take together.
+    /// Bytes of interim heads.
     interim_bytes: usize,
-    /// Bytes behind the response that came with its last ones.
+    /// Bytes received after the end of the response.
     surplus: usize,
 }
 
 impl ResponseReader {
-    /// One for responses within `limits`.
+    /// Creates a parser with `limits`.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -153,7 +154,7 @@ impl ResponseReader {
         }
     }
 
-    /// Makes it ready for the next response.
+    /// Prepares the parser for the next response.
     #[inline]
     pub fn reset(&mut self) {
         self.state = State::Head;
@@ -165,28 +166,25 @@ impl ResponseReader {
         self.surplus = 0;
     }
 
-    /// The head, once it is whole.
     #[must_use]
     pub fn head(&self) -> Option<Head> {
         self.head
     }
 
-    /// All bytes of the response so far, heads and framing included.
     #[must_use]
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Decoded bytes of the body so far.
     #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// Takes the next bytes from the connection.
+    /// Processes the next bytes.
     ///
     /// # Errors
-    /// The server's fault, after which the connection is of no further use.
+    /// The server's fault. The connection is then unusable.
     pub fn feed(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
         match self.feed_first(data, body)? {
             (_, taken) if taken < data.len() => Err(Fault::ExcessData.into()),
@@ -194,7 +192,8 @@ impl ResponseReader {
         }
     }
 
-    /// Takes the next bytes from a connection on which another response may follow; gives how many belong to this one.
+    /// Processes the next bytes of a connection that may carry further responses. Returns how many belong to
+    /// this one.
     ///
     /// # Errors
     /// As `feed`.
@@ -222,14 +221,14 @@ impl ResponseReader {
         self.feed_head(&joined, body)
     }
 
-    /// Whether to parse the beginning of a head again, whose bytes from `new` on are new. A head that comes in many small
-    /// pieces is not parsed after each of them: that would take time with the square of its length.
+    /// Returns whether to parse an incomplete head again; `new` is the index of its new bytes. Parsing after
+    /// every small piece would take quadratic time.
     fn may_be_whole(&self, new: usize) -> bool {
         let (all, bytes) = (&self.partial, self.partial.len());
         if bytes > self.limits.head_bytes || bytes >= 2 * self.parsed_bytes {
             return true;
         }
-        // Blank lines before a head end none.
+        // Blank lines before a head do not end it.
         let tail = &all[new.saturating_sub(4)..];
         let ends = |end: &[u8]| {
             let mut places = tail.windows(end.len() + 1);
@@ -238,10 +237,10 @@ impl ResponseReader {
         ends(b"\r\n\r\n") || ends(b"\n\n") || ends(b"\n\r\n") || ends(b"\r\n\n")
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     ///
     /// # Errors
-    /// Where that is not how this response may end.
+    /// The response is incomplete.
     pub fn end(&mut self, body: &mut impl Body) -> Result<(), Failure> {
         match self.state {
             State::UntilClose => {
@@ -251,7 +250,7 @@ impl ResponseReader {
             }
             State::Done => Ok(()),
             State::Head => {
-                // What came in small pieces may not have been looked at since.
+                // A head in small pieces may not have been parsed since the last one.
                 let held = std::mem::take(&mut self.partial);
                 self.feed_head(&held, body)?;
                 match self.state {
@@ -278,7 +277,7 @@ impl ResponseReader {
         let mut start = 0;
         loop {
             let rest = &data[start..];
-            // Nothing beyond the limit is looked at, so that it does not matter how much of it has come.
+            // Ignore bytes beyond the limit, so that the result does not depend on how many have arrived.
             let within = &rest[..rest.len().min(self.limits.head_bytes)];
             let Some(mut head) = parse_head(within, self.limits.fields)? else {
                 if rest.len() > within.len() {
@@ -348,7 +347,7 @@ impl ResponseReader {
             self.state = State::Length { rest: rest - got };
             return Ok(Progress::More);
         }
-        // No larger than `data`, since more than it came.
+        // `rest` is smaller than the length of `data` here.
         let (data, surplus) = data.split_at(rest as usize);
         body.part(data, true);
         self.surplus = surplus.len();
@@ -396,7 +395,7 @@ impl ResponseReader {
     }
 }
 
-/// An empty part says nothing, but would make a body in one piece look like one of two: heads often come alone.
+/// Passes on a non-empty part. Heads often arrive alone, so empty parts would make a body look divided.
 fn pass_part(data: &[u8], body: &mut impl Body) {
     if !data.is_empty() {
         body.part(data, false);
@@ -404,8 +403,8 @@ fn pass_part(data: &[u8], body: &mut impl Body) {
 }
 
 impl ChunkState {
-    /// The state after one byte outside of chunk data; None after the body's last byte. A bare LF ends a line, too;
-    /// a CR without its LF is refused (RFC 9112, section 2.2).
+    /// Returns the state after one byte outside chunk data, or None after the body's last byte. Accepts a
+    /// bare LF as a line end; refuses CR without LF (RFC 9112, section 2.2).
     fn step(self, byte: u8) -> Result<Option<Self>, Failure> {
         let next = match self {
             Self::Size {
@@ -463,7 +462,7 @@ impl ChunkState {
 }
 
 impl TrailerLine {
-    /// The state after one byte; None where it does not belong there.
+    /// Returns the state after one byte, or None if the byte is invalid.
     fn step(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::Empty, b'\r') => Some(Self::EmptyEnd),

@@ -1,10 +1,10 @@
-//! The queue of threads that wait for room on a connection: first come, first served.
+//! First-come, first-served queue of client threads that wait for room on a connection.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
-/// The waiting threads: number and waker.
+/// Number and waker of each waiting thread.
 #[derive(Debug, Default)]
 pub(crate) struct RoomQueue(RefCell<VecDeque<(usize, Waker)>>);
 

@@ -1,8 +1,8 @@
-//! The threads of a client on connections that they share.
+//! Connections shared by the threads of a client.
 //!
-//! A `SharedConnection` is one connection at a time, for so many threads as it may have streams. A task of its own, the
-//! driver, makes the connection, receives, and sends what the threads have put there; a thread opens a stream and waits
-//! for its end. So what comes in one segment is answered in one.
+//! A `SharedConnection` is one connection at a time. Its driver task connects, receives, and sends what the
+//! threads have queued. A thread opens a stream and waits for its end. Responses that arrive in one segment
+//! are therefore followed by requests in one segment.
 
 use crate::connection::{Connecting, Exchange};
 use crate::conversation::{Conversation, Ended};
@@ -17,30 +17,30 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Calls in a row after which a driver that always finds more bytes lets the others have their turn.
+/// Number of receive calls after which a driver yields although more bytes are available.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Most repetitions of a request that the server has declared unprocessed (RFC 9113, section 8.7).
+/// Maximum repetitions of a request that the server declared unprocessed (RFC 9113, section 8.7).
 const MOST_REPEATS: u32 = 10;
 const NO_DEADLINE: u64 = u64::MAX;
 
-/// One connection at a time, for the threads that share it.
+/// One connection at a time, shared by several threads.
 pub struct SharedConnection<T: Transport, C> {
     executor: Executor,
     connecting: Connecting,
     limits: Limits,
-    /// Shared by all clients of the loop: it is filled and emptied without waiting in between.
+    /// Shared by all clients of the loop. It is filled and emptied without an await in between.
     buffer: Rc<RefCell<Box<[u8]>>>,
-    /// Not there while a connection is made.
+    /// None while a connection is being made.
     transport: Cell<Option<T>>,
     current: RefCell<Option<Rc<Shared<C>>>>,
     users: Cell<usize>,
-    /// The last connection ended while nothing was outstanding.
+    /// The last connection ended without outstanding requests.
     ended_idle: Cell<bool>,
-    /// What a server did wrong while nothing was outstanding: of the next request.
+    /// Server's error without an outstanding request. It is counted for the next request.
     owed: Cell<Option<Failure>>,
-    /// Number of simultaneous exchanges that the last connection allowed.
+    /// Number of concurrent exchanges that the last connection allowed.
     room: Cell<Option<u32>>,
-    /// Number of threads that have joined so far.
+    /// Number of threads so far.
     threads: Cell<usize>,
 }
 
@@ -50,26 +50,26 @@ impl<T: Transport, C> std::fmt::Debug for SharedConnection<T, C> {
     }
 }
 
-/// What the driver and the threads of a connection share.
+/// State shared by the driver and the threads of a connection.
 #[derive(Debug)]
 struct Shared<C> {
     session: RefCell<C>,
-    /// Of the threads that wait for the end of their streams, by place.
+    /// Threads that wait for the end of their streams, by slot.
     waiters: RefCell<Vec<Option<Waker>>>,
-    /// Of those that wait for room to open one.
+    /// Threads that wait for room to open a stream.
     queue: RoomQueue,
     driver: RefCell<Option<Waker>>,
-    /// Of the streams that have ended with what came last; kept for its room.
+    /// Streams ended by the last input. Kept to reuse its capacity.
     finished: RefCell<Vec<usize>>,
-    /// No stream is opened any more; it ends with the last one.
+    /// No more streams are opened. The connection closes after the last one.
     retired: Cell<bool>,
-    /// When it stood, and its handshake.
+    /// When it was established, and its handshake.
     opened: Cell<Option<(u64, Option<Handshake>)>>,
     receives: Cell<u64>,
 }
 
 impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
-    /// Return one that is not connected yet.
+    /// Creates a shared connection without connecting.
     #[must_use]
     pub fn new(
         transport: T,
@@ -93,7 +93,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         })
     }
 
-    /// One more thread on it.
+    /// Adds a client thread.
     #[must_use]
     pub fn client(self: &Rc<Self>) -> StreamClient<T, C> {
         self.users.set(self.users.get() + 1);
@@ -105,7 +105,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         }
     }
 
-    /// The connection, made where there is none; whether it was made now.
+    /// Returns the connection, and whether it had to be made.
     fn connection(self: &Rc<Self>, start_ns: u64) -> (Rc<Shared<C>>, bool) {
         if let Some(shared) = &*self.current.borrow() {
             return (shared.clone(), false);
@@ -133,7 +133,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         (shared, true)
     }
 
-    /// Makes the connection and carries it to its end: None where that is in order.
+    /// Makes the connection and runs it to its end. Returns None if it ended normally.
     async fn drive(&self, shared: &Rc<Shared<C>>) -> Option<Failure> {
         let Some(mut transport) = self.transport.take() else {
             return Some(Fault::OtherIo.into());
@@ -155,7 +155,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         let mut driving = Driving::default();
         let ended = poll_fn(|context| self.poll_drive(shared, &mut stream, &mut driving, context)).await;
         let failure = ended.err();
-        // What a server is told of its mistakes, or of the end, goes out as far as there is room.
+        // Send a final error or GOAWAY as far as there is room.
         let mut last_words = std::mem::take(shared.session.borrow_mut().outgoing());
         let told =
             poll_fn(|context| Poll::Ready(stream.poll_send(&mut last_words, context).is_ready())).await;
@@ -196,7 +196,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
                     }
                 }
             }
-            // The kernel reports each arrival once: after one, it is received until nothing is left.
+            // The kernel reports each arrival once, so receive until nothing is left.
             driving.unread = true;
             receives += 1;
             if receives > RECEIVES_IN_A_TURN {
@@ -232,7 +232,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         arrival
     }
 
-    /// Opens no more streams on a connection.
+    /// Lets no more streams be opened on a connection.
     fn retire(&self, shared: &Rc<Shared<C>>) {
         shared.retired.set(true);
         let is_current = self
@@ -243,19 +243,19 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         if is_current {
             self.current.replace(None);
         }
-        // Who waited for room finds it on the next one.
+        // Threads that wait for room find it on the next connection.
         shared.queue.call_all();
         shared.wake_driver();
     }
 
-    /// The driver's last act.
+    /// Handles the end of the connection for the driver.
     fn end(&self, shared: &Rc<Shared<C>>, failure: Option<Failure>) {
         let was_retired = shared.retired.get();
         self.retire(shared);
         let active = shared.session.borrow().active();
         match failure {
             Some(failure) if active > 0 => shared.session.borrow_mut().fail_all(failure),
-            // A server may close a connection that waits, or that it has said it would.
+            // A server may close an idle connection, or one whose end it announced.
             Some(failure) if ends_idly(&failure) => self.ended_idle.set(!was_retired),
             Some(failure) => self.owed.set(Some(failure)),
             None => {}
@@ -264,12 +264,12 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
     }
 }
 
-/// What a driver remembers from poll to poll.
+/// State of a driver between polls.
 #[derive(Debug, Default)]
 struct Driving {
-    /// Not all was sent for which there was no room.
+    /// Output is pending because the socket had no room.
     blocked: bool,
-    /// Something was reported, and not all of it was received.
+    /// Input was reported and not fully received.
     unread: bool,
 }
 
@@ -345,7 +345,7 @@ impl<C: Conversation> Shared<C> {
     }
 }
 
-/// A client thread on a shared connection: one request at a time.
+/// Client thread on a shared connection: one request at a time.
 #[derive(Debug)]
 pub struct StreamClient<T: Transport + 'static, C: Conversation + 'static> {
     shared_connection: Rc<SharedConnection<T, C>>,
@@ -355,15 +355,14 @@ pub struct StreamClient<T: Transport + 'static, C: Conversation + 'static> {
 }
 
 impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
-    /// Says of the next requests whether they may be sent again (`Connecting::repeat`). One that was not processed always is.
     pub fn may_repeat(&mut self, repeat: bool) {
         self.repeat = repeat;
     }
 
-    /// Sends `request` and waits for the whole response. The bytes of its body go to `body`.
+    /// Sends `request` and waits for the whole response; passes its body to `body`.
     ///
     /// # Errors
-    /// Why there is no whole response.
+    /// Why the response is incomplete.
     pub async fn exchange(
         &mut self,
         request: &C::Request,
@@ -397,7 +396,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         }
     }
 
-    /// One stream, and whether its request may be sent again.
+    /// Tries one stream. Also returns whether the request may be sent again.
     async fn attempt(
         &mut self,
         request: &C::Request,
@@ -437,7 +436,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
                 cost.streams.count_unprocessed(failure.fault);
                 Again::Unprocessed
             }
-            // A connection that waited was just being closed.
+            // The server was just closing an idle connection.
             _ if closed_idly => Again::Once,
             _ => Again::Never,
         };
@@ -491,7 +490,8 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         context: &mut Context<'_>,
     ) -> Poll<Ended<C::Body>> {
         let mut session = shared.session.borrow_mut();
-        // As long as the connection does not stand, its driver says what comes of it, in the time of who wanted it first.
+        // While the connection is being made, the driver reports its failure, within the deadline of the
+        // thread that started it.
         if self.shared_connection.executor.deadline_passed()
             && shared.opened.get().is_some()
             && !session.has_ended(place)
@@ -502,7 +502,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
             shared.wake_driver();
             if shared.receives.get() == 0 {
                 drop(session);
-                // A connection that never said anything is no use to the others either.
+                // A connection that has never answered is useless to the other threads too.
                 self.shared_connection.retire(shared);
                 session = shared.session.borrow_mut();
             }
@@ -532,7 +532,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> Drop for StreamClient<T,
 enum Again {
     Never,
     Once,
-    /// The server has declared that it did not process it.
+    /// The server declared that it did not process the request.
     Unprocessed,
 }
 
@@ -540,7 +540,7 @@ enum Again {
 struct Begun<C> {
     shared: Rc<Shared<C>>,
     place: usize,
-    /// The connection was made for it.
+    /// The connection was made for this stream.
     made: bool,
     /// The connection has answered before.
     reused: bool,

@@ -1,10 +1,7 @@
-//! What an HTTP connection needs of the layer below it, and plain TCP as that layer.
+//! The interface between HTTP and the layer below, and plain TCP as its implementation.
 //!
-//! A `Transport` makes the streams of one client thread, one after the other. What can be spared between two of them is
-//! its own affair: plain TCP on loopback dials a socket again (`Dialer::retire`), and nothing above knows of it.
-//! `tls.rs` has the other layer.
-//!
-//! Not for: what the bytes mean (`connection.rs`).
+//! A `Transport` makes the streams of one client thread. Each implementation decides what to reuse between
+//! them: plain TCP on loopback reuses sockets (`Dialer::retire`). TLS is in `tls.rs`.
 
 use crate::response::Progress;
 use dyno_measure::{Failure, Fault};
@@ -17,87 +14,86 @@ use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
 
-/// What one look at a stream came to.
+/// Result of one receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// Nothing is there yet.
+    /// Nothing has arrived.
     Nothing,
-    /// Something is; the taker of the bytes was as far as this after the last of them.
+    /// Data arrived. Contains the consumer's progress.
     Some(Progress),
-    /// The stream has ended in order.
+    /// The stream ended normally.
     End,
 }
 
-/// A TLS handshake that led to a session.
+/// A successful TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
-    /// From the moment at which the TCP connection stood until a request could be sent.
+    /// Time from the TCP connection until a request could be sent, in nanoseconds.
     pub ns: u64,
     pub agreed: Agreed,
 }
 
-/// A connection that was made, on which the first bytes were sent.
+/// A new connection, on which the first bytes were sent.
 #[derive(Debug)]
 pub struct Opened<S> {
-    /// To go on with.
     pub stream: S,
-    /// When the TCP connection stood, in nanoseconds of the monotonic clock.
+    /// When the TCP connection was established, in nanoseconds of the monotonic clock.
     pub stood_ns: u64,
-    /// Where there was one.
+    /// Set if there was a handshake.
     pub handshake: Option<Handshake>,
 }
 
-/// A connection that carries bytes in order, for the task that is polled. Every wait ends with the task's deadline.
+/// A reliable byte stream for the current task. Every wait ends at the task's deadline.
 pub trait Stream: Debug {
     /// Sends all of `bytes`.
     ///
     /// # Errors
-    /// What the connection came to.
+    /// The connection's failure.
     fn send_all(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Waits until `receive` may have something, or the end.
+    /// Waits until `receive` may return data or the end.
     ///
     /// # Errors
     /// `Fault::ResponseTimeout` once the task's deadline has passed.
     fn readable(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Receives once, into `buffer` where it needs one, and hands what has arrived to `take` until that has enough. Only
-    /// after `Nothing` and `End` nothing is left that `readable` would not tell.
+    /// Receives once, into `buffer` if needed, and passes the data to `take` until it is done. Only after
+    /// `Nothing` or `End` may the caller wait for `readable`.
     ///
     /// # Errors
-    /// What the connection came to, or what `take` says.
+    /// The connection's failure, or the error of `take`.
     fn receive(
         &mut self,
         buffer: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
     ) -> Result<Received, Failure>;
 
-    /// Sends what there is room for, and takes it off `outgoing`; for futures that are written by hand. Ready once all
-    /// of it is sent; what is added meanwhile goes with the next call.
+    /// Polls sending: sends what fits and removes it from `outgoing`. Ready once all is sent. Data added
+    /// meanwhile is sent by the next call.
     ///
     /// # Errors
-    /// What the connection came to.
+    /// The connection's failure.
     fn poll_send(&mut self, outgoing: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
 
-    /// `readable`, for futures that are written by hand.
+    /// Polls `readable` once.
     ///
     /// # Errors
     /// As `readable`.
     fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
 
-    /// Sends small messages at once, even while others are not acknowledged.
+    /// Disables Nagle's algorithm.
     ///
     /// # Errors
-    /// Where the connection is gone.
+    /// The connection's failure.
     fn send_at_once(&self) -> Result<(), Failure>;
 
-    /// What a connection on which nothing was outstanding has come to.
+    /// Returns the state of a connection that had no outstanding request.
     fn after_idling(&mut self) -> Idle;
 
-    /// Makes the coming close a reset.
+    /// Makes the next close a reset.
     ///
     /// # Errors
-    /// Where the connection is gone.
+    /// The connection's failure.
     fn reset_on_close(&mut self) -> Result<(), Failure>;
 }
 
@@ -105,26 +101,25 @@ pub trait Stream: Debug {
 pub trait Transport: Debug {
     type Stream: Stream;
 
-    /// Makes a connection, with whatever belongs to that, and sends `first` on it.
+    /// Makes a connection, including any handshake, and sends `first`.
     ///
     /// # Errors
-    /// Why there is no connection, or what it came to.
+    /// Why it failed.
     fn open(&mut self, first: &[u8]) -> impl Future<Output = Result<Opened<Self::Stream>, Failure>>;
 
-    /// Ends a connection that is not needed any more.
+    /// Closes a connection.
     fn close(&mut self, stream: Self::Stream);
 }
 
-/// TCP with nothing in between.
+/// TCP without another layer.
 #[derive(Debug)]
 pub struct PlainTcp {
     dialer: Rc<Dialer>,
-    /// One whose connection has ended, to be dialled again.
+    /// Socket of a closed connection, to be dialled again.
     spare: Option<Socket>,
 }
 
 impl PlainTcp {
-    /// Connections of `dialer`.
     #[must_use]
     pub fn new(dialer: Rc<Dialer>) -> Self {
         Self { dialer, spare: None }

@@ -1,4 +1,4 @@
-//! TLS as the layer below an HTTP connection, and how often its sessions are taken up again.
+//! TLS as the layer below HTTP, and the share of connections that resume a session.
 
 use crate::h2;
 use crate::response::Progress;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
 
-/// Yes for exactly this share of the questions, evenly spread.
+/// Returns true for an exact share of the calls, evenly spaced.
 #[derive(Debug, Clone, Copy)]
 pub struct EvenShare {
     share: f64,
@@ -20,7 +20,7 @@ pub struct EvenShare {
 }
 
 impl EvenShare {
-    /// `share`: from 0 for never to 1 for always.
+    /// Creates a sequence. `share`: 0 (never) to 1 (always).
     #[must_use]
     pub fn new(share: f64) -> Self {
         Self { share, owed: 0.0 }
@@ -34,20 +34,19 @@ impl EvenShare {
     }
 }
 
-/// TLS over TCP, for one client thread.
+/// TLS over TCP for one client thread.
 #[derive(Debug)]
 pub struct TlsOverTcp {
     dialer: Rc<Dialer>,
     connector: Connector,
-    /// Of the connections that offer an earlier session.
+    /// Share of connections that offer an earlier session.
     resumption: EvenShare,
     buffer: Rc<RefCell<Box<[u8]>>>,
-    /// One whose connection has ended, to be dialled again.
+    /// Socket of a closed connection, to be dialled again.
     spare: Option<Socket>,
 }
 
 impl TlsOverTcp {
-    /// Connections of `dialer`. `buffer` is used without waiting in between.
     #[must_use]
     pub fn new(
         dialer: Rc<Dialer>,
@@ -73,7 +72,7 @@ impl Transport for TlsOverTcp {
         let resume = self.resumption.next();
         let session = self.connector.connect(socket, resume, &self.buffer).await?;
         let mut channel = session.channel;
-        // Who offers one protocol alone goes on in no other (RFC 9113, section 3.3).
+        // A client that offers only one protocol must not continue with another (RFC 9113, section 3.3).
         if self.connector.wants(h2::BY_ALPN) && channel.application_protocol() != Some(h2::BY_ALPN) {
             return Err(Fault::NotHttp2.into());
         }
@@ -109,7 +108,7 @@ impl Stream for Channel<ClientSide> {
         take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
     ) -> Result<Received, Failure> {
         let arrived = Channel::receive(self, buffer, &mut |data| {
-            // A record without data says nothing: the peer pads, or hides how much it says.
+            // Ignore empty records, which peers use as padding.
             if data.is_empty() {
                 return Ok(Flow::More);
             }

@@ -1,11 +1,11 @@
-//! The clocks: monotonic for every interval, thread CPU time for the generator's own cost,
-//! wall-clock time only to say when something happened.
+//! Clocks: monotonic for intervals, thread CPU time for the generator's own cost, wall-clock time only for
+//! dates.
 
 use nix::sys::resource::{getrusage, UsageWho};
 use rustix::time::{clock_gettime, ClockId};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Now, in nanoseconds of `CLOCK_MONOTONIC` (vDSO, about 20 ns a call).
+/// Returns `CLOCK_MONOTONIC` in nanoseconds (vDSO, about 20 ns per call).
 #[inline]
 #[must_use]
 pub fn monotonic_ns() -> u64 {
@@ -13,7 +13,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec.unsigned_abs() * crate::NS_PER_S + now.tv_nsec.unsigned_abs()
 }
 
-/// Now, in seconds since 1970.
+/// Returns the seconds since 1970.
 #[must_use]
 pub fn unix_s() -> f64 {
     SystemTime::now()
@@ -21,16 +21,15 @@ pub fn unix_s() -> f64 {
         .map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// CPU time of the calling thread so far, in seconds.
+/// CPU time of a thread, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ThreadCpu {
     pub user_s: f64,
-    /// In the kernel on the thread's behalf; on loopback this includes much of the peer's TCP work.
+    /// Kernel time on the thread's behalf. On loopback this includes much of the peer's TCP work.
     pub system_s: f64,
 }
 
 impl ThreadCpu {
-    /// What was used between `earlier` and `self`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -40,7 +39,7 @@ impl ThreadCpu {
     }
 }
 
-/// CPU time of the calling thread so far (`getrusage(2)`, `RUSAGE_THREAD`).
+/// Returns the CPU time of the calling thread so far (`getrusage(2)`, `RUSAGE_THREAD`).
 #[must_use]
 pub fn thread_cpu() -> ThreadCpu {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else {

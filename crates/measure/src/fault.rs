@@ -1,11 +1,12 @@
-//! Why an operation failed, and whose fault it was. Counted, never compared as text.
+//! Faults: why an operation failed and which side caused it. They are counted by kind, never compared as
+//! text.
 
 use crate::{named_enum, ProtocolStatus};
 use std::fmt;
 
 named_enum! {
-    /// Who has to look into it, as it stands in records: the server under test; what lies between; the generator itself
-    /// (no figure of such a mix is the server's); or what the answer was held against, where it was well formed and
+    /// The side that caused a fault, as named in records: the server under test, the network, the generator
+    /// (which invalidates all figures of the level), or the expected content, if a well-formed answer was
     /// wrong.
     pub enum Side {
         Server "server"
@@ -16,7 +17,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// One way in which an operation can fail; its name stands in records.
+    /// Kinds of failure. Their names appear in records.
     pub enum Fault {
         ConnectionRefused "connection_refused" "nothing accepted the connection"
         ResponseTimeout "response_timeout" "connected, but the response did not end in time"
@@ -80,7 +81,6 @@ named_enum! {
 }
 
 impl Fault {
-    /// Whose fault it is.
     #[must_use]
     pub fn side(self) -> Side {
         match self {
@@ -143,32 +143,31 @@ impl Fault {
     }
 }
 
-/// What is known of a failure beside its kind; turned into words only for the first of its kind.
+/// Details of a failure. Converted to text only for the first failure of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     None,
-    /// The system call's error number.
+    /// Error number of a system call.
     Errno(i32),
-    /// The status that came.
+    /// Status of the response.
     Status(ProtocolStatus),
-    /// The session was refused: at which step or over what, and the status that said so, where one did.
+    /// The session was refused: at which step or why, and the status if there was one.
     Refused {
-        /// Of a table whose words stand in the place of the fault's.
+        /// From a table whose text replaces the fault's.
         step: ProtocolStatus,
-        /// As the server sent it.
+        /// Status sent by the server.
         status: Option<ProtocolStatus>,
     },
-    /// The lengths of a body, in bytes.
+    /// Lengths of a body, in bytes.
     Length {
-        /// What it should have been.
         expected: u64,
         got: u64,
     },
-    /// Which value of a session.
+    /// Name of a session value.
     Value(ValueName),
 }
 
-/// The name of a value that a session takes from an answer, in place, so that a failure costs no allocation.
+/// Name of a value that a session takes from an answer. Stored inline, so that a failure needs no allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ValueName {
     bytes: [u8; Self::MOST_BYTES],
@@ -178,7 +177,8 @@ pub struct ValueName {
 impl ValueName {
     pub const MOST_BYTES: usize = 30;
 
-    /// None unless it has 1 to 30 letters, digits and underscores, and does not begin with a digit.
+    /// Creates a name of 1 to 30 letters, digits and underscores that does not begin with a digit. Otherwise
+    /// None.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         let spelled = name
@@ -191,7 +191,7 @@ impl ValueName {
         (spelled && begins).then_some(Self { bytes, length })
     }
 
-    /// As it was given.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
@@ -207,7 +207,7 @@ impl fmt::Debug for ValueName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     pub fault: Fault,
-    /// What else is known.
+    /// Further details.
     pub detail: Detail,
 }
 
@@ -226,7 +226,7 @@ impl fmt::Display for Failure {
         match self.detail {
             Detail::None => write!(formatter, "{words}"),
             Detail::Errno(number) => {
-                // Of a directory of this machine: there is no server.
+                // A local directory has no server.
                 let words = match self.fault {
                     Fault::ErrorStatus => "the file system refused a call",
                     _ => words,

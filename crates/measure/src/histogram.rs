@@ -1,6 +1,7 @@
-//! Every sample in an HDR histogram: three significant digits, growing as it must, nothing clipped, nothing dropped.
+//! HDR histograms of all samples, with three significant digits. The range grows as needed, so no sample is
+//! clipped or dropped.
 //!
-//! Source: Gil Tene, HdrHistogram; here the `hdrhistogram` crate, about 2 ns a sample.
+//! Source: Gil Tene, HdrHistogram, by the `hdrhistogram` crate; about 2 ns per sample.
 
 use hdrhistogram::serialization::V2Serializer;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
@@ -10,11 +11,11 @@ use std::fmt;
 
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// The most bytes that a serialised histogram may have when it is read: 64-bit values at three digits need less.
+/// Maximum size of a serialised histogram. 64-bit values with three digits need less.
 const MAX_SERIALISED_BYTES: usize = 4 * 1024 * 1024;
 const HEADER_BYTES: usize = 40;
 
-/// A histogram of nanoseconds. Two are equal where their samples are; as data it is its bytes.
+/// Histogram of nanoseconds. Two are equal if their samples are. Serialised as bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     inner: hdrhistogram::Histogram<u64>,
@@ -47,7 +48,7 @@ impl Histogram {
         debug_assert!(added.is_ok(), "an auto-resizing histogram takes any other");
     }
 
-    /// The samples that came after `before`, which was taken of the same histogram.
+    /// Returns the samples recorded after `before`, an earlier copy of this histogram.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut left = self.clone();
@@ -61,37 +62,36 @@ impl Histogram {
         self.inner.len()
     }
 
-    /// Mean of the samples, ns; 0 of none.
+    /// Returns the mean in nanoseconds; 0 without samples.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.inner.mean()
     }
 
-    /// Standard deviation of the samples about their mean (divided by their number), ns; 0 of none.
+    /// Returns the population standard deviation in nanoseconds; 0 without samples.
     #[must_use]
     pub fn deviation(&self) -> f64 {
         self.inner.stdev()
     }
 
-    /// Smallest sample, ns; 0 of none.
+    /// Returns the smallest sample in nanoseconds; 0 without samples.
     #[must_use]
     pub fn min(&self) -> u64 {
         self.inner.min()
     }
 
-    /// Largest sample, ns; 0 of none.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.inner.max()
     }
 
-    /// The value at `quantile` (0 to 1), ns, within 0.1 %; 0 of no samples.
+    /// Returns the value at `quantile` (0 to 1) in nanoseconds, within 0.1 %; 0 without samples.
     #[must_use]
     pub fn value_at(&self, quantile: f64) -> u64 {
         self.inner.value_at_quantile(quantile)
     }
 
-    /// The interchange format V2 of HdrHistogram, uncompressed.
+    /// Serialises in HdrHistogram's interchange format V2, uncompressed.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -104,10 +104,10 @@ impl Histogram {
         bytes
     }
 
-    /// Reads what `to_bytes` wrote.
+    /// Reads the format of `to_bytes`.
     ///
     /// # Errors
-    /// Says in words why `bytes` is not a histogram.
+    /// Why `bytes` is not a histogram.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() > MAX_SERIALISED_BYTES {
             return Err(format!("{} bytes are too many for a histogram", bytes.len()));
@@ -121,10 +121,10 @@ impl Histogram {
     }
 }
 
-/// Refuses bytes that claim what they do not have: the library sets aside what the header asks for, before it reads on.
+/// Checks that the header's claims fit the data, because the library allocates what the header asks for.
 ///
-/// The header, big-endian (HdrHistogram, `AbstractHistogram.java`): cookie, length of the payload, normalising offset and
-/// significant digits with four bytes each, then lowest value, highest value and a ratio with eight each.
+/// Header, big-endian (HdrHistogram, `AbstractHistogram.java`): cookie, payload length, normalising offset
+/// and significant digits in four bytes each; lowest value, highest value and ratio in eight bytes each.
 fn check_header(bytes: &[u8]) -> Result<(), String> {
     let (header, payload) = bytes
         .split_first_chunk::<HEADER_BYTES>()
@@ -180,7 +180,7 @@ impl<'de> Deserialize<'de> for Histogram {
                 Histogram::from_bytes(bytes).map_err(E::custom)
             }
         }
-        // Of any length: some formats give no more than a few KiB as borrowed bytes.
+        // Accepts owned bytes, because some formats cannot lend more than a few KiB.
         deserializer.deserialize_byte_buf(Bytes)
     }
 }

@@ -1,6 +1,5 @@
-//! What a measurement is made of: clock, window, histogram, and the taxonomy of faults.
-//!
-//! Not for statistics: what the figures mean is judged in Python. Not for input and output.
+//! Basics of measurement: clocks, window, histogram and faults. No statistics (Python has them), no input or
+//! output.
 
 mod clock;
 mod fault;
@@ -15,5 +14,5 @@ pub use histogram::Histogram;
 pub use status::{ProtocolStatus, StatusTable};
 pub use window::{Phase, Window};
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 pub const NS_PER_S: u64 = 1_000_000_000;

@@ -1,10 +1,9 @@
-//! The one way to write an enum whose variants have names, in records, in settings or on the wire.
-//!
-//! A derive crate (strum) has names and lists too, but as traits to import, and neither in constants nor with the words
-//! for people beside them; this is less code than its attributes were.
+//! Declares enums whose variants have names in records, settings or on the wire. Derive crates such as strum
+//! need imported traits, and lack constants and descriptions.
 
-/// Declares an enum from a table: `Variant "name"`, `Variant "name" "words"`, or `Variant = code "name"` a line. It gets
-/// `ALL` in the order of the lines, `name()`, `of_name()`; with words `words()`, with codes `of_code()`.
+/// Declares an enum from a table with one variant per line: `Variant "name"`, `Variant "name" "words"` or
+/// `Variant = code "name"`. Generates `ALL` in table order, `name()` and `of_name()`, and `words()` or
+/// `of_code()` if given.
 #[macro_export]
 macro_rules! named_enum {
     ($(#[$meta:meta])* $vis:vis enum $Enum:ident { $($variant:ident $name:literal)* }) => {
@@ -30,7 +29,6 @@ macro_rules! named_enum {
         $vis enum $Enum { $(#[doc = $name] $variant = $code),* }
         $crate::named_enum! { @names $vis $Enum $($variant $name)* }
         impl $Enum {
-            /// The one of that code.
             #[must_use]
             $vis fn of_code(code: $Code) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| *one as $Code == code)
@@ -40,14 +38,13 @@ macro_rules! named_enum {
     (@names $vis:vis $Enum:ident $($variant:ident $name:literal)*) => {
         #[allow(dead_code)] // Not each enum needs each of them.
         impl $Enum {
-            /// All of them, in the order of the table.
+            /// All variants in table order.
             $vis const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// As it is written.
             #[must_use]
             $vis const fn name(self) -> &'static str { match self { $(Self::$variant => $name),* } }
 
-            /// The one that is written so.
+            /// Returns the variant with this name.
             #[must_use]
             $vis fn of_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.name() == name)

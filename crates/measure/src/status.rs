@@ -1,24 +1,22 @@
-//! A protocol's own status as a failure carries it: a number, and the protocol's table that puts it into words.
-//!
-//! Not for what a status means to a client: each protocol maps its own to a `Fault`.
+//! Status of a protocol in a failure: a number and the table that describes it. Each protocol maps its
+//! statuses to a `Fault`.
 
 use std::fmt;
 
-/// The statuses of one protocol, or the steps at which it refuses a session.
+/// The statuses of a protocol, or the steps at which it refuses a session.
 #[derive(Debug)]
 pub struct StatusTable {
-    /// Names the table; no two tables have the same name.
+    /// Unique name of the table.
     pub name: &'static str,
-    /// Writes one of its numbers in words. Numbers come from servers: any may be asked for.
+    /// Writes the text of a number. Servers may send any number.
     pub write: fn(u32, &mut fmt::Formatter<'_>) -> fmt::Result,
 }
 
-/// A number of a table. Carrying one costs no allocation; its text is made where it is displayed.
+/// A number from a table. It needs no allocation; its text is generated on display.
 #[derive(Clone, Copy)]
 pub struct ProtocolStatus {
-    /// The number as the protocol has it.
     pub code: u32,
-    /// The table that it stands in.
+    /// Table of the number.
     pub table: &'static StatusTable,
 }
 

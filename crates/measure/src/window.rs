@@ -1,24 +1,25 @@
-//! The measured part of a mix.
+//! The measured window of a level.
 //!
-//! Meaning as published for the Open Benchmark (WebBench 2.0, 1999): *length* is the whole mix and includes both ramps;
-//! operations in the ramps are made, but not counted. An operation belongs to the moment it *completes*.
+//! As published for the Open Benchmark (WebBench 2.0, 1999): the *length* is the whole level including both
+//! ramps. Operations in the ramps are performed but not counted. An operation counts at the time at which it
+//! *completes*.
 
-/// Where in a mix a moment lies.
+/// Phase of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Before the window: load, but no counting.
+    /// Before the window: load without counting.
     RampUp,
     Measured,
-    /// After the window, load still on.
+    /// After the window: load without counting.
     RampDown,
-    /// After the length: no new operation starts, those under way end.
+    /// After the level: no new operation starts, and those in progress finish.
     Drain,
 }
 
-/// Length and ramps of a mix, in nanoseconds since its start.
+/// Length and ramps of a level, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The whole mix, both ramps included.
+    /// Length including both ramps.
     pub length_ns: u64,
     /// Uncounted time at the start.
     pub ramp_up_ns: u64,
@@ -27,13 +28,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// Where the window opens.
+    /// Returns the start of the window.
     #[must_use]
     pub fn opens_ns(&self) -> u64 {
         self.ramp_up_ns
     }
 
-    /// Where the window closes: the first moment that isn't in it any more.
+    /// Returns the end of the window (exclusive).
     #[must_use]
     pub fn closes_ns(&self) -> u64 {
         self.length_ns.saturating_sub(self.ramp_down_ns)
@@ -44,7 +45,7 @@ impl Window {
         self.closes_ns().saturating_sub(self.opens_ns())
     }
 
-    /// How much of the time between two moments, since the start of the mix, lies in the window.
+    /// Returns how much of the time between two moments of the level lies in the window.
     #[inline]
     #[must_use]
     pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
@@ -53,7 +54,7 @@ impl Window {
             .saturating_sub(from_ns.max(self.opens_ns()))
     }
 
-    /// The phase of a moment, `elapsed_ns` after the start of the mix.
+    /// Returns the phase `elapsed_ns` after the start of the level.
     #[inline]
     #[must_use]
     pub fn phase(&self, elapsed_ns: u64) -> Phase {

@@ -1,5 +1,5 @@
-//! What the data plane tells as data, in Python's own types: one conversion for every document, so that a figure is added
-//! in one place, the structure that holds it.
+//! Converts all documents of the data plane to Python types, so that a figure is added in one place: the
+//! struct that holds it.
 
 use ciborium::Value;
 use dyno_engine::MixTally;
@@ -8,13 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use serde::Serialize;
 
-/// `data` as dictionaries, lists, numbers, text, bytes and None.
 pub(crate) fn to_python<'py>(py: Python<'py>, data: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let value = Value::serialized(data).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     convert(py, value)
 }
 
-/// What was counted of a mix, with the rows of its clients.
+/// Returns the counts of a level, with one row per client.
 pub(crate) fn counted<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyAny>> {
     let told = to_python(py, tally)?;
     told.set_item("by_client", to_python(py, &tally.by_client)?)?;

@@ -1,4 +1,4 @@
-//! What a mix of work on files needs beside its document: workspaces, and a load file.
+//! Python interface of levels on files: workspaces and load files.
 
 use dyno_workload::{DiskMix, DiskMixOptions, Script};
 use pyo3::exceptions::PyValueError;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the clients' files contain, from mix to mix.
+/// State of the clients' files from level to level.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Workspaces {
     pub(crate) inner: dyno_engine::Workspaces,
@@ -30,17 +30,17 @@ impl Workspaces {
     #[classattr]
     const DIRECTORY: &'static str = dyno_engine::Workspaces::DIRECTORY;
 
-    /// Clients whose workspaces stand on the server, whole or in part.
+    /// Returns the clients with a complete or partial workspace on the server.
     fn standing(&self) -> Vec<usize> {
         self.inner.standing()
     }
 
-    /// Clients may have workspaces that whoever carried them can't tell of any more.
+    /// Marks clients whose workspaces may exist although their process can no longer report them.
     fn assume_standing(&self, clients: Vec<usize>) {
         self.inner.assume_standing(&clients);
     }
 
-    /// Whether any was ever begun.
+    /// Returns whether any workspace was started.
     fn begun(&self) -> bool {
         self.inner.begun()
     }
@@ -73,7 +73,7 @@ impl Workspaces {
     }
 }
 
-/// A dbench load file, understood.
+/// A parsed dbench load file.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct LoadFile {
     pub(crate) inner: Arc<dyno_workload::LoadFile>,

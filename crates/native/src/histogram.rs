@@ -1,9 +1,9 @@
-//! Histograms for the side that judges: read, merge, ask.
+//! Python interface of histograms.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// An HDR histogram of nanoseconds.
+/// HDR histogram of nanoseconds.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Histogram {
     inner: dyno_measure::Histogram,

@@ -1,4 +1,4 @@
-//! Levels on files that end when their work is done, from Python: a job under way on threads of its own.
+//! Python interface of jobs: levels on files that end when their work is done, on separate threads.
 
 use crate::data::{counted, to_python};
 use crate::load::poisoned;
@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A job under way.
+/// A running job.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Job {
     control: Arc<JobControl>,
@@ -22,7 +22,7 @@ pub struct Job {
 
 #[pymethods]
 impl Job {
-    /// Begin a job, which is a JSON text, on a target.
+    /// Starts a job, given as JSON text, on a target.
     #[staticmethod]
     fn start(target: &Target, job: &str) -> PyResult<Self> {
         let job: FileJob =
@@ -113,7 +113,7 @@ fn seconds(timeout_s: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(timeout_s).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// What was counted of each level of a job, from the tallies of its nodes; None: of one in which none of them took part.
+/// Merges the tallies of a job's nodes per level. None for a level without any.
 #[pyfunction]
 pub fn merge_levels(py: Python<'_>, tallies: Vec<PyBackedBytes>) -> PyResult<Vec<Option<Bound<'_, PyAny>>>> {
     let mut by_level: Vec<Vec<Vec<u8>>> = Vec::new();

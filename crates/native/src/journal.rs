@@ -1,4 +1,4 @@
-//! The journal of a power cut: begun, looked at and read back from Python.
+//! Python interface of the journal of a power cut.
 
 use crate::data::to_python;
 use crate::question::{answer_error, in_slices};
@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-/// Files that are written until the server is gone.
+/// Writes files until the server is gone.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Journal {
     inner: dyno_engine::Journal,
@@ -34,7 +34,7 @@ fn no_files() -> PyErr {
     PyValueError::new_err("a target without files has no journal")
 }
 
-/// Begins to write files on a file server; `spec` is a JSON text.
+/// Starts to write files on a file server. `spec`: JSON text.
 #[pyfunction]
 pub fn begin_journal(target: &Target, spec: &str, nonce: u64) -> PyResult<Journal> {
     let spec: JournalSpec = parsed(spec)?;
@@ -42,7 +42,7 @@ pub fn begin_journal(target: &Target, spec: &str, nonce: u64) -> PyResult<Journa
     Ok(Journal { inner })
 }
 
-/// Reads what is left of the files of a journal; `spec` and `entries` are JSON texts.
+/// Reads what remains of a journal's files. `spec` and `entries`: JSON texts.
 #[pyfunction]
 pub fn read_journal<'py>(
     py: Python<'py>,

@@ -1,7 +1,7 @@
-//! The data plane as the Python module `serverdyno._native`: thin, typed in `python/serverdyno/_native.pyi`.
+//! The data plane as the Python module `serverdyno._native`, typed in `python/serverdyno/_native.pyi`.
 //!
-//! A mix runs on threads of its own and Python only looks at it now and then, without the interpreter's lock
-//! while it waits. Not for: decisions, statistics, files of results.
+//! Levels run on separate threads. Python polls them and waits without the interpreter lock. Decisions,
+//! statistics and result files are in Python.
 
 use pyo3::prelude::*;
 
@@ -59,7 +59,6 @@ mod _native {
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
 
-    /// What this module was built as.
     #[pyfunction]
     fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let info = PyDict::new(py);

@@ -1,4 +1,4 @@
-//! A mix under way, and what it counted.
+//! A running level and its counts.
 
 use crate::data::{counted, to_python};
 use dyno_engine::{LoadError, PreparedMix};
@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A mix under way.
+/// A running level.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Load {
     inner: Mutex<dyno_engine::Load>,

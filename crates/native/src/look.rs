@@ -1,4 +1,4 @@
-//! Questions outside of load: one GET, one connection, one NEGOTIATE, and whether a host is loopback by its name.
+//! Requests outside of load: one GET, one connection, one NEGOTIATE, and a check for loopback names.
 
 use crate::question::{answer_error, in_slices};
 use crate::target::Target;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const MOST_S: f64 = 86_400.0;
 
-/// One plain GET to the target's address, outside of load.
+/// Sends one GET to the target's address.
 #[pyfunction]
 #[pyo3(signature = (target, path, *, timeout_s, most_bytes))]
 pub fn http_get<'py>(
@@ -48,7 +48,6 @@ pub fn http_get<'py>(
     Ok(row)
 }
 
-/// Whether the target takes a connection. Nothing is asked on it.
 #[pyfunction]
 #[pyo3(signature = (target, *, timeout_s))]
 pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult<()> {
@@ -62,7 +61,7 @@ pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult
     connected.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure, &is)))
 }
 
-/// What the SMB server at an address offers, before anybody logs on.
+/// Returns what the SMB server at an address offers before log-on.
 #[pyfunction]
 #[pyo3(signature = (address, *, timeout_s, network_namespace=None))]
 pub fn smb_probe<'py>(
@@ -101,7 +100,7 @@ fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
         .ok_or_else(|| PyValueError::new_err("timeout_s lies between 0 and 86,400"))
 }
 
-/// Whether a host is loopback by how it is written, without a look-up.
+/// Returns whether a host is loopback by its spelling, without a look-up.
 #[pyfunction]
 pub fn names_loopback(host: &str) -> bool {
     dyno_net::names_loopback(host)

@@ -1,4 +1,4 @@
-//! A mix as a document, checked and prepared for a target; and the results of its parts, merged.
+//! Checks and prepares level documents, and merges the results of their parts.
 
 use crate::data::{counted, to_python};
 use crate::files::{LoadFile, Workspaces};
@@ -14,13 +14,12 @@ use std::time::Duration;
 
 const MAX_REMOVAL_S: f64 = 86_400.0;
 
-/// A mix that was checked, ready to start.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct PreparedMix {
     inner: dyno_engine::PreparedMix,
 }
 
-/// Checks a document for a target that was opened. Every problem is told at once, a line each.
+/// Checks a level document for an open target. Raises all problems at once, one per line.
 #[pyfunction]
 #[pyo3(signature = (document, target, workspaces=None, load_file=None))]
 pub fn prepare(
@@ -45,17 +44,16 @@ pub fn prepare(
 
 #[pymethods]
 impl PreparedMix {
-    /// Starts it, on threads of its own.
     fn start(&self, py: Python<'_>) -> PyResult<Load> {
         Load::start(py, &self.inner)
     }
 
-    /// The room that one client's files need at least; None of work that makes none.
+    /// Returns the minimum space for one client's files. None if there are no files.
     fn workspace_bytes(&self, py: Python<'_>) -> Option<u64> {
         py.detach(|| self.inner.workspace_bytes())
     }
 
-    /// Begins to take away what clients have left, for so long at most; None of work that leaves nothing.
+    /// Starts to remove the clients' files, for at most `most_s` seconds. None if there are no files.
     fn remove_workspaces(&self, most_s: f64) -> PyResult<Option<Removal>> {
         if !(0.0..=MAX_REMOVAL_S).contains(&most_s) {
             return Err(PyValueError::new_err("most_s must lie between 0 and 86,400"));
@@ -68,14 +66,13 @@ impl PreparedMix {
     }
 }
 
-/// The JSON schema of what was counted of a mix, with the text of each figure.
+/// Returns the JSON schema of a level's counts, with a description of each figure.
 #[pyfunction]
 pub fn counted_schema() -> String {
     dyno_engine::schema().to_string()
 }
 
-/// What was counted of a mix, from the tallies of its parts, in any order. `with_clients`: the rows of single clients,
-/// too.
+/// Merges the tallies of a level's parts, in any order. `with_clients`: include one row per client.
 #[pyfunction]
 #[pyo3(signature = (tallies, *, with_clients=true))]
 pub fn merge(py: Python<'_>, tallies: Vec<PyBackedBytes>, with_clients: bool) -> PyResult<Bound<'_, PyAny>> {
@@ -87,7 +84,7 @@ pub fn merge(py: Python<'_>, tallies: Vec<PyBackedBytes>, with_clients: bool) ->
     counted(py, &merged)
 }
 
-/// The removal of what the clients of mixes have left.
+/// A running removal of the clients' files.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Removal {
     inner: Mutex<dyno_engine::Removal>,

@@ -1,4 +1,4 @@
-//! The dynamic page, for who proves before load that a server has it.
+//! The dynamic page, to check a server before load.
 
 use pyo3::prelude::*;
 

@@ -1,6 +1,6 @@
-//! How Python waits for questions outside of load: on threads of their own, without the interpreter's lock, in slices. A
-//! signal ends the wait within a slice, and so does the look that Python takes between two slices. What was asked ends by
-//! its own deadline. Not for the questions: see `look.rs`.
+//! Runs requests outside of load on separate threads, while Python waits in slices without the interpreter
+//! lock. A signal, or the function called between slices, ends the wait. The request itself ends at its own
+//! deadline.
 
 use dyno_measure::Failure;
 use pyo3::create_exception;
@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::time::Duration;
 
-/// Time between two checks for a signal or the end of the server.
+/// Interval between checks for a signal or the end of the server.
 const SLICE: Duration = Duration::from_millis(50);
 
 create_exception!(
@@ -20,10 +20,10 @@ create_exception!(
     "A server gave no answer that can be read: the fault's name, its side, words, and what to try."
 );
 
-/// Function that is called between two slices, in the waiting thread.
+/// Function called between slices in the waiting thread.
 static LOOK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Have every wait call `look` a few times per second and at its end. A wait raises what `look` raises.
+/// Makes every wait call `look` a few times per second and at its end. A wait raises what `look` raises.
 #[pyfunction]
 pub fn look_while_waiting(py: Python<'_>, look: Py<PyAny>) -> PyResult<()> {
     LOOK.set(py, look)
@@ -34,14 +34,14 @@ fn look(py: Python<'_>) -> PyResult<()> {
     LOOK.get(py).map_or(Ok(()), |look| look.call0(py).map(|_| ()))
 }
 
-/// Run `work` on a new thread and wait for it, until a signal or `look` ends the wait.
+/// Runs `work` on a new thread and waits until it ends, or a signal or `look` ends the wait.
 pub(crate) fn in_slices<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
     let (done, mut waited) = sync_channel(1);
     std::thread::Builder::new().spawn(move || {
-        // Nobody waits any more where a signal has come.
+        // After a signal there is no receiver.
         let _ = done.send(work());
     })?;
     loop {
@@ -51,7 +51,7 @@ pub(crate) fn in_slices<T: Send + 'static>(
             (waited, outcome)
         });
         match outcome {
-            // Why it failed may be that the server has ended.
+            // The server's end may be the cause of a failure.
             Ok(result) => return look(py).map(|()| result),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("the question panicked"))
@@ -63,7 +63,6 @@ pub(crate) fn in_slices<T: Send + 'static>(
     }
 }
 
-/// An error of the system as Python says it, with its number: which class it is follows from that.
 pub(crate) fn os_error(error: std::io::Error) -> PyErr {
     let Some(number) = error.raw_os_error() else {
         return PyErr::from(error);
@@ -73,7 +72,7 @@ pub(crate) fn os_error(error: std::io::Error) -> PyErr {
     PyOSError::new_err((number, words.to_owned()))
 }
 
-/// Why there is no answer, as Python says it.
+/// Converts a failure to a Python exception.
 pub(crate) fn answer_error(failure: &Failure, advice: Option<&'static str>) -> PyErr {
     let fault = failure.fault;
     AnswerError::new_err((fault.name(), fault.side().name(), failure.to_string(), advice))

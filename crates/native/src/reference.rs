@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Reads the options of a server; errors have no place in the text, which nobody has written.
+/// Parses a server's options. Errors omit the position, because the text is generated.
 fn stated<T: DeserializeOwned>(options: &str) -> PyResult<T> {
     let value: Result<Value, _> = serde_json::from_str(options);
     let read = value.and_then(serde_json::from_value);
@@ -23,7 +23,7 @@ fn outage(outage_s: f64) -> PyResult<Duration> {
         .ok_or_else(|| PyValueError::new_err("outage_s is from 0 to 3600"))
 }
 
-/// A running reference HTTP server; it stops when it is dropped.
+/// A running HTTP reference server. Dropping it stops it.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct ReferenceServer(http::Server);
 
@@ -58,7 +58,7 @@ impl ReferenceServer {
     }
 }
 
-/// A running reference SMB server; it stops when it is dropped.
+/// A running SMB reference server. Dropping it stops it.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct ReferenceSmbServer(smb::Server);
 
@@ -103,7 +103,7 @@ impl ReferenceSmbServer {
     }
 }
 
-/// A running reference NFS server; it stops when it is dropped.
+/// A running NFS reference server. Dropping it stops it.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct ReferenceNfsServer(nfs::Server);
 
@@ -148,7 +148,7 @@ impl ReferenceNfsServer {
     }
 }
 
-/// Names and meanings of the faults that the reference server of a protocol can commit.
+/// Returns names and descriptions of the faults that a protocol's reference server supports.
 #[pyfunction]
 pub fn reference_faults(protocol: &str) -> PyResult<Vec<(&'static str, &'static str)>> {
     match protocol {

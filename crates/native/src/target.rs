@@ -1,4 +1,4 @@
-//! Destinations: the consent that `dyno-http` demands, as Python errors.
+//! Destinations, and consent errors as Python exceptions.
 
 use crate::data::to_python;
 use crate::question::{answer_error, in_slices, os_error};
@@ -18,7 +18,7 @@ create_exception!(
     "A file server gave no session: why, and what to try."
 );
 
-/// Why there is no target, as Python says such things.
+/// Converts a target error to a Python exception.
 pub(crate) fn target_error(error: TargetError) -> PyErr {
     match error {
         TargetError::Answer(failure, advice) => answer_error(&failure, advice),
@@ -29,7 +29,7 @@ pub(crate) fn target_error(error: TargetError) -> PyErr {
     }
 }
 
-/// A destination that load may go to.
+/// A destination to which load may be sent.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Target {
     pub(crate) inner: Arc<OpenTarget>,
@@ -38,7 +38,6 @@ pub struct Target {
 
 #[pymethods]
 impl Target {
-    /// Opens the section `target` of a mix's document: a JSON text, with the secrets beside it.
     #[staticmethod]
     #[pyo3(signature = (protocol, section, *, consent_token=None, password=None, ticket=None, identity=None))]
     fn open(
@@ -108,7 +107,7 @@ impl Target {
     }
 }
 
-/// What the token file on `authority` must contain.
+/// Returns the required content of the token file on `authority`.
 #[pyfunction]
 pub fn consent_document(authority: &str, token: &str) -> String {
     dyno_net::consent_document(authority, token)

@@ -1,10 +1,10 @@
-//! The authority of a run, and what it certifies.
+//! Certificate authority of a run.
 
 use dyno_net::tls::{Identity, KeyKind, Validity, Version, Versions};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// Makes certificates for the servers of a run. Its key is nowhere else.
+/// Issues certificates for the servers of a run. Its key is stored nowhere else.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Authority {
     inner: dyno_net::tls::Authority,
@@ -25,7 +25,7 @@ impl Authority {
         self.inner.pem()
     }
 
-    /// A certificate and its key, both as PEM.
+    /// Issues a certificate. Returns it and its key in PEM.
     #[pyo3(signature = (key, names, *, expired=false))]
     fn certify(
         &self,
@@ -49,13 +49,13 @@ impl Authority {
     }
 }
 
-/// Why a client can't show this certificate with this key, both PEM; None: it can.
+/// Returns why a client cannot use this certificate with this key (both PEM), or None.
 #[pyfunction]
 pub fn identity_problem(certificate: String, key: String) -> Option<String> {
     Identity { certificate, key }.certified().err()
 }
 
-/// What keeps clients from offering these cipher suites with versions from `least` to `most`; None: nothing.
+/// Returns why clients cannot offer these cipher suites with versions from `least` to `most`, or None.
 #[pyfunction]
 pub fn tls_problem(least: &str, most: &str, ciphers: Vec<String>) -> Option<String> {
     let version = |name: &str| {

@@ -1,4 +1,4 @@
-//! The WebBench tree and its requests, for those who write documents or look at a workload.
+//! The WebBench tree and its requests, for writing documents and inspecting a workload.
 
 use dyno_http::Shape;
 use dyno_workload::{Catalogue, DiskMixOptions, Outcome, Script, Tree, WebbenchStatic, Workload};
@@ -53,13 +53,13 @@ pub fn workload_paths(seed: u64, client: u32, thread: u32, count: usize) -> Vec<
         .collect()
 }
 
-/// Everything that is wrong with the steps of a session: JSON, as in the section `workload` of a document.
+/// Returns all problems of a session's steps. `steps`: JSON, as in the section `workload`.
 #[pyfunction]
 pub fn session_problems(steps: &str) -> Vec<String> {
     dyno_engine::session_problems(steps)
 }
 
-/// What is wrong with headers of a request, a sentence each.
+/// Returns the problems of a request's headers, one sentence each.
 #[pyfunction]
 pub fn header_problems(headers: Vec<(String, String)>) -> Vec<String> {
     let shape = Shape {

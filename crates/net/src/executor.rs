@@ -1,6 +1,5 @@
-//! Tasks and timers over one epoll instance.
-//!
-//! Not for: how a task is called (`wake.rs`), what is known of a socket (`readiness.rs`).
+//! Event loop: tasks and timers over one epoll instance. `wake.rs` holds the wakers, `readiness.rs` the
+//! socket states.
 
 use crate::readiness::{Key, Readiness, Registry};
 use crate::ready_work::{ReadyWork, ReadyWorkMeter};
@@ -20,20 +19,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// How often deadlines and the stop condition are looked at: a timeout is noticed at most this much late.
+/// Interval between checks of deadlines and of the stop condition. A timeout is noticed at most this much
+/// late.
 const SWEEP_NS: u64 = 20_000_000;
 const EVENTS_AT_ONCE: usize = 1024;
-/// Tasks that call each other, or themselves, are polled so often before sockets and timers have their turn again.
+/// Rounds in which tasks that wake each other are polled before sockets and timers get a turn.
 const PASSES_IN_A_TURN: u32 = 16;
 const NO_DEADLINE: u64 = u64::MAX;
-/// In the place of a deadline that has passed.
+/// Marks a deadline that has passed.
 const PASSED: u64 = 0;
-/// What the kernel reports when another thread has called; the key of no socket.
+/// Key under which epoll reports a wake-up by another thread. No socket has it.
 const REMOTE_WAKE: u64 = u64::MAX;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A handle to the loop of this thread, cheap to clone; tasks and sockets hold one.
+/// Handle to the event loop of this thread. Tasks and sockets hold clones of it.
 #[derive(Clone)]
 pub struct Executor {
     shared: Rc<Shared>,
@@ -44,7 +44,8 @@ struct Shared {
     remote: Arc<RemoteWakes>,
     registry: RefCell<Registry>,
     current: Current,
-    /// By task. A sweep polls the tasks whose deadline has passed; cheaper than a timer for every operation.
+    /// Deadline per task. A sweep polls tasks whose deadline has passed, which costs less than one timer per
+    /// operation.
     deadlines_ns: RefCell<Vec<u64>>,
     timers: RefCell<BinaryHeap<Timer>>,
     spawned: RefCell<Vec<Task>>,
@@ -52,7 +53,7 @@ struct Shared {
     ready_work: RefCell<Option<ReadyWorkMeter>>,
 }
 
-/// Who is called when. The first one due is the greatest.
+/// Timer of a task. The earliest timer compares as the greatest.
 struct Timer {
     due_ns: u64,
     waiter: Waiter,
@@ -85,10 +86,10 @@ impl std::fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// A loop without tasks.
+    /// Creates a loop without tasks.
     ///
     /// # Errors
-    /// Where the kernel gives no epoll instance or eventfd (out of file descriptors).
+    /// The error of the kernel if it cannot create an epoll instance or eventfd.
     pub fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let remote = RemoteWakes::new()?;
@@ -114,43 +115,43 @@ impl Executor {
         })
     }
 
-    /// Adds a task; it is first polled when the loop comes round.
+    /// Adds a task. It is first polled in the next round of the loop.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.shared.spawned.borrow_mut().push(Box::pin(task));
     }
 
-    /// From here on every batch of events is a sample: how long the last of it had waited.
+    /// Starts to sample the loop lag: how long the last event of each batch waited.
     pub fn start_lag(&self) {
         *self.shared.lag.borrow_mut() = Some(Histogram::new());
     }
 
-    /// Ends what `start_lag` began, and gives its samples, ns.
+    /// Stops sampling the loop lag and returns the samples in nanoseconds.
     #[must_use]
     pub fn take_lag(&self) -> Histogram {
         self.shared.lag.borrow_mut().take().unwrap_or_default()
     }
 
-    /// From here on it is measured how many connections wait for this loop.
+    /// Starts to measure how many connections wait for this loop.
     pub fn start_ready_work(&self) {
         *self.shared.ready_work.borrow_mut() = Some(ReadyWorkMeter::default());
     }
 
-    /// Ends what `start_ready_work` began, and gives its sums.
+    /// Stops the measurement of ready work and returns its sums.
     #[must_use]
     pub fn take_ready_work(&self) -> ReadyWork {
         let meter = self.shared.ready_work.borrow_mut().take();
         meter.map_or_else(ReadyWork::default, |meter| meter.finish(monotonic_ns()))
     }
 
-    /// Says that a socket's report brought so many answers more than one: each of them waits for those before it.
+    /// Reports that one socket event brought `answers` additional answers. Each waits for those before it.
     pub fn add_answers(&self, answers: usize) {
         if let Some(meter) = &mut *self.shared.ready_work.borrow_mut() {
             meter.add_answers(answers);
         }
     }
 
-    /// Ends once `monotonic_ns` has reached `due_ns`. One that is dropped before keeps its place among the timers, and
-    /// calls its task in vain.
+    /// Waits until `monotonic_ns` reaches `due_ns`. If dropped early, its timer remains and wakes the task
+    /// spuriously.
     pub async fn sleep_until(&self, due_ns: u64) {
         let mut armed: Option<Waiter> = None;
         poll_fn(|context| {
@@ -167,25 +168,25 @@ impl Executor {
         .await;
     }
 
-    /// From now on the current task is polled once `deadline_ns` has passed, whatever it waits for. Of futures that an
-    /// executor within the task keeps apart (`FuturesUnordered`), those are not polled that nothing else has called.
+    /// Sets the current task's deadline: the task is polled once it has passed. Futures that the task polls
+    /// selectively (`FuturesUnordered`) are not polled by it.
     pub fn set_deadline(&self, deadline_ns: u64) {
         self.shared.deadlines_ns.borrow_mut()[self.shared.current.number()] = deadline_ns;
     }
 
-    /// Return the deadline of the current task, so that it can be set again after a shorter one.
+    /// Returns the deadline of the current task, so that it can be restored after a shorter one.
     #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         self.shared.deadlines_ns.borrow()[self.shared.current.number()]
     }
 
-    /// Whether the deadline of the current task has passed, as of the last sweep.
+    /// Returns whether the deadline of the current task had passed at the last sweep.
     #[must_use]
     pub fn deadline_passed(&self) -> bool {
         self.shared.deadlines_ns.borrow()[self.shared.current.number()] == PASSED
     }
 
-    /// Lets every other task, sockets and timers have their turn: for a task that always finds more to do.
+    /// Yields to all other tasks, sockets and timers. For tasks that always have more to do.
     pub async fn give_way(&self) {
         let mut gave_way = false;
         poll_fn(|context| {
@@ -203,12 +204,12 @@ impl Executor {
         self.shared.timers.borrow_mut().push(Timer { due_ns, waiter });
     }
 
-    /// Whom the future that is polled with `context` wants to be called.
+    /// Returns what has to be woken for the future polled with `context`.
     pub(crate) fn waiter(&self, context: &Context<'_>) -> Waiter {
         self.shared.current.waiter(context.waker())
     }
 
-    /// Has `file` reported from now on, under the key that this gives.
+    /// Registers `file` with epoll and returns its key.
     pub(crate) fn register(&self, file: impl AsFd, flags: epoll::EventFlags) -> Result<Key, Errno> {
         let key = self.shared.registry.borrow_mut().insert();
         let data = epoll::EventData::new_u64(key.into());
@@ -219,7 +220,7 @@ impl Executor {
         added.map(|()| key)
     }
 
-    /// Changes what is reported of `file`. What is so already is reported again.
+    /// Changes the events that are reported of `file`. Conditions that already hold are reported again.
     pub(crate) fn change_registration(
         &self,
         file: impl AsFd,
@@ -230,14 +231,14 @@ impl Executor {
         epoll::modify(&self.shared.epoll, file, data, flags)
     }
 
-    /// Nothing that is reported under `key` reaches anybody any more. The kernel itself forgets a file that is closed.
+    /// Drops all further reports under `key`. The kernel removes a closed file from epoll itself.
     pub(crate) fn unregister(&self, key: Key) {
         let removed = self.shared.registry.borrow_mut().remove(key);
-        // Who waited is forgotten only after the registry is free again: it may have sockets of its own.
+        // Drop the waiters only after the registry is released: they may own sockets of this loop.
         drop(removed);
     }
 
-    /// Looks at what was reported under `key`, which is registered.
+    /// Calls `look` with the state of the registered socket `key`.
     pub(crate) fn with_readiness<T>(&self, key: Key, look: impl FnOnce(&mut Readiness) -> T) -> T {
         let mut registry = self.shared.registry.borrow_mut();
         look(
@@ -247,10 +248,10 @@ impl Executor {
         )
     }
 
-    /// Runs until no task is left, or `stop` says so (asked every 20 ms); tasks left then are dropped where they wait.
+    /// Runs until no task is left or `stop` returns true (checked every 20 ms). Remaining tasks are dropped.
     ///
     /// # Errors
-    /// Where waiting for events fails, which the kernel does not do for a valid instance.
+    /// The error of `epoll_wait`, which does not fail for a valid instance.
     pub fn run(&self, stop: impl Fn() -> bool) -> Result<(), Errno> {
         let _running = RunningLoop::enter(&self.shared.remote);
         let mut tasks = Tasks::new(self.shared.remote.clone());
@@ -286,7 +287,7 @@ impl Executor {
                 swept_ns = woke_ns;
                 self.fire_deadlines(&mut tasks, woke_ns);
                 if stop() {
-                    // Tasks hold this executor: what was spawned and never adopted would keep itself alive.
+                    // Tasks hold this executor, so a task that was never adopted would keep it alive.
                     drop(self.shared.spawned.take());
                     return Ok(());
                 }
@@ -366,7 +367,7 @@ impl Executor {
 }
 
 impl Shared {
-    /// A deadline that was left by an earlier task of the same number shall not reach the new one.
+    /// Clears the deadline that an earlier task with this number left.
     fn begin_task(&self, number: usize) {
         let mut deadlines_ns = self.deadlines_ns.borrow_mut();
         let length = deadlines_ns.len().max(number + 1);
@@ -375,13 +376,13 @@ impl Shared {
     }
 }
 
-/// The tasks by number. A number is used again once its task has ended.
+/// Tasks by number. The number of a finished task is reused.
 struct Tasks {
     slots: Vec<Slot>,
     wakers: TaskWakers,
     free: Vec<usize>,
     live: usize,
-    /// Those that are polled next. One may stand there twice: a poll too many is harmless.
+    /// Tasks to poll next. A task may occur twice, because an extra poll is harmless.
     woken: Vec<usize>,
 }
 
@@ -414,7 +415,7 @@ impl Tasks {
         self.slots.len() - 1
     }
 
-    /// Polls the tasks that were called, and those that these call, and so on for a while.
+    /// Polls the woken tasks and the tasks that they wake, for a limited number of rounds.
     fn poll_woken(&mut self, shared: &Shared) {
         for _ in 0..PASSES_IN_A_TURN {
             let mut woken = std::mem::take(&mut self.woken);
@@ -431,7 +432,7 @@ impl Tasks {
     }
 
     fn poll(&mut self, shared: &Shared, number: usize) {
-        // A timer of an earlier run may call a number that there is not.
+        // A timer of an earlier run may refer to a task that no longer exists.
         let Some(Slot {
             task: Some(task),
             waker,

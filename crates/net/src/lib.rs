@@ -1,13 +1,11 @@
-//! What all protocols stand on: the event loop of one OS thread (tasks, timers, sockets), TLS (`tls`), and where load may go
-//! (`target`).
+//! The base of all protocols: an event loop for one OS thread (tasks, timers, sockets), TLS (`tls`) and
+//! permitted destinations (`target`). Linux only, without blocking work.
 //!
-//! A task is an ordinary future with an ordinary waker. It is polled when the kernel reports a socket that it waits for,
-//! when its timer is due, or when another task or another thread wakes it; then it tries again what it waited for. What
-//! is reported of a socket is kept by socket, so a request on a kept-alive connection costs two system calls (`send`,
-//! `recv`) and its share of one `epoll_wait`. A poll too many is harmless by construction.
+//! A task is an ordinary future. It is polled when the kernel reports one of its sockets, when its timer is
+//! due, or when another task or thread wakes it. Extra polls are harmless. Reports are kept per socket, so a
+//! request on a kept connection costs two system calls (`send`, `recv`) and its share of one `epoll_wait`.
 //!
-//! Not for: work that blocks, more than one thread, anything but Linux; nor for asking a host for its consent, which each
-//! protocol's crate does in its own words (`dyno_http::Target`, `dyno_smb::SmbTarget`).
+//! Each protocol's crate asks a host for consent in its own way (`dyno_http::Target`, `dyno_smb::SmbTarget`).
 
 mod executor;
 mod readiness;

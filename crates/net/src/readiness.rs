@@ -1,34 +1,33 @@
-//! What the kernel has reported of each socket, and who waits for it.
+//! State of each socket as the kernel reported it, and the tasks that wait for it.
 //!
-//! The kernel reports each arrival once. So a report is kept until somebody takes note of it, by socket and by direction:
-//! a task may have many sockets, and a socket a task that reads and another that writes.
-//!
-//! Not for: system calls on sockets (`socket.rs`).
+//! The kernel reports each arrival once. A report is therefore kept until a task consumes it, separately for
+//! reading and writing.
 
 use crate::wake::Waiter;
 use rustix::event::epoll::EventFlags;
 
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
-/// What a reader waits for.
+/// Events that a reader waits for.
 const ARRIVAL: EventFlags = END.union(EventFlags::IN);
-/// What a writer waits for, and who connects.
+/// Events that a writer, or a connecting task, waits for.
 const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// One of the two ways of a socket's bytes.
+/// One direction of a socket.
 #[derive(Debug, Default)]
 pub(crate) struct Direction {
-    /// Something was reported and has not ended a wait yet: it may have come while the task waited for something else.
+    /// Set by a report that has not ended a wait yet. It may have arrived while the task waited for something
+    /// else.
     reported: bool,
     waiter: Option<Waiter>,
 }
 
 impl Direction {
-    /// Whether anything was reported since this was last asked.
+    /// Returns whether there was a report since the last call.
     pub(crate) fn take(&mut self) -> bool {
         std::mem::take(&mut self.reported)
     }
 
-    /// Calls `waiter` at the next report; gives who would have been called before.
+    /// Sets the waiter for the next report and returns the previous one.
     pub(crate) fn await_report(&mut self, waiter: Waiter) -> Option<Waiter> {
         self.waiter.replace(waiter)
     }
@@ -39,7 +38,6 @@ impl Direction {
     }
 }
 
-/// What was reported of one socket.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     pub(crate) reading: Direction,
@@ -49,7 +47,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Keeps what was reported; gives who is to be called.
+    /// Stores a report and returns the waiters to wake.
     pub(crate) fn report(&mut self, flags: EventFlags) -> [Option<Waiter>; 2] {
         self.ended |= flags.intersects(END);
         let reader = flags.intersects(ARRIVAL).then(|| self.reading.report());
@@ -57,7 +55,7 @@ impl Readiness {
         [reader.flatten(), writer.flatten()]
     }
 
-    /// Forgets all reports: they were of a connection that is over.
+    /// Clears all reports of a connection that has ended.
     pub(crate) fn forget(&mut self) {
         self.reading.reported = false;
         self.writing.reported = false;
@@ -65,8 +63,8 @@ impl Readiness {
     }
 }
 
-/// Under which key the kernel reports a socket: its place, and how often that was given away before. What is still
-/// reported of a socket that is gone therefore reaches nobody; while a process forks, that can be long after the close.
+/// Key of a socket in epoll: its slot and the number of earlier uses of the slot. Late reports of a closed
+/// socket therefore reach no one. During a fork they can come long after the close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     generation: u32,
@@ -88,7 +86,6 @@ impl From<u64> for Key {
     }
 }
 
-/// The sockets of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: Vec<Entry>,
@@ -113,7 +110,7 @@ impl Registry {
         }
     }
 
-    /// Gives what was known of it, which is nobody's any more.
+    /// Removes a socket and returns its last state.
     pub(crate) fn remove(&mut self, key: Key) -> Readiness {
         let entry = &mut self.entries[key.place as usize];
         debug_assert_eq!(entry.generation, key.generation, "removed once");

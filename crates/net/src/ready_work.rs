@@ -1,35 +1,33 @@
-//! Ready work: how many connections waited for the loop, not for the server.
+//! Ready work: how many connections waited for the load generator rather than for the server.
 //!
-//! A generator sees only when it was told of an answer, not when the answer came. But it knows how long it was at work
-//! between two questions to the kernel, and how many answers had come by then. With answers that come evenly while the
-//! loop works, half of that time is what each of them waited before the loop asked; and of the answers of a batch, which
-//! are taken one after the other, each waits for those before it. So with batches i of k answers, each worked on for T,
+//! The generator does not see when an answer arrived, only when it asked the kernel. It knows how long it
+//! worked between two calls of `epoll_wait`, and how many answers had arrived by then. If answers arrive
+//! evenly, each waited on average half of that time before the call. Within a batch, each answer also waits
+//! for those before it. For batches i of k answers, each worked on for T, the total time that connections
+//! waited for the generator is
+//! `sum of T_i x ((k_i + 1) / 2 + k_(i+1) / 2 if the loop did not have to wait for the next batch)`
 //!
-//! `sum of T_i x ((k_i + 1) / 2 + k_(i+1) / 2 where the loop did not have to wait for the next batch)`
+//! Divided by the elapsed time, this is the mean number of such connections. Divided by the sum of all
+//! response times, it is the generator's share of the response time. The 1 in `k + 1` is the answer being
+//! processed.
 //!
-//! is the time that connections spent in the hands of the generator, added up. Divided by the time that passed it is the
-//! mean number of such connections; divided by the sum of all response times it is the share of a response time that is
-//! the generator's own. The one in `k + 1` is the answer that is being worked on.
-//!
-//! How long a sleeping thread takes to wake is not in it: nobody can say when the first answer of a batch came.
-//!
-//! Not for: waiting for a CPU (`run_delay_ns`), what follows from the share.
+//! The time to wake a sleeping thread is not included, because the arrival time of the first answer of a
+//! batch is unknown. Waiting for a CPU is measured elsewhere (`run_delay_ns`).
 
-/// Connections in the hands of the generator, over some time. Sums: what several loops had may be added.
+/// Sums of the connections that waited for the generator. Those of several loops may be added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadyWork {
-    /// Connections times nanoseconds in which their next step was the generator's.
+    /// Connections that waited for the generator, times nanoseconds.
     pub ready_ns: u64,
-    /// Nanoseconds in which the loop was at work.
+    /// Nanoseconds in which the loop worked.
     pub busy_ns: u64,
-    /// Times that it had something to do.
+    /// Number of batches.
     pub batches: u64,
-    /// Reports of sockets and timers that were due, in all batches.
+    /// Socket reports and due timers in all batches.
     pub events: u64,
 }
 
 impl ReadyWork {
-    /// Adds what another loop had, or the same one at another time.
     pub fn add(&mut self, other: Self) {
         self.ready_ns += other.ready_ns;
         self.busy_ns += other.busy_ns;
@@ -38,21 +36,22 @@ impl ReadyWork {
     }
 }
 
-/// A question to the kernel that is answered within this much, and `ANSWER_NS` for each event, had its answer ready: a
-/// thread that goes to sleep and is woken takes longer.
+/// Limit for an `epoll_wait` that found events ready, plus `ANSWER_NS` per event. A thread that sleeps and is
+/// woken takes longer.
 const ASKING_NS: u64 = 2_000;
 const ANSWER_NS: u64 = 100;
 
-/// Measures the ready work of one loop, batch by batch.
+/// Measures the ready work of one loop.
 #[derive(Debug, Default)]
 pub struct ReadyWorkMeter {
     total: ReadyWork,
-    /// Since when the batch is worked on, and how many events it has.
+    /// Start of the current batch and its number of events.
     batch: Option<(u64, u64)>,
 }
 
 impl ReadyWorkMeter {
-    /// The loop asked at `asked_ns`, which ended the batch before, and was told of `events` at `woke_ns`.
+    /// Ends the previous batch at `asked_ns`, when the loop called `epoll_wait`. The call returned `events`
+    /// at `woke_ns`.
     pub fn begin_batch(&mut self, asked_ns: u64, woke_ns: u64, events: usize) {
         let events = events as u64;
         let (worked_ns, before) = self.end_batch(asked_ns);
@@ -63,14 +62,14 @@ impl ReadyWorkMeter {
         self.batch = Some((woke_ns, events));
     }
 
-    /// One event of the batch brought so many answers more than the one that it is counted as.
+    /// Adds `answers` that came with an event in addition to the one already counted.
     pub fn add_answers(&mut self, answers: usize) {
         if let Some((_, events)) = &mut self.batch {
             *events += answers as u64;
         }
     }
 
-    /// A timer of the batch is `late_ns` behind its time: whoever set it has waited for so long.
+    /// Adds a timer that fired `late_ns` late: its task waited that long.
     pub fn add_timer(&mut self, late_ns: u64) {
         if let Some((_, events)) = &mut self.batch {
             *events += 1;
@@ -78,14 +77,14 @@ impl ReadyWorkMeter {
         }
     }
 
-    /// Ends at `now_ns`, whatever the loop is at.
+    /// Ends the measurement at `now_ns` and returns the sums.
     #[must_use]
     pub fn finish(mut self, now_ns: u64) -> ReadyWork {
         self.end_batch(now_ns);
         self.total
     }
 
-    /// How long it took and what it had.
+    /// Ends the batch and returns its duration and number of events.
     fn end_batch(&mut self, now_ns: u64) -> (u64, u64) {
         let Some((woke_ns, events)) = self.batch.take().filter(|batch| batch.1 > 0) else {
             return (0, 0);

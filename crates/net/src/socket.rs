@@ -1,4 +1,4 @@
-//! TCP sockets and Unix sockets: dial, send, receive, accept.
+//! TCP and Unix sockets: dial, send, receive, accept.
 
 pub mod datagrams;
 mod listener;
@@ -24,33 +24,33 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Loopback source addresses that one dialer may fall back on: each brings another range of local ports.
+/// Maximum number of loopback source addresses per dialer. Each adds a range of local ports.
 const MAX_SOURCE_ADDRESSES: u32 = 250;
-/// Addresses tried for one connection before it counts as our own fault.
+/// Addresses tried per connection before the failure counts as the generator's.
 const SOURCES_PER_DIAL: u32 = 4;
 
-/// What one call takes (`IOV_MAX` of Linux).
+/// Maximum number of parts per call (`IOV_MAX` of Linux).
 const MOST_PARTS: usize = 1024;
 
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
 
-/// What the peer did while nothing was asked of it.
+/// State of a connection after a time without outstanding requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// Nothing: the connection can be used again.
+    /// Nothing happened. The connection can be reused.
     Quiet,
-    /// It ended the connection, at least its own direction.
+    /// The peer closed the connection, or its sending direction.
     Ended,
-    /// It sent bytes that nobody had asked for. One of them has been taken.
+    /// The peer sent unsolicited bytes. One of them has been consumed.
     Spoke,
 }
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     Tcp(SocketAddr),
-    /// At a socket in the file system of this machine.
+    /// Unix socket of this machine.
     Unix(SocketAddrUnix),
 }
 
@@ -100,22 +100,22 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A connected, non-blocking socket of a stream. Dropping it is an ordinary close. A task may use many, and two tasks one: one
-/// that receives and one that sends.
+/// Connected, non-blocking stream socket. Dropping it closes the connection normally. A task may use many
+/// sockets, and two tasks may share one: one receives, the other sends.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
     registered: Cell<Option<Registered>>,
-    /// What goes before the first bytes, and the peer that it names.
+    /// Function that makes the preamble, and the peer's address that it names.
     preamble: Option<(Preamble, Option<SocketAddr>)>,
 }
 
-/// Makes the bytes that go before all others on a connection, from its own address and the peer's; None: those of a Unix
-/// socket.
+/// Makes the bytes that precede all others on a connection, from the local and the peer's address. Unix
+/// sockets pass None.
 pub type Preamble = fn(Option<(SocketAddr, SocketAddr)>) -> Vec<u8>;
 
-/// The key under which the kernel reports a socket, and what it is to report.
+/// Key of a registered socket, and its registered events.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
     key: Key,
@@ -132,7 +132,8 @@ impl Socket {
         }
     }
 
-    /// Edge-triggered, and registered once for the life of most sockets: no `epoll_ctl` between two requests.
+    /// Registers the socket edge-triggered, usually once in its life, so that no `epoll_ctl` is needed
+    /// between requests.
     fn register(&self, flags: EventFlags) -> Result<Key, Errno> {
         let key = match self.registered.get() {
             Some(registered) if registered.flags.contains(flags) => return Ok(registered.key),
@@ -146,8 +147,7 @@ impl Socket {
         Ok(key)
     }
 
-    /// Waits until the kernel reports that something has arrived. What it has reported since the last wait, while the
-    /// task was at something else, ends the wait at once.
+    /// Waits until the kernel reports an arrival. A report since the last wait ends it at once.
     ///
     /// # Errors
     /// `late` once the task's deadline has passed.
@@ -161,7 +161,7 @@ impl Socket {
         poll_fn(|context| self.poll_writable(context, late)).await
     }
 
-    /// `readable`, for futures that are written by hand: one poll. One waits at a time, the last who asked.
+    /// Polls `readable` once. Only the last caller is woken.
     ///
     /// # Errors
     /// As `readable`.
@@ -170,8 +170,8 @@ impl Socket {
         self.poll_report(key, |readiness| &mut readiness.reading, context, late)
     }
 
-    /// Waits until the kernel reports that there is room to send; for futures that are written by hand, after
-    /// `try_send` had none. One waits at a time, the last who asked.
+    /// Waits, in one poll, until the kernel reports room to send. Call it after `try_send` found none. Only
+    /// the last caller is woken.
     ///
     /// # Errors
     /// As `readable`.
@@ -197,7 +197,7 @@ impl Socket {
                 waits.then(|| direction.await_report(self.executor.waiter(context))),
             )
         });
-        // Who waited is forgotten only after the registry is free again.
+        // Drop the previous waiter only after the registry is released.
         drop(earlier);
         match (reported, in_time) {
             (true, _) => Poll::Ready(Ok(())),
@@ -213,8 +213,8 @@ impl Socket {
         Ok(())
     }
 
-    /// What a connection on which nothing was outstanding has come to. Costs a system call only where the kernel has
-    /// reported something meanwhile.
+    /// Returns the state of a connection that had no outstanding request. Needs a system call only after a
+    /// kernel report.
     pub fn after_idling(&self) -> Idle {
         let reported = self.take_report();
         if self.end_reported() {
@@ -227,31 +227,32 @@ impl Socket {
         }
     }
 
-    /// Whether anything was reported of arrivals since this was last asked, or since the last wait. Who gets true has to
-    /// receive until nothing is left. True of a socket that never waited: of it nothing is reported.
+    /// Returns whether the kernel reported an arrival since the last call or wait. If true, the caller has to
+    /// receive until nothing is left. Always true for a socket that has never waited, because it is not
+    /// registered.
     #[must_use]
     pub fn take_report(&self) -> bool {
         self.readiness(|readiness| readiness.reading.take())
             .unwrap_or(true)
     }
 
-    /// Whether the kernel has reported that the peer will send nothing more. It reports each arrival once: who stops
-    /// receiving before `None` or `Some(0)`, to spare a call, must ask this before waiting again.
+    /// Returns whether the kernel reported that the peer will send nothing more. Each arrival is reported
+    /// once, so a caller that stops receiving before `None` or `Some(0)` must check this before it waits.
     #[must_use]
     pub fn end_reported(&self) -> bool {
         self.readiness(|readiness| readiness.ended).unwrap_or(false)
     }
 
-    /// Looks at what was reported; None of a socket that never waited.
+    /// Reads the reported state. None if the socket has never waited.
     fn readiness<T>(&self, look: impl FnOnce(&mut Readiness) -> T) -> Option<T> {
         let registered = self.registered.get()?;
         Some(self.executor.with_readiness(registered.key, look))
     }
 
-    /// Return the address of this side.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// Where the socket is gone, or has no address of the Internet.
+    /// The error of `getsockname`, or an address that is not an Internet address.
     pub fn local_address(&self) -> Result<SocketAddr, Errno> {
         SocketAddr::try_from(net::getsockname(&self.fd)?)
     }
@@ -259,7 +260,7 @@ impl Socket {
     /// Sends all of `bytes`.
     ///
     /// # Errors
-    /// What the connection came to, or `late` once the task's deadline has passed.
+    /// The connection's failure, or `late` once the task's deadline has passed.
     pub async fn send_all(&self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -271,10 +272,10 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends as much of `bytes` as there is room for: how much that was, `None` where there is none.
+    /// Sends as many bytes as fit and returns their number, or `None` if there is no room.
     ///
     /// # Errors
-    /// What the connection came to.
+    /// The connection's failure.
     pub fn try_send(&self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         loop {
             match net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
@@ -286,8 +287,8 @@ impl Socket {
         }
     }
 
-    /// `send_all`, for futures that are written by hand: sends what there is room for and takes it off `bytes`. Ready
-    /// once all of it is sent. One waits at a time, the last who asked.
+    /// Polls `send_all`: sends what fits and removes it from `bytes`. Ready once all is sent. Only the last
+    /// caller is woken.
     ///
     /// # Errors
     /// As `send_all`.
@@ -314,7 +315,7 @@ impl Socket {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends all of `first` and then `second`, in one call where the kernel has room for both.
+    /// Sends `first`, then `second`, in one call if the kernel has room.
     ///
     /// # Errors
     /// As `send_all`.
@@ -323,7 +324,7 @@ impl Socket {
         self.send_parts(&mut parts, late).await
     }
 
-    /// Sends all of `parts`, one behind the other, in as few calls as the kernel has room for.
+    /// Sends all `parts` in order, in as few calls as possible.
     ///
     /// # Errors
     /// As `send_all`.
@@ -342,61 +343,61 @@ impl Socket {
         Ok(())
     }
 
-    /// What has arrived: `Some(0)` at the end of the stream, `None` where nothing is there yet.
+    /// Receives available bytes. `Some(0)`: end of the stream; `None`: nothing has arrived.
     ///
     /// # Errors
-    /// What the connection came to.
+    /// The connection's failure.
     pub fn try_receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         loop {
             match net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
                 Ok((received, _)) => return Ok(Some(received)),
                 Err(Errno::AGAIN) => return Ok(None),
-                // Not the same as nothing there: who waits now would wait for an arrival that was reported already.
+                // Do not return None: the arrival was already reported, so the caller would wait forever.
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(connection_failure(error)),
             }
         }
     }
 
-    /// Tells the peer that nothing more will be sent; receiving goes on.
+    /// Closes the sending direction.
     ///
     /// # Errors
-    /// Where the connection is gone.
+    /// The connection's failure.
     pub fn end_sending(&self) -> Result<(), Failure> {
         net::shutdown(&self.fd, Shutdown::Write).map_err(failure)
     }
 
-    /// Sends small messages at once, even while others are not acknowledged: for requests that don't wait for the
-    /// response to the one before.
+    /// Disables Nagle's algorithm, for requests that do not wait for the previous response.
     ///
     /// # Errors
-    /// Where the socket is gone.
+    /// The connection's failure.
     pub fn send_at_once(&self) -> Result<(), Failure> {
         match sockopt::set_tcp_nodelay(&self.fd, true) {
-            // A Unix socket never waits.
+            // Unix sockets send at once anyway.
             Err(Errno::OPNOTSUPP) => Ok(()),
             set => set.map_err(failure),
         }
     }
 
-    /// Makes the coming close a reset: no `TIME_WAIT`, and not what an ordinary client does.
+    /// Makes the next close a reset. This avoids `TIME_WAIT`, but ordinary clients do not do it.
     ///
     /// # Errors
-    /// Where the socket is gone.
+    /// The connection's failure.
     pub fn reset_on_close(&self) -> Result<(), Failure> {
         sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO)).map_err(failure)
     }
 
-    /// Sends `bytes` as the first on a connection that may still be under way, and says when it stood, in nanoseconds
-    /// of the monotonic clock. On loopback it stands by the time it was dialled, and trying costs no waiting.
+    /// Sends the first `bytes` of a connection that may not be established yet. Returns when it was
+    /// established, in nanoseconds of the monotonic clock. A loopback connection is established when dialled,
+    /// so no wait is needed.
     ///
     /// # Errors
-    /// Why there is no connection, or what it came to.
+    /// Why the connection failed.
     pub async fn send_first(&self, bytes: &[u8]) -> Result<u64, Failure> {
         match self.preamble {
             None => self.send_begin(bytes).await,
             Some((preamble, peer)) => {
-                // Known before the connection stands: the port was chosen at `connect`.
+                // The port is known before the connection is established: `connect` chose it.
                 let own = net::getsockname(&self.fd)
                     .ok()
                     .and_then(|own| SocketAddr::try_from(own).ok());
@@ -422,8 +423,8 @@ impl Socket {
         }
     }
 
-    /// Ends a connection that the peer has ended, as an ordinary close does, and leaves a socket that can be dialled
-    /// again: a FIN is sent, and since the peer's was there already, no `TIME_WAIT` is ours.
+    /// Closes a connection that the peer has closed, and keeps its socket for another `dial`. It sends a FIN.
+    /// The peer sent its FIN first, so this side has no `TIME_WAIT`.
     fn end_and_keep(&self) -> Result<(), Errno> {
         net::shutdown(&self.fd, Shutdown::Write)?;
         net::connect_unspec(&self.fd)
@@ -438,12 +439,13 @@ impl Drop for Socket {
     }
 }
 
-/// Makes connections to one peer; on loopback from further source addresses when the local ports of one run out.
+/// Connects to one peer. On loopback, it uses further source addresses when the local ports of one are
+/// exhausted.
 #[derive(Debug)]
 pub struct Dialer {
     executor: Executor,
     target: Peer,
-    /// Which dialer of the process this is: dialers take their source addresses from different ranges.
+    /// Number of this dialer in the process. It selects the range of source addresses.
     number: u8,
     source: Cell<u32>,
     highest_source: Cell<u32>,
@@ -452,7 +454,7 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// One for `target`; `number` differs between the dialers of a process.
+    /// Creates a dialer for `target`. Dialers of one process need different numbers.
     #[must_use]
     pub fn new(executor: Executor, target: impl Into<Peer>, number: u8) -> Self {
         let target = target.into();
@@ -467,7 +469,7 @@ impl Dialer {
         }
     }
 
-    /// Makes a new socket for every connection, as most clients do; see `retire`.
+    /// Uses a new socket per connection, as most clients do. See `retire`.
     #[must_use]
     pub fn with_fresh_sockets(self) -> Self {
         Self {
@@ -476,22 +478,22 @@ impl Dialer {
         }
     }
 
-    /// Sends what `preamble` makes before the first bytes of each connection.
+    /// Sends the bytes of `preamble` before the first bytes of each connection.
     #[must_use]
     pub fn with_preamble(self, preamble: Option<Preamble>) -> Self {
         Self { preamble, ..self }
     }
 
-    /// How many local addresses were used.
+    /// Returns the number of source addresses used.
     #[must_use]
     pub fn source_addresses(&self) -> u32 {
         self.highest_source.get() + 1
     }
 
-    /// Begins a connection, from `spare` where there is one (see `retire`); `Socket::send_first` sees its end.
+    /// Starts a connection, on the socket `spare` if given (see `retire`). `Socket::send_first` completes it.
     ///
     /// # Errors
-    /// What became of it; `Fault::NoPorts` only when further source addresses have not helped.
+    /// Why it failed; `Fault::NoPorts` only after further source addresses were tried.
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
             socket.readiness(Readiness::forget);
@@ -508,10 +510,9 @@ impl Dialer {
         Err(Fault::NoPorts.into())
     }
 
-    /// Closes a connection that is not needed any more. On loopback, where the peer's FIN is there already, the socket
-    /// is kept to be dialled again: the same packets, without making and unmaking a socket, a file and a registration,
-    /// which is a sixth of what a connection costs. Elsewhere it is closed: there the kernel must keep the socket until
-    /// the last acknowledgement.
+    /// Closes a connection. On loopback, if the peer's FIN has arrived, returns the socket for reuse: the
+    /// packets are the same, but a socket, a file and a registration are saved, a sixth of the cost of a
+    /// connection. Elsewhere the kernel needs the socket until the last acknowledgement.
     #[must_use]
     pub fn retire(&self, socket: Socket) -> Option<Socket> {
         let kept = self.reuse_sockets && socket.end_reported();
@@ -522,7 +523,7 @@ impl Dialer {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = net::socket_with(self.target.family(), kind, flags, None)?;
         if let Some(source) = self.source_address() {
-            // The port is chosen at `connect`, where only the four addresses together must be free.
+            // `connect` chooses the port, so only the combination of four addresses and ports must be free.
             setsockopt(&fd, IpBindAddressNoPort, &true)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))?;
             net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
@@ -533,7 +534,7 @@ impl Dialer {
         Ok(socket)
     }
 
-    /// None for the kernel's own choice, which is enough until its ports run out.
+    /// Returns a source address, or None to let the kernel choose, which suffices until its ports run out.
     fn source_address(&self) -> Option<Ipv4Addr> {
         let source = u8::try_from(self.source.get())
             .ok()
@@ -552,7 +553,7 @@ impl Dialer {
     }
 }
 
-/// A connection under way is none that failed.
+/// Treats a connection in progress as a success.
 fn connecting(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
@@ -560,8 +561,8 @@ fn connecting(result: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-/// Which fault an error on an established connection is. There, a time-out is the kernel's: the peer has stopped to
-/// acknowledge, and the connection is gone.
+/// Maps an error on an established connection. A time-out there means that the peer no longer acknowledges
+/// data.
 fn connection_failure(error: Errno) -> Failure {
     match error {
         Errno::TIMEDOUT => Failure {
@@ -572,10 +573,9 @@ fn connection_failure(error: Errno) -> Failure {
     }
 }
 
-/// Which fault an error of a socket call is.
 fn failure(error: Errno) -> Failure {
     let fault = match error {
-        // The last two are those of a Unix socket: there is none, or too many wait to be accepted.
+        // The last two come from Unix sockets: no such file, or a full accept queue.
         Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN => Fault::ConnectionRefused,
         Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Fault::ConnectionReset,
         Errno::TIMEDOUT => Fault::ConnectTimeout,

@@ -1,10 +1,8 @@
-//! Wakers: how a task is called by a socket, a timer, another task or another thread.
+//! Wakers: how sockets, timers, tasks and other threads wake a task.
 //!
-//! A wake on the loop's own thread pushes a number on a list of that thread and touches nothing that is shared. A wake
-//! from another thread takes a lock and writes to an eventfd, which the loop waits for together with its sockets; so the
-//! loop itself never looks at what is shared before somebody has called.
-//!
-//! Not for: what a task waits for (`readiness.rs`, `executor.rs`).
+//! A wake on the loop's own thread appends a number to a thread-local list. A wake from another thread takes
+//! a lock and writes to an eventfd, for which the loop waits like for a socket, so the loop reads shared
+//! state only after such a wake.
 
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fd::OwnedFd;
@@ -18,18 +16,18 @@ use std::task::{RawWakerVTable, Wake, Waker};
 const NO_LOOP: usize = 0;
 
 thread_local! {
-    /// The loop that runs on this thread.
+    /// Identifier of the loop that runs on this thread.
     static RUNNING_LOOP: Cell<usize> = const { Cell::new(NO_LOOP) };
-    /// The tasks of that loop that were called and have not been polled since.
+    /// Woken tasks of that loop that have not been polled yet.
     static WOKEN: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls that come from other threads, or while the loop does not run.
+/// Wakes from other threads, or while the loop does not run.
 #[derive(Debug)]
 pub(crate) struct RemoteWakes {
     eventfd: OwnedFd,
     tasks: Mutex<Vec<usize>>,
-    /// Whether `WOKEN` has any. Only the loop's own thread looks at it: quicker than at a variable of the thread.
+    /// Whether `WOKEN` is not empty. Only the loop's thread uses it. Faster than a thread-local variable.
     any_here: AtomicBool,
 }
 
@@ -43,7 +41,7 @@ impl RemoteWakes {
         }))
     }
 
-    /// What becomes readable with each call.
+    /// Returns the eventfd that becomes readable with each wake.
     pub(crate) fn eventfd(&self) -> &OwnedFd {
         &self.eventfd
     }
@@ -53,7 +51,8 @@ impl RemoteWakes {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(task);
-        // It is registered edge-triggered: every write is an event. It is never read, and full after 2^64 writes.
+        // It is registered edge-triggered, so every write is an event. It is never read, and is full only
+        // after 2^64 writes.
         let _ = io::write(&self.eventfd, &1u64.to_ne_bytes());
     }
 
@@ -61,25 +60,25 @@ impl RemoteWakes {
         mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a task has been called on the loop's own thread and was not taken since.
+    /// Returns whether a task was woken on the loop's own thread and not taken yet.
     pub(crate) fn any_here(&self) -> bool {
         self.any_here.load(Ordering::Relaxed)
     }
 
-    /// What tells one loop from another as long as both exist.
+    /// Returns an identifier that is unique among existing loops.
     fn loop_id(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self) as usize
     }
 }
 
-/// Calls the task that has one number. A number is used again once its task has ended; a late call then polls the new
-/// task, which tries, finds nothing and waits on.
+/// Wakes the task with one number. Numbers are reused, so a late wake may poll a new task, which finds
+/// nothing to do.
 #[derive(Debug)]
 struct TaskWaker {
     task: usize,
-    /// Stands in `WOKEN`. Only the loop's own thread looks at it.
+    /// Whether the task is in `WOKEN`. Only the loop's thread uses it.
     woken_here: AtomicBool,
-    /// Stands in `RemoteWakes`. Cleared before the task is polled, so that whoever finds it set is heard.
+    /// Whether the task is in `RemoteWakes`. Cleared before the task is polled, so that no wake is lost.
     woken_remotely: AtomicBool,
     remote: Arc<RemoteWakes>,
 }
@@ -108,7 +107,7 @@ impl Wake for TaskWaker {
     }
 }
 
-/// The wakers of a loop's tasks, by the tasks' numbers. They stay when a task has ended, for the next of its number.
+/// Wakers by task number. They are reused for later tasks with the same number.
 #[derive(Debug)]
 pub(crate) struct TaskWakers {
     remote: Arc<RemoteWakes>,
@@ -123,7 +122,6 @@ impl TaskWakers {
         }
     }
 
-    /// The waker of the next number.
     pub(crate) fn make_next(&mut self) -> Waker {
         let waker = Arc::new(TaskWaker {
             task: self.wakers.len(),
@@ -135,19 +133,19 @@ impl TaskWakers {
         waker.into()
     }
 
-    /// Takes over what other threads have called.
+    /// Takes over the wakes of other threads.
     pub(crate) fn receive_remote(&self) {
         for task in self.remote.take() {
             let Some(waker) = self.wakers.get(task) else {
                 continue; // Of an earlier run of this loop.
             };
-            // Acquires what the caller did before, also of one who found it set already.
+            // Acquires the writes of every waker, even one that found the flag set.
             waker.woken_remotely.swap(false, Ordering::AcqRel);
             waker.wake_here();
         }
     }
 
-    /// Adds the tasks that were called to `tasks`. From here on they can be called again.
+    /// Moves the woken tasks to `tasks`. They can be woken again from here on.
     pub(crate) fn take_woken(&self, tasks: &mut Vec<usize>) {
         if !self.remote.any_here() {
             return;
@@ -164,16 +162,16 @@ impl TaskWakers {
     }
 }
 
-/// Whom a report or a timer calls: mostly a task as a whole, which the loop can poll without its waker.
+/// What a report or timer wakes: usually a whole task, which the loop can poll without its waker.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     Task(usize),
-    /// Of a future that something within the task polls on its own account.
+    /// Waker of a future that is polled by code within the task (not by the loop).
     Other(Waker),
 }
 
 impl Waiter {
-    /// Adds the task to those that are polled next.
+    /// Adds the task to those polled next.
     pub(crate) fn call(self, woken: &mut Vec<usize>) {
         match self {
             Self::Task(number) => woken.push(number),
@@ -181,7 +179,7 @@ impl Waiter {
         }
     }
 
-    /// Whether both are the same; where that is not sure, they are not.
+    /// Returns whether both wake the same. False if unsure.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Task(own), Self::Task(number)) => own == number,
@@ -191,7 +189,6 @@ impl Waiter {
     }
 }
 
-/// The task that is being polled.
 #[derive(Debug, Default)]
 pub(crate) struct Current {
     number: Cell<usize>,
@@ -208,7 +205,6 @@ impl Current {
         self.number.get()
     }
 
-    /// Whom `waker` calls.
     pub(crate) fn waiter(&self, waker: &Waker) -> Waiter {
         match self.waker.get() {
             Some((data, vtable)) if data == waker.data() && std::ptr::eq(vtable, waker.vtable()) => {
@@ -219,7 +215,7 @@ impl Current {
     }
 }
 
-/// While it lives, the loop of `remote` is the one that runs on this thread.
+/// Guard: while it exists, the loop of `remote` is the running loop of this thread.
 pub(crate) struct RunningLoop {
     outer: usize,
     outer_woken: Vec<usize>,

@@ -1,7 +1,7 @@
-//! FastCGI 1.0 as an application: one persistent process, a thread for each connection of the server.
+//! FastCGI 1.0 application: one persistent process with one thread per server connection.
 //!
-//! Only the role of a responder, one request at a time on a connection (`FCGI_MPXS_CONNS=0`). What a server sends is
-//! bounded: parameters in all, and connections at once.
+//! Responder role only, one request at a time per connection (`FCGI_MPXS_CONNS=0`). The size of parameters
+//! and the number of connections are limited.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -32,7 +32,8 @@ const STACK_BYTES: usize = 64 * 1024;
 /// The variables of one request.
 pub(crate) type Variables = HashMap<Vec<u8>, Vec<u8>>;
 
-/// Accepts on descriptor 0 (`FCGI_LISTENSOCK_FILENO`) for ever; `answer` makes the whole CGI response of a request.
+/// Accepts connections on descriptor 0 (`FCGI_LISTENSOCK_FILENO`) forever. `answer` returns the whole CGI
+/// response to a request.
 pub(crate) fn serve(answer: fn(&Variables) -> Vec<u8>) -> io::Result<()> {
     let listener: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     let listener = UnixListener::from(listener);
@@ -45,7 +46,7 @@ pub(crate) fn serve(answer: fn(&Variables) -> Vec<u8>) -> io::Result<()> {
         connections.fetch_add(1, Ordering::Relaxed);
         let counted = connections.clone();
         let thread = Builder::new().stack_size(STACK_BYTES).spawn(move || {
-            // A server that breaks the protocol, or goes away, has ended its connection: nobody is left to be told.
+            // Ignore protocol errors and closed connections: no one is left to be told.
             let _ended = converse(stream, answer);
             counted.fetch_sub(1, Ordering::Relaxed);
         });
@@ -83,7 +84,7 @@ fn converse(mut stream: UnixStream, answer: fn(&Variables) -> Vec<u8>) -> io::Re
                     return Err(io::ErrorKind::InvalidData.into());
                 }
             }
-            // The end of the body: no page depends on one.
+            // End of the body, which the page ignores.
             (STDIN, Some((request, keep, parameters))) if record.content.is_empty() => {
                 let variables = variables(parameters).ok_or(io::ErrorKind::InvalidData)?;
                 let body = answer(&variables);
@@ -108,7 +109,7 @@ fn converse(mut stream: UnixStream, answer: fn(&Variables) -> Vec<u8>) -> io::Re
     Ok(())
 }
 
-/// `FCGI_MPXS_CONNS` = `0`, as a pair of name and value.
+/// Name-value pair `FCGI_MPXS_CONNS` = `0`.
 const VALUES: [u8; 18] = *b"\x0f\x01FCGI_MPXS_CONNS0";
 
 fn read_record(stream: &mut impl Read) -> io::Result<Option<Record>> {
@@ -132,7 +133,7 @@ fn read_record(stream: &mut impl Read) -> io::Result<Option<Record>> {
     }))
 }
 
-/// A record of less than 64 KiB, which every one of ours is.
+/// Encodes a record of less than 64 KiB.
 fn record_of(kind: u8, request: u16, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).unwrap_or(u16::MAX);
     let ([request_high, request_low], [length_high, length_low]) =
@@ -154,7 +155,7 @@ fn end(request: u16, protocol_status: u8) -> Vec<u8> {
     record_of(END_REQUEST, request, &[0, 0, 0, 0, protocol_status, 0, 0, 0])
 }
 
-/// Name-value pairs (FastCGI 1.0, section 3.4); None where a length runs over the end.
+/// Parses name-value pairs (FastCGI 1.0, section 3.4). None if a length exceeds the data.
 fn variables(mut bytes: &[u8]) -> Option<Variables> {
     let mut found = Variables::new();
     while !bytes.is_empty() {
@@ -187,7 +188,7 @@ mod tests {
         variables.get(&b"QUERY_STRING"[..]).cloned().unwrap_or_default()
     }
 
-    /// What an application answers to `sent`, after which the server ends its direction.
+    /// Returns the application's answer to `sent`, followed by the end of the stream.
     fn conversation(sent: &[u8]) -> Vec<u8> {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
         let application = std::thread::spawn(move || converse(ours, echo));

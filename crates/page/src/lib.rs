@@ -1,17 +1,18 @@
-//! The dynamic page of the suites: exactly 1,024 bytes made of a stated list of CGI variables.
+//! The dynamic page of the suites: exactly 1,024 bytes from a fixed list of CGI variables.
 //!
-//! Re-created from VeriTest 2003: "simple executable code that reads a number of Web server environment variables and
-//! places their values into an HTML response string of 1024 bytes". Which variables was not published; `VARIABLES` is
-//! our choice. None of them is a secret, and nothing else of the environment is read.
+//! Re-created from VeriTest 2003: "simple executable code that reads a number of Web server environment
+//! variables and places their values into an HTML response string of 1024 bytes". The variables were not
+//! published, so `VARIABLES` is our choice. None of them is secret, and nothing else of the environment is
+//! read.
 //!
-//! One meaning, several carriers: the program in `main.rs` (CGI, FastCGI), the reference server, `page.lua` inside
-//! Apache, nginx and lighttpd, and `mod_dyno_page.c` inside Apache. `check` holds an answer against the meaning, byte for byte. Not for: HTTP, nor sockets.
+//! There are several implementations: the program in `main.rs` (CGI, FastCGI), the reference server,
+//! `page.lua` (Apache, nginx, lighttpd) and `mod_dyno_page.c` (Apache). `check` verifies an answer byte for
+//! byte.
 
-/// The size of every page.
 pub const BYTES: usize = 1024;
-/// Where servers have it, whatever carries it.
+/// URL path of the page on every server.
 pub const PATH: &str = "/cgi-bin/dyno";
-/// The CGI variables (RFC 3875, section 4.1) that the page shows, in its order. `HTTPS` is Apache's: `on` over TLS.
+/// CGI variables (RFC 3875, section 4.1) in page order. `HTTPS` is Apache's: `on` over TLS.
 pub const VARIABLES: [&str; 8] = [
     "SERVER_SOFTWARE",
     "SERVER_NAME",
@@ -22,10 +23,10 @@ pub const VARIABLES: [&str; 8] = [
     "SCRIPT_NAME",
     "QUERY_STRING",
 ];
-/// A longer value is cut.
+/// Longer values are truncated.
 pub const MOST_VALUE_BYTES: usize = 80;
 
-/// The ways in which a server may come to the page, as the page names them.
+/// How a server produces the page, as named on the page.
 pub const CARRIERS: [&str; 4] = ["cgi", "fastcgi", "in-process", "native"];
 
 const HEAD: &str =
@@ -33,7 +34,7 @@ const HEAD: &str =
 const TAIL: &str = "\n</pre></body></html>\n";
 const CARRIER: &str = "CARRIER";
 
-/// Makes the page. `value`: of a variable, by its name; None and what is empty are the same.
+/// Renders the page. `value` returns a variable by name; None and empty are the same.
 pub fn render<V: AsRef<str>>(carrier: &str, mut value: impl FnMut(&str) -> Option<V>) -> Vec<u8> {
     let mut page = Vec::with_capacity(BYTES);
     page.extend_from_slice(HEAD.as_bytes());
@@ -52,7 +53,7 @@ pub fn render<V: AsRef<str>>(carrier: &str, mut value: impl FnMut(&str) -> Optio
     page
 }
 
-/// What a client, or somebody's server name, may have put into a value must not become markup or another line.
+/// Replaces bytes that could become markup or a new line, because clients influence the values.
 fn harmless(byte: u8) -> u8 {
     match byte {
         b'<' | b'>' | b'&' | b'"' => b'_',
@@ -61,7 +62,7 @@ fn harmless(byte: u8) -> u8 {
     }
 }
 
-/// The value that a page shows for a variable, or for `CARRIER`; None where it shows none.
+/// Returns the value of a variable, or of `CARRIER`, on a page.
 #[must_use]
 pub fn shown<'a>(page: &'a [u8], name: &str) -> Option<&'a str> {
     let lines = page.strip_prefix(HEAD.as_bytes())?.split(|byte| *byte == b'\n');
@@ -72,8 +73,8 @@ pub fn shown<'a>(page: &'a [u8], name: &str) -> Option<&'a str> {
     values.next()
 }
 
-/// Whether `page` is, byte for byte, the page that answers a GET of `script` with the query `query`. What only the
-/// server knows (its name, port, version and carrier) may be anything that can stand there.
+/// Returns whether `page` is the exact answer to a GET of `script` with `query`. Values known only to the
+/// server (name, port, version, carrier) may be any valid ones.
 #[must_use]
 pub fn check(page: &[u8], script: &str, query: &str) -> bool {
     let Some(carrier) = shown(page, CARRIER).filter(|carrier| CARRIERS.contains(carrier)) else {

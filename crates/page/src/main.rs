@@ -1,8 +1,9 @@
-//! `dyno-page`: the program behind the dynamic page, a small static executable.
+//! `dyno-page`: program behind the dynamic page, a small static executable.
 //!
-//! Where the environment is one of CGI, or without arguments, it is a CGI program. `dyno-page beside SOCKET [UID GID] -- SERVER ...` makes a Unix socket, starts
-//! itself behind it as a FastCGI application, as that user where one is named, and becomes the server: so the
-//! application runs beside it, under the same keeper, and its CPU time is the server's.
+//! With a CGI environment or without arguments it is a CGI program. `dyno-page beside SOCKET [UID GID] --
+//! SERVER ...` creates a Unix socket, starts itself there as a FastCGI application (as that user if given),
+//! and then becomes the server. The application thus has the same keeper, and its CPU time counts as the
+//! server's.
 
 mod fastcgi;
 
@@ -23,7 +24,7 @@ const BESIDE: &str = "beside";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
-    // A server hands the words of a query without `=` over as arguments (RFC 3875, section 4.4): they are the client's.
+    // Servers pass a query without `=` as arguments (RFC 3875, section 4.4), so these come from the client.
     let by_server = env::var_os("GATEWAY_INTERFACE").is_some();
     let done = match arguments.first().and_then(|first| first.to_str()) {
         _ if by_server => io::stdout().write_all(&by_cgi()),
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A CGI response (RFC 3875, section 6). `no-store`: a cache in between must not answer in place of the program.
+/// Makes a CGI response (RFC 3875, section 6). `no-store` prevents answers from a cache.
 fn response(page: &[u8]) -> Vec<u8> {
     let head = format!(
         "Content-Type: text/html; charset=us-ascii\r\nCache-Control: no-store\r\nContent-Length: {BYTES}\r\n\r\n"
@@ -80,7 +81,7 @@ fn beside(arguments: &[OsString]) -> io::Result<()> {
     };
     let (program, rest) = server.split_first().ok_or_else(usage)?;
     let listener = UnixListener::bind(socket)?;
-    // Its directory is private to us and to the server's workers.
+    // The socket's directory is accessible only to us and the server's workers.
     set_permissions(socket, Permissions::from_mode(0o666))?;
     let mut application = Command::new(env::current_exe()?);
     application.arg(BY_FASTCGI).stdin(OwnedFd::from(listener));

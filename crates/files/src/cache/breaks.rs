@@ -1,5 +1,5 @@
-//! Obeying the server when it takes caching back: what is dirty goes out first, then what may not be kept is dropped,
-//! then the server is told. Not for: noticing breaks (`exchange.rs`).
+//! Handles breaks: writes dirty data, drops what may not be kept, then acknowledges. `exchange.rs` receives
+//! them.
 
 use super::pages::FileId;
 use super::{Cache, Trouble};
@@ -15,8 +15,8 @@ pub(super) fn both(one: Caching, other: Caching) -> Caching {
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Obeys one break. A failure of a call on the way is kept for the file's next call: the server is answered all the
-    /// same, because another client stands still until then.
+    /// Handles one break. A failure is kept for the file's next call, and the break is acknowledged all the
+    /// same, because another client is blocked until then.
     pub(super) async fn obey(&mut self, broken: Break) -> Result<(), Trouble> {
         self.land().await?;
         let Some(id) = self.concerned(broken.grant) else {
@@ -31,7 +31,7 @@ impl<C: FileClient> Cache<C> {
         }
         let left = both(file.caching, broken.to);
         self.lower(id, left).await?;
-        // Closing the last handle has told the server already.
+        // Closing the last handle counts as an acknowledgement.
         if broken.acknowledge && self.concerned(broken.grant).is_some() {
             if let Err(failure) = self.client.acknowledge(broken.grant, left).await {
                 return Err(self.lost(failure));
@@ -40,7 +40,8 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Brings what is kept of a file down to what `left` allows. With its last handle the file may go.
+    /// Reduces what is kept of a file to what `left` allows. If its last handle is closed, the file is
+    /// removed.
     pub(super) async fn lower(&mut self, id: FileId, left: Caching) -> Result<(), Trouble> {
         if left.write {
             self.drain(id).await?;

@@ -1,13 +1,12 @@
-//! Keeping files by close-to-open rules (RFC 1813, 4.11), as NFS clients do, where the server grants and takes back
-//! nothing: every open asks the server, and what is kept of another state of the file goes; a close sends all that was
-//! written (`handles.rs`) and makes it durable (`durable.rs`). In between, what is kept is used until its attributes
-//! are too old, and then the server is asked again.
+//! Close-to-open consistency (RFC 1813, 4.11), as NFS clients use if the server grants nothing. Every open
+//! asks the server and drops cached data of another version. A close sends all writes (`handles.rs`) and
+//! makes them durable (`durable.rs`). Between them, cached data is used until its attributes expire.
 //!
-//! Files are known by the number that the server gave them, so that pages outlive the close. A handle does only under a
-//! lease that the server grants besides (`CacheOptions::delegations`): until it takes that back, nothing of the file ages.
+//! Files are identified by the server's file number, so pages survive the close. Handles survive only under a
+//! lease (`CacheOptions::delegations`); until it is revoked, nothing of the file expires.
 //!
-//! Not for: attributes of directories. A name that leads to a file of ours counts for as long as its ages say; the
-//! directory is not asked whether it has changed.
+//! Attributes of directories are not cached: a name's entry is valid for its age, without a check whether the
+//! directory has changed.
 
 use super::handles::{empties, is_plain};
 use super::pages::FileId;
@@ -19,7 +18,7 @@ use crate::call::{Access, Ask, Caching, Call, Handle, Info, LeaseKey, Open, Repl
 use crate::client::{Break, FileClient};
 
 impl<C: FileClient> Cache<C> {
-    /// Opens a file by the rules: the server is asked, whatever is known.
+    /// Opens a file by close-to-open rules: always asks the server.
     pub(super) async fn open_by_rules(
         &mut self,
         open: &Open<'_>,
@@ -36,7 +35,7 @@ impl<C: FileClient> Cache<C> {
             .file_once_at(&key)
             .filter(|_| empties(open.disposition))
         {
-            // The open may fail, and then what was written before still counts.
+            // The open may fail, and earlier writes still count.
             self.write_back(id).await?;
         }
         let (asked_ns, lease) = ((self.now)(), self.wanted_lease(open));
@@ -90,8 +89,8 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// Sends an open with the lease that it asks for. Its break may come before the reply: where the file is opened, `opening`
-    /// counts until the lease is held (`begin_to_hold`).
+    /// Sends an open that asks for `lease`. A break may arrive before the reply, so `opening` counts until
+    /// the lease is held (`begin_to_hold`).
     async fn ask_for_lease(&mut self, open: &Open<'_>, lease: Option<LeaseKey>) -> Result<Reply, Trouble> {
         let ask = lease.map_or(Ask::Nothing, |key| Ask::Lease(key, Caching::READ_HANDLE));
         self.exchange.opening += u32::from(lease.is_some());
@@ -103,13 +102,13 @@ impl<C: FileClient> Cache<C> {
         reply
     }
 
-    /// The lease that an open asks for, where leases are used besides rules: to read, and unless the file has one.
+    /// Returns the read lease to ask for in an open, if leases are used and the file has none.
     fn wanted_lease(&mut self, open: &Open<'_>) -> Option<LeaseKey> {
         let reads = open.access == Access::Read && !is_plain(open);
         (self.options.delegations && reads).then(|| self.tables.new_lease())
     }
 
-    /// An open has ended that asked for a lease, which may have been granted.
+    /// Ends an open that asked for a lease, which may have been granted.
     fn begin_to_hold(&mut self, id: FileId, asked: Option<LeaseKey>, granted: Option<LeaseKey>) {
         self.exchange.opening -= u32::from(asked.is_some());
         if let Some(key) = granted {
@@ -117,8 +116,8 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Whether a path leads to a file that nobody else changes without our being told. Directories on the way are not
-    /// held: that the path leads there counts as long as ever.
+    /// Returns whether the path leads to a file under a lease. Leases do not cover the directories on the
+    /// path, so its name entry expires as usual.
     fn is_held_at(&self, key: &str) -> bool {
         let Some(id) = self.tables.file_at(key).filter(|_| self.options.delegations) else {
             return false;
@@ -127,12 +126,12 @@ impl<C: FileClient> Cache<C> {
         validity.is_some_and(|validity| validity.is_held() && validity.is_name_fresh((self.now)()))
     }
 
-    /// The server takes a lease back that was granted besides the rules, which go on to count: what was kept by its leave
-    /// alone goes, handles first. What was written here is sent as the rules say, since the lease was for reading.
+    /// Handles the break of a lease granted in addition to the rules: drops what was kept because of it,
+    /// handles first. Writes follow the rules, since the lease was for reading.
     pub(super) async fn obey_by_rules(&mut self, id: FileId, broken: Break) -> Result<(), Trouble> {
         let deferred = self.tables.deferred_of(id);
         self.close_wires(&deferred).await?;
-        // Closing the last handle has told the server already.
+        // Closing the last handle counts as an acknowledgement.
         let is_told = self.concerned(broken.grant).is_none();
         if !is_told {
             self.tables.release(id);
@@ -168,8 +167,8 @@ impl<C: FileClient> Cache<C> {
         id
     }
 
-    /// The server was asked at `asked_ns` and said what a file is now. What is kept of another state goes; what was
-    /// written here and not sent is sent first, and stays.
+    /// Applies attributes that the server was asked for at `asked_ns`. Drops cached data of another version.
+    /// Unsent writes are sent first, and stay.
     pub(super) async fn validate(&mut self, id: FileId, info: &Info, asked_ns: u64) -> Result<(), Trouble> {
         let Some(validity) = self.tables.file_mut(id).validity.as_mut() else {
             return Ok(());
@@ -194,7 +193,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Before a file is used: asks the server, where what is known of it is too old.
+    /// Asks the server for a file's attributes if they have expired.
     pub(super) async fn revalidate(&mut self, open: &OpenHandle) -> Result<(), Trouble> {
         let now_ns = (self.now)();
         let validity = self.tables.file(open.file).validity.as_ref();
@@ -208,7 +207,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Size and attributes by path, by the rules: from memory, where both the name and the attributes are fresh.
+    /// Returns size and attributes by path, from the cache if both name and attributes are fresh.
     pub(super) async fn query_path_by_rules(&mut self, path: &str) -> Result<Reply, Trouble> {
         let (key, now_ns) = (folded(path), (self.now)());
         if let Some(id) = self.tables.file_at(&key) {
@@ -236,7 +235,6 @@ impl<C: FileClient> Cache<C> {
         Ok(Reply::Info(file.info()))
     }
 
-    /// A range of the file was locked, and so it may be used as others left it: nothing of before counts.
     pub(super) fn forget_before_lock(&mut self, id: FileId) {
         if let Some(validity) = self.tables.file_mut(id).validity.as_mut() {
             validity.doubt();
@@ -244,7 +242,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Carries out a call that changes a file of ours, and notes that the change is our own.
+    /// Performs a call that changes a file of this client, and records the change as its own.
     pub(super) async fn ask_changing(&mut self, id: FileId, call: &Call<'_>) -> Result<Reply, Trouble> {
         let call_id = self.begin(call, super::exchange::Purpose::Answer).await?;
         let ended = self.end_of(call_id).await?;

@@ -1,9 +1,8 @@
-//! What is kept of directories under leases of theirs: how many names match a pattern, and what a look-up of a name in them
-//! has come to, also that it is not there. The first listing or look-up in a directory opens it and asks for a lease (reads
-//! and the handle). All that is kept of it goes with a break, and when something in it is changed here; the handle goes
-//! with a break, or when it was not used for as long as closes are put off.
-//!
-//! Not for: the entries of a listing one by one: a look-up is answered from an earlier look-up of that name alone.
+//! Cache of leased directories: numbers of names that match a pattern, and results of look-ups, also negative
+//! ones. The first listing or look-up in a directory opens it and asks for a read and handle lease. Cached
+//! results are dropped on a break or a local change. The handle is closed on a break, or if unused for as
+//! long as closes are deferred. A listing's entries are not kept: only an earlier look-up of the same name
+//! answers a look-up.
 
 use super::names::Names;
 use super::pages::FileId;
@@ -12,14 +11,14 @@ use super::{Cache, Trouble};
 use crate::call::{Access, Ask, Caching, Call, Disposition, Info, LeaseKey, Open, Reply};
 use crate::client::FileClient;
 
-/// A leased directory that the server is asked about.
+/// A leased directory at the time of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     lease: LeaseKey,
     changes: u64,
 }
 
-/// The directory that a path lies in; None of the share's root.
+/// Returns the parent directory of a path; None for the share's root.
 fn parent_of(path: &str) -> Option<&str> {
     match path.rsplit_once('/') {
         Some((directory, _)) => Some(directory),
@@ -28,12 +27,10 @@ fn parent_of(path: &str) -> Option<&str> {
 }
 
 impl Tables {
-    /// The directory of that path, where it is leased.
     pub(super) fn directory_at(&self, key: &str) -> Option<FileId> {
         self.directories.get(key).copied()
     }
 
-    /// What is kept of a directory.
     pub(super) fn names(&self, id: FileId) -> Option<&Names> {
         self.file(id).names.as_deref()
     }
@@ -42,7 +39,7 @@ impl Tables {
         self.file_mut(id).names.as_deref_mut()
     }
 
-    /// What a path stands for was changed here: nothing that is kept of its directory counts any more.
+    /// Drops all that is kept of a directory because something in it was changed locally.
     pub(super) fn forget_name(&mut self, key: &str) {
         let directory = parent_of(key).and_then(|parent| self.directory_at(parent));
         if let Some(names) = directory.and_then(|id| self.names_mut(id)) {
@@ -50,7 +47,6 @@ impl Tables {
         }
     }
 
-    /// The same of a file.
     pub(super) fn forget_name_of(&mut self, id: FileId) {
         if !self.directories.is_empty() {
             let key = std::mem::take(&mut self.file_mut(id).key);
@@ -59,7 +55,6 @@ impl Tables {
         }
     }
 
-    /// A handle whose close is put off was used again.
     pub(super) fn use_deferred(&mut self, id: FileId, now_ns: u64) {
         let wires = &self.file(id).wires;
         let is_it = |deferred: &Deferred| wires.contains(&deferred.wire);
@@ -74,13 +69,12 @@ impl Tables {
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Whether directories are leased here at all.
     pub(super) fn leases_directories(&self) -> bool {
         let wanted = self.options.lease_directories && self.options.policy.leases();
         wanted && self.options.most_deferred > 0 && self.client.leases_directories()
     }
 
-    /// Lists a directory, or answers from what is kept of it.
+    /// Lists a directory, from the cache if possible.
     pub(super) async fn find(&mut self, directory: &str, pattern: &str) -> Result<Reply, Trouble> {
         let call = Call::Find { directory, pattern };
         let Some(id) = self.lease_directory(directory).await? else {
@@ -98,7 +92,7 @@ impl<C: FileClient> Cache<C> {
         Ok(reply)
     }
 
-    /// Looks a path up in a directory, or answers from what is kept of that.
+    /// Looks up a path, from the cache if possible.
     pub(super) async fn look_up(&mut self, path: &str) -> Result<Reply, Trouble> {
         let key = folded(path);
         let directory = parent_of(path);
@@ -116,24 +110,24 @@ impl<C: FileClient> Cache<C> {
         Ok(self.as_written(reply, &key))
     }
 
-    /// What the last look-up of a path has come to, where the server would have told of a change since.
+    /// Returns the cached result of a look-up, if the directory is still leased.
     fn known(&self, key: &str) -> Option<Option<Info>> {
         let id = self.tables.directory_at(parent_of(key)?)?;
         self.tables.names(id)?.look_up(key)
     }
 
-    /// Whether a path is surely not there.
+    /// Returns whether a path is known not to exist.
     pub(super) fn is_known_absent(&self, key: &str) -> bool {
         self.leases_directories() && self.known(key) == Some(None)
     }
 
-    /// The leased directory that a path lies in, before the server is asked about that path.
+    /// Returns the leased directory of a path, before the server is asked about that path.
     pub(super) fn asked_in_parent_of(&self, key: &str) -> Option<Asked> {
         let id = self.tables.directory_at(parent_of(key)?)?;
         self.asked_of(id)
     }
 
-    /// Keeps what a path has turned out to be.
+    /// Stores the result of a look-up.
     pub(super) fn learn_name(&mut self, asked: Option<Asked>, key: &str, reply: Reply) {
         let known = match reply {
             Reply::Info(info) => Some(info),
@@ -151,7 +145,8 @@ impl<C: FileClient> Cache<C> {
         Some(Asked { lease, changes })
     }
 
-    /// What is kept of a directory, if its lease has stood and nothing was changed here since the server was asked.
+    /// Returns what is kept of a directory, if its lease was held and nothing was changed locally since the
+    /// request.
     fn still_held(&mut self, asked: Option<Asked>) -> Option<&mut Names> {
         let asked = asked?;
         let id = self.tables.file_of_lease(asked.lease)?;
@@ -159,7 +154,8 @@ impl<C: FileClient> Cache<C> {
         (names.changes() == asked.changes).then_some(names)
     }
 
-    /// The directory of that path under a lease, which it is asked for where there is none. None: the server gives none.
+    /// Returns the leased directory of that path, and asks for a lease if needed. None: the server grants
+    /// none.
     async fn lease_directory(&mut self, path: &str) -> Result<Option<FileId>, Trouble> {
         if !self.leases_directories() {
             return Ok(None);
@@ -178,7 +174,7 @@ impl<C: FileClient> Cache<C> {
             delete_on_close: false,
             ask: Ask::Lease(lease, Caching::READ_HANDLE),
         };
-        // A break may come before the answer.
+        // A break may arrive before the answer.
         self.exchange.opening += 1;
         let reply = self.ask(&Call::Open(open)).await;
         if matches!(reply, Err(Trouble::Lost(_))) {
@@ -192,7 +188,7 @@ impl<C: FileClient> Cache<C> {
             ..
         }) = reply
         else {
-            // Whoever asks for it is told why.
+            // The application's own request will report the reason.
             return Ok(None);
         };
         if granted != Caching::READ_HANDLE {
@@ -212,7 +208,8 @@ impl<C: FileClient> Cache<C> {
         Ok(self.tables.directory_at(&key))
     }
 
-    /// The paths of names that a call may change, folded. What is written back later is noted when that has ended.
+    /// Returns the folded paths of names that a call may change. Changes by later write-backs are recorded
+    /// when these end.
     pub(super) fn changed_by(&self, call: &Call<'_>) -> [Option<String>; 2] {
         let of_handle = |handle| {
             let open = self.tables.open_handle_of(handle).ok()?;

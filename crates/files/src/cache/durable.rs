@@ -1,7 +1,7 @@
-//! Making durable what was written: to a server that may lose an unstable write and keep the session, data are kept
-//! until it has answered a flush under the verifier of the write (RFC 1813, 3.3.21), and written once more where the
-//! verifier is another. While an application writes on, the flush goes out in the background. Not for: servers that lose
-//! data together with the session, where the ledger knows; nor for what a flush speaks for (`sent.rs`).
+//! Durability of writes on a server that may lose unstable writes and keep the session: data is kept until a
+//! flush is answered under the write's verifier (RFC 1813, 3.3.21), and written again if the verifier
+//! differs. Flushes run in the background while an application writes on. What a flush covers is decided in
+//! `sent.rs`.
 
 use super::exchange::{give_up, Purpose};
 use super::pages::FileId;
@@ -10,12 +10,12 @@ use crate::call::Call;
 use crate::client::FileClient;
 use dyno_measure::Fault;
 
-/// A server that restarts more often than this between a write and its flush keeps nothing.
+/// Gives up after this many server restarts between a write and its flush.
 const MOST_TRIES: u32 = 4;
 
 impl<C: FileClient> Cache<C> {
-    /// Writes back all that was written of a file, and makes it durable where the server may lose it and go on. What is
-    /// refused is kept for the file's next call.
+    /// Writes back a file's data, and makes it durable if the server may lose it and keep the session. A
+    /// failure is kept for the file's next call.
     pub(super) async fn write_back(&mut self, id: FileId) -> Result<(), Trouble> {
         self.write_out(id).await?;
         for _ in 0..MOST_TRIES {
@@ -26,7 +26,7 @@ impl<C: FileClient> Cache<C> {
             if !self.tables.pages.any_held(id) {
                 return Ok(());
             }
-            // A flush has found that the server has lost some of it.
+            // The flush showed that the server lost some of it.
             self.write_out(id).await?;
         }
         if self.tables.pages.any_unstable(id) {
@@ -36,7 +36,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Begins a flush where an application writes on and much was answered that the server may still lose.
+    /// Starts a flush if much was answered that the server may still lose.
     pub(super) async fn flush_behind(&mut self, id: FileId) -> Result<(), Trouble> {
         if !self.streams() || !self.tables.pages.many_unstable() {
             return Ok(());

@@ -1,10 +1,9 @@
-//! Calls under way below the cache: beginning them, taking their ends in whatever order they come, and keeping breaks
-//! until they can be obeyed. Not for: what a call is about.
+//! Calls in progress below the cache: starts them, receives their results in any order, and queues breaks.
 //!
-//! Two ways of waiting keep clients from waiting for each other in a circle. Calls that a server may hold back until
-//! another client has answered a break (opens, renames, deletes, locks) are waited for with [`Cache::ask`], which obeys
-//! breaks meanwhile. Reads, writes and closes under a handle are never held back, so those of a write-back are waited
-//! for without obeying anything: a break that comes meanwhile stands in the queue until they have ended.
+//! Two ways of waiting prevent deadlocks between clients. A server may hold back opens, renames, deletes and
+//! locks until another client has answered a break, so [`Cache::ask`] handles breaks while it waits. Reads,
+//! writes and closes of a handle are never held back, so write-backs wait without handling breaks, which stay
+//! queued.
 
 use super::breaks::both;
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
@@ -18,25 +17,24 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// A server has no more reason than this to send breaks before they are answered: one a handle, and a client has fewer.
+/// Limit of unanswered breaks. A server sends at most one per handle, and a client has fewer.
 pub(super) const MOST_BREAKS: usize = 4096;
-/// Page transfers of one file under way at once.
+/// Maximum concurrent page transfers per file.
 pub(super) const MOST_TRANSFERS: u32 = 16;
 const SPARE_BUFFERS: usize = 4;
 
-/// Who wants pages that are fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// A read or write that waits for them, and is told if they don't come.
+    /// A read or write that waits for the pages and gets the error.
     Now,
-    /// Perhaps a later read, which will ask for itself if they don't come.
+    /// Read-ahead. If it fails, a later read asks again.
     Later,
 }
 
-/// What a call is for.
+/// Purpose of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
-    /// Somebody waits for its end and takes it.
+    /// A caller waits for the result.
     Answer,
     Fetch {
         file: FileId,
@@ -44,41 +42,41 @@ pub(super) enum Purpose {
         bytes: u32,
         wanted: Wanted,
     },
-    /// To write pages back; `number`: of the run, where the server may lose it.
+    /// Writes pages back. `number`: of the run, if the server may lose it.
     WriteBack {
         file: FileId,
         offset: u64,
         bytes: u32,
         number: Option<u64>,
     },
-    /// To make durable what was written back.
+    /// Makes written data durable.
     Flush { file: FileId },
-    /// To close a handle.
+    /// Closes a handle.
     Close { handle: Handle },
 }
 
-/// How a call ended that somebody waits for.
+/// Result of a call that a caller waits for.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) result: Result<Reply, Failure>,
-    /// What was read; to be given back with `Exchange::spare`.
+    /// Data read. To be returned with `Exchange::spare`.
     pub(super) data: Vec<u8>,
     pub(super) piggyback: Piggyback,
 }
 
-/// Calls under way, ends that wait to be taken, and breaks that wait to be obeyed.
+/// Calls in progress, results not yet taken, and pending breaks.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     purposes: FxHashMap<CallId, Purpose>,
     ended: FxHashMap<CallId, Ended>,
     spare: Vec<Vec<u8>>,
     breaks: VecDeque<Break>,
-    /// Opens whose ends were not taken yet.
+    /// Opens whose results have not been taken.
     pub(super) opening: u32,
     closing: u32,
-    /// The file that pages may be on their way of, from the server or to it, between two calls.
+    /// File with page transfers that may continue between calls.
     pub(super) ahead: Option<FileId>,
-    /// Data of a run of pages on its way out.
+    /// Buffer for a run of pages to send.
     pub(super) run: Vec<u8>,
 }
 
@@ -93,7 +91,6 @@ impl Exchange {
         self.closing > 0 && self.purposes.values().any(closes)
     }
 
-    /// Gives a buffer back.
     pub(super) fn spare(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS {
             buffer.clear();
@@ -112,7 +109,7 @@ impl Exchange {
         self.ended.insert(id, ended);
     }
 
-    /// Keeps a break. Of two for the same the lower counts.
+    /// Queues a break. Of two for the same grant the lower level counts.
     fn keep_break(&mut self, broken: Break) -> Result<(), Failure> {
         if let Some(kept) = self.breaks.iter_mut().find(|kept| kept.grant == broken.grant) {
             kept.to = both(kept.to, broken.to);
@@ -126,14 +123,14 @@ impl Exchange {
         Ok(())
     }
 
-    /// A handle is being closed: what the server wants of it is moot.
+    /// Drops the breaks of a handle that is being closed.
     pub(super) fn forget_breaks_of(&mut self, handle: Handle) {
         self.breaks.retain(|kept| kept.grant != Grant::Handle(handle));
     }
 }
 
 impl<C: FileClient> Cache<C> {
-    /// The session is gone, and all that was kept with it.
+    /// Handles the loss of the session: drops all cached state.
     pub(super) fn lost(&mut self, failure: Failure) -> Trouble {
         self.tables.clear();
         self.exchange.clear();
@@ -146,7 +143,7 @@ impl<C: FileClient> Cache<C> {
         self.begun(begun, purpose)
     }
 
-    /// Notes what a call is for that was begun, or that the session is gone.
+    /// Registers the purpose of a call that was started, or handles the loss of the session.
     pub(super) fn begun(
         &mut self,
         begun: Result<CallId, Failure>,
@@ -161,7 +158,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Carries out a call that somebody waits for, obeying breaks meanwhile.
+    /// Performs a call and handles breaks while it waits.
     pub(super) async fn ask(&mut self, call: &Call<'_>) -> Result<Reply, Trouble> {
         let id = self.begin(call, Purpose::Answer).await?;
         let ended = self.end_of(id).await?;
@@ -169,14 +166,14 @@ impl<C: FileClient> Cache<C> {
         Ok(ended.result?)
     }
 
-    /// The same without obeying breaks: from within obeying one, or where a server never holds the call back.
+    /// Performs a call without handling breaks: while handling one, or if a server never holds the call back.
     pub(super) async fn ask_at_once(&mut self, call: &Call<'_>) -> Result<Reply, Trouble> {
         let ended = self.end_at_once(call).await?;
         self.exchange.spare(ended.data);
         Ok(ended.result?)
     }
 
-    /// The same for a call that reads nothing, with all that its end brings.
+    /// As `ask_at_once`, for calls that read nothing. Returns all that came with the result.
     pub(super) async fn end_at_once(&mut self, call: &Call<'_>) -> Result<Ended, Trouble> {
         let id = self.begin(call, Purpose::Answer).await?;
         loop {
@@ -187,7 +184,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Waits for the end of a call begun with `Purpose::Answer`, obeying breaks meanwhile.
+    /// Waits for the result of a call with `Purpose::Answer`, and handles breaks meanwhile.
     pub(super) async fn end_of(&mut self, id: CallId) -> Result<Ended, Trouble> {
         loop {
             if let Some(ended) = self.exchange.ended.remove(&id) {
@@ -200,7 +197,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Obeys all breaks that have come. What a caller knew of a file may be different afterwards.
+    /// Handles all received breaks. Callers must re-read the state of files afterwards.
     pub(super) async fn settle(&mut self) -> Result<(), Trouble> {
         while let Some(broken) = self.next_break() {
             self.obey(broken).await?;
@@ -208,7 +205,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// The next break that can be obeyed. One of a handle that we don't know yet waits for its open to end.
+    /// Returns the next break to handle. A break of an unknown handle waits for its open to end.
     fn next_break(&mut self) -> Option<Break> {
         let known = |broken: &Break| self.concerned(broken.grant).is_some();
         if let Some(place) = self.exchange.breaks.iter().position(known) {
@@ -220,7 +217,7 @@ impl<C: FileClient> Cache<C> {
         None
     }
 
-    /// The file that a break is about.
+    /// Returns the file that a break concerns.
     pub(super) fn concerned(&self, grant: Grant) -> Option<FileId> {
         match grant {
             Grant::Handle(handle) => Some(self.tables.wire(handle)?.file),
@@ -228,7 +225,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// A break has come. The server waits for nothing that concerns a handle which is gone or going.
+    /// Queues a break, unless it concerns a handle that is closed or being closed.
     pub(super) fn note_break(&mut self, broken: Break) -> Result<(), Trouble> {
         let closing = matches!(broken.grant, Grant::Handle(handle) if self.exchange.is_closing(handle));
         let may_come = self.exchange.opening > 0 && !closing;
@@ -248,7 +245,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Waits until another page transfer of a file may begin.
+    /// Waits until another page transfer of a file may start.
     pub(super) async fn room_for_transfer(&mut self, file: FileId) -> Result<(), Trouble> {
         while self.tables.file(file).transfers >= MOST_TRANSFERS {
             self.take_event().await?;
@@ -256,10 +253,10 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Closes handles, all at once, and waits. What is refused is kept for the next call.
+    /// Closes handles concurrently and waits. A failure is kept for the next call.
     pub(super) async fn close_wires(&mut self, handles: &[Handle]) -> Result<(), Trouble> {
         if !handles.is_empty() {
-            // A file goes with its last handle, and what is on its way to it would have nowhere to go.
+            // Finish transfers first: closing the last handle removes the file.
             self.land().await?;
         }
         for &handle in handles {
@@ -275,7 +272,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Takes the next event of the client.
+    /// Processes the next event of the client.
     pub(super) async fn take_event(&mut self) -> Result<(), Trouble> {
         let (id, result, data, piggyback) = match self.client.next().await {
             Ok(Event::Ended {
@@ -287,7 +284,7 @@ impl<C: FileClient> Cache<C> {
             Ok(Event::Break(broken)) => return self.note_break(broken),
             Err(failure) => return Err(self.lost(failure)),
         };
-        // An end that nobody has begun the call of is a fault of the client below, and nobody waits for it.
+        // A result without a call is a fault of the client below. No caller waits for it.
         match self.exchange.purposes.remove(&id) {
             None => {}
             Some(Purpose::Answer) => self.exchange.keep_end(id, result, data, piggyback),
@@ -324,8 +321,8 @@ impl<C: FileClient> Cache<C> {
     }
 }
 
-/// Puts what was fetched into pages: the data, and whether it is all that was asked for. Where less came than the file
-/// has, whole pages alone are kept, and nothing at all where nobody waits for it: who comes to it asks again.
+/// Stores fetched data in pages. `whole`: all requested data arrived. After a short read, keeps only whole
+/// pages, and nothing if no caller waits.
 fn fetched(
     tables: &mut Tables,
     id: FileId,
@@ -358,7 +355,8 @@ fn fetched(
     }
 }
 
-/// Notes how writing a run back has ended. What could not be written is lost; the next call on the file says so.
+/// Records the result of a write-back. Data that could not be written is lost, and the next call on the file
+/// reports it.
 fn written_back(
     tables: &mut Tables,
     id: FileId,
@@ -390,7 +388,7 @@ fn written_back(
     tables.pages.forget(id, pages_of(run.start, run.end));
 }
 
-/// Notes how a flush has ended: what it spoke for is durable, or to be written again where the server has lost it.
+/// Records the result of a flush: its data is durable, or must be written again if the server lost it.
 fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, piggyback: &Piggyback) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
@@ -411,7 +409,7 @@ fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, pigg
     give_up(tables, id, runs.into_iter().map(|(run, _)| run), failure);
 }
 
-/// What could not be made durable is as good as lost; the next call on the file says so.
+/// Treats data that could not be made durable as lost. The next call on the file reports it.
 pub(super) fn give_up(
     tables: &mut Tables,
     id: FileId,
@@ -429,7 +427,7 @@ pub(super) fn give_up(
     }
 }
 
-/// Less was taken than was sent.
+/// Failure of a short write.
 pub(super) fn short(sent: u32, taken: u32) -> Failure {
     Failure {
         fault: Fault::WrongLength,

@@ -1,6 +1,3 @@
-//! Opening and closing: opens that join a handle which is open already, closes that are put off, and when those are
-//! carried out after all. Not for: what is read or written meanwhile.
-
 use super::breaks::both;
 use super::options::Redirector;
 use super::pages::FileId;
@@ -10,16 +7,15 @@ use crate::call::{Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKe
 use crate::client::FileClient;
 use dyno_measure::Failure;
 
-/// A file that is open under a lease, to be opened once more under the same key.
+/// A file open under a lease, to be opened again under the same key.
 #[derive(Debug, Clone, Copy)]
 struct Leased {
     file: FileId,
     key: LeaseKey,
-    /// Breaks of it before the open.
+    /// Number of breaks before the open.
     breaks: u64,
 }
 
-/// None of such a handle is kept, and its close isn't put off.
 pub(super) fn is_plain(open: &Open<'_>) -> bool {
     open.directory || open.delete_on_close || matches!(open.access, Access::Attributes | Access::Delete)
 }
@@ -93,7 +89,7 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// Joins a handle of the file that is open already, where the access of one fits.
+    /// Joins a handle of the file that is already open, if its access suffices.
     pub(super) async fn join(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Reply>, Trouble> {
         let keeps = matches!(open.disposition, Disposition::Open | Disposition::OpenIf);
         let looks = open.access == Access::Attributes;
@@ -111,7 +107,7 @@ impl<C: FileClient> Cache<C> {
         let handle = self.tables.add_open_handle(wire, open.access);
         self.counts.opens_joined += 1;
         let granted = self.tables.file(id).caching;
-        // A handle alone may be kept, and then the file has become whatever others made of it.
+        // If only the handle is cached, others may have changed the file.
         let info = match self.query_handle(handle).await {
             Ok(Reply::Info(info)) => info,
             Ok(other) => return Ok(Some(other)),
@@ -128,8 +124,8 @@ impl<C: FileClient> Cache<C> {
         }))
     }
 
-    /// Closes what is kept of the file and would be in the way of another open: its oplock would break. Under a lease
-    /// the open shares the key instead.
+    /// Closes cached handles of the file that another open would conflict with. Under a lease the open shares
+    /// the key instead.
     async fn make_way(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Leased>, Trouble> {
         let Some(id) = self.tables.file_once_at(key) else {
             return Ok(None);
@@ -148,10 +144,10 @@ impl<C: FileClient> Cache<C> {
             self.tables.file_mut(id).doomed = true;
         }
         if empties(open.disposition) {
-            // The open may fail, and then what was written before still counts.
+            // The open may fail, and earlier writes still count.
             self.write_back(id).await?;
         }
-        // One that must not be there is refused without a break.
+        // An open that requires a new file fails without a break.
         if shared.is_none() && !looks && open.disposition != Disposition::Create {
             let deferred = self.tables.deferred_of(id);
             self.close_wires(&deferred).await?;
@@ -159,7 +155,7 @@ impl<C: FileClient> Cache<C> {
         Ok(shared)
     }
 
-    /// Takes up a handle that the server has given.
+    /// Registers a new handle from the server.
     #[allow(clippy::too_many_arguments)] // All that is known of an open, in one place.
     async fn adopt(
         &mut self,
@@ -209,7 +205,7 @@ impl<C: FileClient> Cache<C> {
         Ok(handle)
     }
 
-    /// Closes an application's handle: what was written through it goes out; the handle below may be kept.
+    /// Closes an application's handle and sends its writes. The handle below may stay open.
     pub(super) async fn close(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.tables.open_handle_of(handle)?;
         let mut failure: Option<Failure> = None;
@@ -241,11 +237,12 @@ impl<C: FileClient> Cache<C> {
 
     fn may_defer(&self, open: &OpenHandle) -> bool {
         let file = self.tables.file(open.file);
-        // XP keeps no handle through which a file was made or has grown (KB 811169: no collapsing for extended files). In
-        // the captures each of them is closed at once, and such a file is opened and read anew.
+        // Windows XP keeps no handle through which a file was made or extended (KB 811169). In the captures,
+        // such handles are closed at once, and the file is opened and read again.
         let extended = self.tables.wire(open.wire).is_some_and(|wire| wire.extended);
         let kept = self.options.redirector == Redirector::Plain || !extended;
-        // By rules a handle is kept by leave of a lease for reading, which one that may write would be in the way of.
+        // By close-to-open rules, a handle is kept under a read lease, with which a handle for writing would
+        // conflict.
         let only_reads = || {
             self.tables
                 .wire(open.wire)
@@ -263,7 +260,7 @@ impl<C: FileClient> Cache<C> {
         self.close_wires(&oldest).await
     }
 
-    /// Closes handles that were put off too long ago.
+    /// Closes handles whose close was deferred for too long.
     pub(super) async fn scavenge(&mut self) -> Result<(), Trouble> {
         if self.tables.deferred.is_empty() {
             return Ok(());
@@ -281,13 +278,13 @@ impl<C: FileClient> Cache<C> {
         self.close_wires(&old).await
     }
 
-    /// When the next of them will have been.
+    /// Returns when the next of them is due.
     pub(super) fn next_scavenging_ns(&self) -> Option<u64> {
         let oldest = self.tables.deferred.first()?;
         Some(oldest.since_ns.saturating_add(self.options.deferred_age_ns))
     }
 
-    /// The server's end of an application's handle, for a call on it. A failure of what was written before comes first.
+    /// Returns the state of an application's handle for a call. Reports an earlier write failure first.
     pub(super) fn open_handle_for(&mut self, handle: Handle) -> Result<OpenHandle, Trouble> {
         let open = self.tables.open_handle_of(handle)?;
         match self.tables.file_mut(open.file).failed.take() {
@@ -299,7 +296,7 @@ impl<C: FileClient> Cache<C> {
     pub(super) async fn flush(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
         self.write_back(open.file).await?;
-        // Where the server may lose what it has, writing back has flushed it.
+        // If the server may lose data, the write-back has flushed it.
         let reply = match self.client.loses_unstable_writes() {
             true => Reply::Done,
             false => self.ask(&Call::Flush { handle: open.wire }).await?,
@@ -322,16 +319,16 @@ impl<C: FileClient> Cache<C> {
         Ok(self.as_written(reply, &key))
     }
 
-    /// Asks the server: nothing is kept of times. In the captures' 2004 every file query under an oplock is one for them
-    /// (FileBasicInformation), but for those that follow an extension. The server knows of no write that it has not got,
-    /// so what is held goes first, as with Linux's clients.
+    /// Asks the server for times, which are never cached. In the captures of 2004, every file query under an
+    /// oplock asks for times (FileBasicInformation), except those after an extension. Held writes are sent
+    /// first, as in Linux, because the server does not know them.
     pub(super) async fn query_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
         self.write_back(open.file).await?;
         let reply = self.ask(&Call::QueryTimes { handle: open.wire }).await?;
         let file = self.tables.file(open.file);
         Ok(match reply {
-            // The end and the room of a file that is written here are known better here.
+            // Size and allocation of a file with local writes are known better here.
             Reply::Info(info) if file.keeps_reads() => Reply::Info(Info {
                 read_only: info.read_only,
                 ..file.info()
@@ -340,7 +337,7 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// What the server says of a path, with the end that the file has here: the server hasn't all of it yet.
+    /// Corrects the server's answer about a path by local writes that it does not have yet.
     pub(super) fn as_written(&self, reply: Reply, key: &str) -> Reply {
         let Reply::Info(info) = reply else {
             return reply;
@@ -358,8 +355,8 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Whether what is known here of a file is newer than what the server says: while nobody else may write it, or where
-    /// it was written here and not sent.
+    /// Returns whether the local size is newer than the server's: no other client may write, or there are
+    /// unsent writes.
     fn knows_better(&self, id: FileId) -> bool {
         self.tables.file(id).validity.is_none() || self.tables.pages.any_held(id)
     }
@@ -378,7 +375,7 @@ impl<C: FileClient> Cache<C> {
         file.server_end = bytes;
         file.allocated_bytes = bytes;
         let failed = file.failed.take();
-        // The page that holds the end, too: beyond the end a page has zeros.
+        // Include the page with the end: beyond it a page must be zero.
         self.forget_written(open.file, shorter, u64::MAX);
         match failed {
             Some(failure) => Err(failure.into()),
@@ -386,16 +383,16 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Nothing is kept of times. What is written back later leaves them as they were set: a server changes no time by
-    /// itself any more that was set through the same handle (MS-FSA, FileBasicInformation).
+    /// Times are not cached. Later write-backs do not change them: a server stops updating times that were
+    /// set through the same handle (MS-FSA, FileBasicInformation).
     pub(super) async fn set_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
         self.ask_changing(open.file, &Call::SetTimes { handle: open.wire })
             .await
     }
 
-    /// A delete or rename is coming: handles that are kept of these paths, or below them, must be closed, or they would
-    /// stand in the way. XP closes all that it keeps on the share, in one go.
+    /// Closes kept handles of these paths, or below them, before a delete or rename. Windows XP closes all
+    /// that it keeps on the share.
     pub(super) async fn clear_way(&mut self, keys: &[&str]) -> Result<(), Trouble> {
         let handles = match self.options.redirector {
             Redirector::Xp => self.tables.all_deferred(),

@@ -1,43 +1,40 @@
-//! What applications and the cache hold open: handles above and below it, closes that are put off, and locks. Data alone.
+//! Data types for open handles above and below the cache, deferred closes, and locks.
 
 use super::pages::FileId;
 use crate::call::{Access, Handle};
 
-/// A handle that is open below the cache.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wire {
     pub(super) file: FileId,
     pub(super) access: Access,
-    /// Handles of applications on it; none while its close is put off.
+    /// Application handles on it; 0 while its close is deferred.
     pub(super) users: u32,
-    /// The file was made through it, or has grown.
+    /// The file was created or extended through it.
     pub(super) extended: bool,
 }
 
-/// A handle as an application holds it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenHandle {
     pub(super) wire: Handle,
     pub(super) file: FileId,
     pub(super) access: Access,
-    /// Where its last read ended.
+    /// End of its last read.
     pub(super) read_to: Option<u64>,
 }
 
-/// A handle whose close is put off.
+/// A handle whose close is deferred.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deferred {
     pub(super) wire: Handle,
     pub(super) since_ns: u64,
 }
 
-/// A lock that an application holds.
+/// A lock held by an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeldLock {
-    /// Of which application's handle.
+    /// The application's handle.
     pub(super) open: Handle,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// The server knows nothing of it.
     pub(super) local: bool,
 }

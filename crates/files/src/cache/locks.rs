@@ -1,4 +1,4 @@
-//! Locks of byte ranges: they go to the server, and a file with one is not cached. Not for: oplocks.
+//! Byte-range locks: sent to the server; locked files are not cached.
 
 use super::tables::{HeldLock, OpenHandle};
 use super::{Cache, Trouble};
@@ -22,7 +22,7 @@ impl<C: FileClient> Cache<C> {
                     .open_handle_of(lock.open)
                     .is_ok_and(|other| other.wire == open.wire)
         };
-        // Handles of applications that share one below can't lock against each other there.
+        // Application handles that share a handle below cannot lock against each other on the server.
         if file.locks.iter().any(taken) {
             return Err(Trouble::Call(Fault::LockConflict.into()));
         }
@@ -75,7 +75,7 @@ impl<C: FileClient> Cache<C> {
         Ok(reply)
     }
 
-    /// Gives back what an application still has locked when it closes its handle: the one below may stay open.
+    /// Releases the remaining locks of an application's handle on its close. The handle below may stay open.
     pub(super) async fn unlock_all(&mut self, handle: Handle, open: &OpenHandle) -> Result<(), Trouble> {
         let mut result = Ok(());
         loop {
@@ -101,8 +101,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Whether another of our applications has locked what this one wants, on the same handle below, where the server
-    /// can't tell them apart.
+    /// Checks for locks of other applications on the same handle below, which the server cannot tell apart.
     pub(super) fn check_locks(
         &self,
         handle: Handle,

@@ -1,42 +1,40 @@
-//! What is kept of one directory: how many names match a pattern, and what look-ups of names in it have come to. Data alone.
+//! What is cached of one directory: numbers of names that match a pattern, and look-ups.
 
 use crate::call::Info;
 use std::collections::HashMap;
 
-/// Of one directory; whoever looks up more begins anew.
+/// Maximum entries per directory. Beyond that, the cache of the directory is cleared.
 const MOST_NAMES: usize = 16_384;
 const MOST_PATTERNS: usize = 64;
 
-/// What is kept of one directory.
+/// Cached results of one directory.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// How many names match, by the pattern.
+    /// Number of matching names by pattern.
     listings: HashMap<String, u32>,
-    /// By the folded path; None: it is not there.
     looked_up: HashMap<String, Option<Info>>,
-    /// Changes that were made here, so that an answer from before one is not kept after it.
     changes: u64,
 }
 
 impl Names {
-    /// Something in the directory was changed here.
+    /// Drops all results because something in the directory was changed locally.
     pub(super) fn forget(&mut self) {
         self.listings.clear();
         self.looked_up.clear();
         self.changes += 1;
     }
 
-    /// How many names match.
+    /// Returns the number of matching names.
     pub(super) fn listing(&self, pattern: &str) -> Option<u32> {
         self.listings.get(pattern).copied()
     }
 
-    /// What a path has come to; the inner None: it is not there.
+    /// Returns the result of a look-up. The inner None: the path does not exist.
     pub(super) fn look_up(&self, key: &str) -> Option<Option<Info>> {
         self.looked_up.get(key).copied()
     }
 
-    /// Changes that were made here so far.
+    /// Returns the number of local changes so far.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

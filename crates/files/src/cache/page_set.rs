@@ -1,16 +1,15 @@
-//! A set of pages of files, kept as runs: data are written and sent in long runs, and a run costs the books as much as one
-//! page does. Not for: the pages themselves (`pages.rs`).
+//! A set of pages stored as runs, because files are read and written in long runs.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Names a file; given out by the table of files.
+/// Identifies a file in the table of files.
 pub(super) type FileId = u32;
 
-/// Pages of all files of one client.
+/// Set of pages of one client's files.
 #[derive(Debug, Default)]
 pub(super) struct PageSet {
-    /// The end of each run, by its file and first page. Runs of one file neither overlap nor touch.
+    /// End of each run by file and first page. Runs of one file neither overlap nor touch.
     runs: BTreeMap<(FileId, u64), u64>,
     pages: usize,
 }
@@ -20,12 +19,11 @@ fn count(first: u64, end: u64) -> usize {
 }
 
 impl PageSet {
-    /// Returns the number of pages in it.
+    /// Returns the number of pages.
     pub(super) fn len(&self) -> usize {
         self.pages
     }
 
-    /// Adds pages, those that it has already among them.
     pub(super) fn insert(&mut self, file: FileId, pages: Range<u64>) {
         let Range { mut start, mut end } = pages;
         if start >= end {
@@ -48,7 +46,6 @@ impl PageSet {
         self.pages += count(start, end);
     }
 
-    /// Takes pages out, as far as it has them.
     pub(super) fn remove(&mut self, file: FileId, pages: Range<u64>) {
         let Range { start, end } = pages;
         if start >= end {
@@ -75,13 +72,12 @@ impl PageSet {
         }
     }
 
-    /// Returns the first run of a file.
     pub(super) fn first_run(&self, file: FileId) -> Option<Range<u64>> {
         let (&(_, first), &end) = self.runs.range((file, 0)..=(file, u64::MAX)).next()?;
         Some(first..end)
     }
 
-    /// Returns each file that it has pages of, with their number; in runs, so that a file may come several times.
+    /// Returns the number of pages per run, with their file. A file may occur several times.
     pub(super) fn files(&self) -> impl Iterator<Item = (FileId, usize)> + '_ {
         self.runs
             .iter()

@@ -1,5 +1,5 @@
-//! Pages of files in memory: which are there, which are dirty, which was used longest ago. Not for: fetching and writing
-//! them, nor for knowing where a file ends: bytes of a page beyond it are zero, which callers keep so.
+//! Pages in memory: which exist, which are dirty, and their order of use. Bytes beyond the end of a file are
+//! zero, which callers ensure.
 
 pub(super) use super::page_set::FileId;
 use super::page_set::PageSet;
@@ -9,19 +9,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Bytes of a page, as the captures' clients have them.
+/// Page size, as in the captures.
 pub(super) const PAGE_BYTES: u64 = PAGE as u64;
-/// Ends the list of use.
+/// Marks the end of the list of use.
 const NONE: u32 = u32::MAX;
 
-/// Where what was written into a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The server has it, or will lose the session if it does not. Only then is a page in the order of use.
+    /// The server has it, or would lose it only together with the session. Only clean pages are in the list
+    /// of use.
     Clean,
-    /// Here alone: to be written out.
     Dirty,
-    /// Written out, to a server that may still lose it.
+    /// Written to a server that may still lose it.
     Unstable,
 }
 
@@ -31,16 +30,15 @@ struct Slot {
     page: u64,
     bytes: Page,
     state: State,
-    /// The number of the run that it was last sent with.
+    /// Number of the run with which it was last sent.
     sent: u64,
-    /// What of it was written since it was last clean.
     written: Range<usize>,
-    /// Neighbours in the order of use.
+    /// Neighbours in the list of use.
     newer: u32,
     older: u32,
 }
 
-/// The pages of all files of one client.
+/// Pages of all files of one client.
 #[derive(Debug)]
 pub(super) struct Pages {
     slots: Vec<Slot>,
@@ -49,19 +47,17 @@ pub(super) struct Pages {
     dirty: PageSet,
     unstable: PageSet,
     last_sent: u64,
-    /// No byte goes out that was not written: else pages go out as a whole.
+    /// Only written bytes are sent, not whole pages.
     exact: bool,
     newest: u32,
     oldest: u32,
     most: usize,
 }
 
-/// The page that `offset` lies in.
 pub(super) fn page_of(offset: u64) -> u64 {
     offset / PAGE_BYTES
 }
 
-/// The pages that `from..to` touches.
 pub(super) fn pages_of(from: u64, to: u64) -> Range<u64> {
     if from >= to {
         return page_of(from)..page_of(from);
@@ -70,7 +66,6 @@ pub(super) fn pages_of(from: u64, to: u64) -> Range<u64> {
 }
 
 impl Pages {
-    /// Room for `bytes`. `exact`: what goes out are the bytes that were written, not whole pages.
     pub(super) fn new(bytes: u64, exact: bool) -> Self {
         Self {
             slots: Vec::new(),
@@ -90,14 +85,13 @@ impl Pages {
         self.places.get(file, page).is_some()
     }
 
-    /// A page, which is now the one used last.
+    /// Returns a page and marks it as last used.
     pub(super) fn get(&mut self, file: FileId, page: u64) -> Option<&[u8; PAGE]> {
         let place = self.places.get(file, page)?;
         self.touch(place);
         Some(&self.slots[place as usize].bytes)
     }
 
-    /// Takes a page from the server; fewer bytes than a page has come from the end of a file. A dirty page stays.
     pub(super) fn fill(&mut self, file: FileId, page: u64, bytes: &[u8]) {
         let (place, _) = self.place(file, page);
         let slot = &mut self.slots[place as usize];
@@ -108,7 +102,7 @@ impl Pages {
         }
     }
 
-    /// Writes from `offset` on into pages, which are dirty from now on. One that is not there begins as zeros.
+    /// Writes into pages from `offset` on and makes them dirty. New pages start as zeros.
     pub(super) fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) {
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
@@ -141,7 +135,8 @@ impl Pages {
         }
     }
 
-    /// Whether writing `from..to` leaves no gap in what was written of any page: a gap would have to go out with it.
+    /// Returns whether writing `from..to` leaves no gap between the written parts of any page, because a gap
+    /// would be sent too.
     pub(super) fn joins(&self, file: FileId, from: u64, to: u64) -> bool {
         !self.exact
             || pages_of(from, to).all(|page| {
@@ -155,7 +150,7 @@ impl Pages {
             })
     }
 
-    /// The first run of dirty pages of a file, at most `most` long, in which what was written has no gap.
+    /// Returns the first run of dirty pages of a file, at most `most` long, whose written bytes have no gap.
     pub(super) fn dirty_run(&self, file: FileId, most: u64) -> Option<Range<u64>> {
         let Range { start, end } = self.dirty.first_run(file)?;
         let end = end.min(start.saturating_add(most));
@@ -169,7 +164,7 @@ impl Pages {
         Some(start..gap.unwrap_or(end))
     }
 
-    /// The place of a page that is there.
+    /// Returns the slot of an existing page.
     fn place_of(&self, file: FileId, page: u64) -> u32 {
         self.places
             .get(file, page)
@@ -181,20 +176,20 @@ impl Pages {
         place.map_or(0..0, |place| self.slots[place as usize].written.clone())
     }
 
-    /// The bytes that were written in a run of dirty pages.
+    /// Returns the written bytes of a run of dirty pages.
     pub(super) fn written_bytes(&self, file: FileId, run: &Range<u64>) -> Range<u64> {
         let last = run.end - 1;
         let start = run.start * PAGE_BYTES + self.written(file, run.start).start as u64;
         start..last * PAGE_BYTES + self.written(file, last).end as u64
     }
 
-    /// The `bytes` of a run of pages, counted from its beginning, to be sent from where they are.
+    /// Returns the `bytes` of a run of pages, counted from its start, without a copy.
     pub(super) fn run(&self, file: FileId, pages: Range<u64>, bytes: Range<usize>) -> PageRun {
         let page = |page| self.slots[self.place_of(file, page) as usize].bytes.clone();
         PageRun::new(pages.map(page).collect(), bytes)
     }
 
-    /// How many pages are an eighth of the room: a quarter of what may be dirty or unstable.
+    /// Number of pages in an eighth of the memory: a quarter of what may be dirty or unstable.
     pub(super) fn many(&self) -> usize {
         self.most / 8
     }
@@ -213,13 +208,14 @@ impl Pages {
         self.dirty.first_run(file).is_some()
     }
 
-    /// They are being written.
+    /// Marks pages as clean, because they are being written.
     pub(super) fn set_clean(&mut self, file: FileId, pages: Range<u64>) {
         self.dirty.remove(file, pages.clone());
         pages.for_each(|page| self.release(file, page));
     }
 
-    /// They are being written to a server that may still lose them: they stay. Returns the number of this sending.
+    /// Marks pages as unstable, because they are being written to a server that may lose them. Returns the
+    /// number of this run.
     pub(super) fn set_unstable(&mut self, file: FileId, pages: Range<u64>) -> u64 {
         self.last_sent += 1;
         for page in pages.clone() {
@@ -232,7 +228,7 @@ impl Pages {
         self.last_sent
     }
 
-    /// Those of a run that was sent under `number` that are still as they were sent.
+    /// Returns the pages of run `number` that have not changed since it was sent.
     fn as_sent(&self, file: FileId, pages: Range<u64>, number: u64) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for page in pages {
@@ -251,7 +247,7 @@ impl Pages {
         runs
     }
 
-    /// The server has what was sent under `number` for good.
+    /// Marks the data of run `number` as durable.
     pub(super) fn set_stable(&mut self, file: FileId, pages: Range<u64>, number: u64) {
         for run in self.as_sent(file, pages, number) {
             self.unstable.remove(file, run.clone());
@@ -259,7 +255,7 @@ impl Pages {
         }
     }
 
-    /// The server has lost what was sent under `number`: it is to be written again.
+    /// Marks the data of run `number` as dirty, because the server lost it.
     pub(super) fn set_dirty_again(&mut self, file: FileId, pages: Range<u64>, number: u64) {
         for run in self.as_sent(file, pages, number) {
             for page in run.clone() {
@@ -271,7 +267,7 @@ impl Pages {
         }
     }
 
-    /// What was sent under `number` is lost, and nothing can be done about it.
+    /// Drops the data of run `number`, which is lost.
     pub(super) fn forget_sent(&mut self, file: FileId, pages: Range<u64>, number: u64) {
         for run in self.as_sent(file, pages, number) {
             self.forget(file, run);
@@ -282,7 +278,7 @@ impl Pages {
         self.unstable.first_run(file).is_some()
     }
 
-    /// Whether anything was written that is not durable yet.
+    /// Returns whether a file has data that is not durable yet.
     pub(super) fn any_held(&self, file: FileId) -> bool {
         self.any_dirty(file) || self.any_unstable(file)
     }
@@ -293,12 +289,11 @@ impl Pages {
         self.link(place);
     }
 
-    /// Whether `more` pages may become dirty: half of the room has to stay for clean ones.
     pub(super) fn takes_dirty(&self, more: usize) -> bool {
         self.dirty.len() + self.unstable.len() + more <= self.most / 2
     }
 
-    /// Files that have pages that are to be written out or made stable, and how many.
+    /// Number of dirty and unstable pages per file.
     fn held_by_file(&self) -> BTreeMap<FileId, usize> {
         let mut held = BTreeMap::new();
         for (file, pages) in self.dirty.files().chain(self.unstable.files()) {
@@ -307,22 +302,21 @@ impl Pages {
         held
     }
 
-    /// The file with the most pages that are to be written out or made stable.
     pub(super) fn dirtiest(&self) -> Option<FileId> {
         let held = self.held_by_file().into_iter();
         held.max_by_key(|&(file, pages)| (pages, file))
             .map(|(file, _)| file)
     }
 
-    /// Files that have pages that are to be written out or made stable.
+    /// Returns the files with dirty or unstable pages.
     pub(super) fn dirty_files(&self) -> Vec<FileId> {
         self.held_by_file().into_keys().collect()
     }
 
-    /// Forgets pages, dirty or not.
+    /// Drops pages, dirty or not.
     pub(super) fn forget(&mut self, file: FileId, pages: Range<u64>) {
         if pages.end - pages.start.min(pages.end) > self.places.len() as u64 {
-            // A range without end: look at what there is instead.
+            // For an unlimited range, iterate over the existing pages.
             let found = self.places.pages_in(file, &pages);
             return found.into_iter().for_each(|page| self.drop_page(file, page));
         }
@@ -331,7 +325,6 @@ impl Pages {
         }
     }
 
-    /// Forgets all of a file.
     pub(super) fn forget_file(&mut self, file: FileId) {
         self.forget(file, 0..u64::MAX);
     }
@@ -351,7 +344,7 @@ impl Pages {
         }
     }
 
-    /// Where a page is, which is now the one used last, and whether it had to be made.
+    /// Returns the slot of a page, marked as last used, and whether it was new.
     fn place(&mut self, file: FileId, page: u64) -> (u32, bool) {
         match self.places.get(file, page) {
             Some(place) => {
@@ -362,7 +355,6 @@ impl Pages {
         }
     }
 
-    /// Makes a page. Its bytes are whatever its place had before.
     fn make(&mut self, file: FileId, page: u64) -> u32 {
         if self.places.len() >= self.most && self.oldest != NONE {
             let slot = &self.slots[self.oldest as usize];

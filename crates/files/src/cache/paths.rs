@@ -1,5 +1,5 @@
-//! Calls on paths: handles that are kept must get out of their way, and XP had manners of its own. Not for: opens, and what
-//! is kept of look-ups (`directories.rs`).
+//! Calls on paths: close kept handles that conflict with them, and imitate Windows XP. Cached look-ups are in
+//! `directories.rs`.
 
 use super::options::Redirector;
 use super::tables::folded;
@@ -37,7 +37,7 @@ impl<C: FileClient> Cache<C> {
         Ok(reply)
     }
 
-    /// XP: both paths are looked up, the old one is opened and closed.
+    /// Imitates Windows XP: looks up both paths, then opens and closes the old one.
     async fn look_before_renaming(&mut self, from: &str, to: &str) -> Result<(), Trouble> {
         self.ask(&Call::QueryPath { path: from }).await?;
         self.ask(&Call::QueryPath { path: to }).await?;

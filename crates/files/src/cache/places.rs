@@ -1,17 +1,16 @@
-//! Which place each page has. By groups of pages that follow each other: files are read and written in runs, and so a run
-//! is looked up once a group, not once a page. Not for: what is in a place (`pages.rs`).
+//! Maps pages to slots in groups of consecutive pages, so that a run needs one look-up per group.
 
 use super::page_set::FileId;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Pages of a group.
+/// Pages per group.
 const GROUP: usize = 16;
-/// In a group: this page has no place.
+/// Marks a page without a slot.
 const NOWHERE: u32 = u32::MAX;
 
-/// A file, and the number of a group of its pages.
+/// A file and the number of a group.
 type Key = (FileId, u64);
 
 #[derive(Debug)]
@@ -20,29 +19,27 @@ struct Group {
     pages: usize,
 }
 
-/// The places of the pages of all files of one client.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     groups: Vec<Group>,
     free: Vec<u32>,
     by_key: FxHashMap<Key, u32>,
-    /// The group that was looked up last.
+    /// The last group looked up.
     last: Cell<Option<(Key, u32)>>,
     pages: usize,
 }
 
-/// The number of the group that a page is in, and which of its pages it is.
 fn split(page: u64) -> (u64, usize) {
     (page / GROUP as u64, (page % GROUP as u64) as usize)
 }
 
 impl Places {
-    /// Returns the number of pages that have one.
+    /// Returns the number of pages with a slot.
     pub(super) fn len(&self) -> usize {
         self.pages
     }
 
-    /// Returns a page's place.
+    /// Returns a page's slot.
     pub(super) fn get(&self, file: FileId, page: u64) -> Option<u32> {
         let (group, within) = split(page);
         let place = self.groups[self.group((file, group))? as usize].places[within];
@@ -60,7 +57,7 @@ impl Places {
         }
     }
 
-    /// Gives a page that has none a place.
+    /// Assigns a slot to a page that has none.
     pub(super) fn insert(&mut self, file: FileId, page: u64, place: u32) {
         let (group, within) = split(page);
         let key = (file, group);
@@ -85,11 +82,11 @@ impl Places {
         group
     }
 
-    /// Takes a page's place from it, and returns it.
+    /// Removes and returns a page's slot.
     pub(super) fn remove(&mut self, file: FileId, page: u64) -> Option<u32> {
         let (group, within) = split(page);
         let key = (file, group);
-        // Not by the last one: pages leave in the midst of a run of others that come.
+        // Do not use `last`: pages are evicted between pages of a run being read.
         let number = *self.by_key.get(&key)?;
         let group = &mut self.groups[number as usize];
         let place = std::mem::replace(&mut group.places[within], NOWHERE);
@@ -106,7 +103,7 @@ impl Places {
         Some(place)
     }
 
-    /// Returns the pages of a range that have a place, in no order.
+    /// Returns the pages of a range that have a slot, in no order.
     pub(super) fn pages_in(&self, file: FileId, range: &Range<u64>) -> Vec<u64> {
         let of_file = self.by_key.iter().filter(|((of, _), _)| *of == file);
         of_file

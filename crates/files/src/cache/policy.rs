@@ -1,34 +1,31 @@
-//! Who says what a client may keep of its files, and for how long: the server, by oplocks and leases that it grants and
-//! takes back; or rules that client and server need not talk about, close-to-open (RFC 1813, 4.11).
-//!
-//! Not for: carrying a policy out. Grants are obeyed in `breaks.rs` and used in `handles.rs`; the rules are followed in
-//! `close_to_open.rs`.
+//! Policy of caching: either the server grants and revokes it (oplocks, leases), or fixed rules apply
+//! (close-to-open, RFC 1813, 4.11). `breaks.rs` and `handles.rs` apply grants, `close_to_open.rs` the rules.
 
 use crate::call::{Ask, Caching, LeaseKey};
 
-/// Who says what may be kept.
+/// Decides what may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Nothing is: the calls go through as they come, and only closing and renaming have the redirector's manners.
+    /// Nothing. Calls pass through; only closes and renames imitate the redirector.
     Nothing,
-    /// What an oplock allows: `Caching::ALL` asks for batch, `READ_WRITE` exclusive, `READ` level II.
+    /// As an oplock allows: `Caching::ALL` asks for batch, `READ_WRITE` for exclusive, `READ` for level II.
     Oplock(Caching),
-    /// What a lease allows, one key a file.
+    /// As a lease allows, with one key per file.
     Lease(Caching),
-    /// Close-to-open: an open sees what was written before the close of any other client; a close sends all that was
-    /// written. In between, what is kept may be as old as its attributes may be.
+    /// Close-to-open: an open sees all writes before another client's close, and a close sends all writes. In
+    /// between, cached data may be as old as its attributes.
     CloseToOpen(AttributeAges),
 }
 
-/// How long what the server said of a file counts. The defaults are those of Linux's NFS client (nfs(5): `acregmin`,
-/// `acregmax`, `acdirmin`, `acdirmax`): 3 to 60 s for files, 30 to 60 s for directories.
+/// How long attributes are valid. Defaults of Linux's NFS client (nfs(5): `acregmin`, `acregmax`, `acdirmin`,
+/// `acdirmax`): 3 to 60 s for files, 30 to 60 s for directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeAges {
-    /// Attributes of a file that has just changed.
+    /// Minimum, for a file that has just changed.
     pub file_least_ns: u64,
-    /// The most, which they come to by doubling each time they are asked for and have not changed.
+    /// Maximum, reached by doubling each time that unchanged attributes are queried.
     pub file_most_ns: u64,
-    /// That a name leads to a file, after it was last looked up.
+    /// Minimum age of a look-up.
     pub name_least_ns: u64,
     pub name_most_ns: u64,
 }
@@ -46,12 +43,12 @@ impl Default for AttributeAges {
 }
 
 impl Policy {
-    /// Whether files are opened under leases.
+    /// Returns whether files are opened with leases.
     pub(super) fn leases(self) -> bool {
         matches!(self, Self::Lease(_))
     }
 
-    /// Returns what an open asks for.
+    /// Returns the caching to ask for in an open.
     pub(super) fn ask(self, lease: Option<LeaseKey>) -> Ask {
         match (self, lease) {
             (Self::Oplock(caching), _) => Ask::Oplock(caching),
@@ -60,7 +57,7 @@ impl Policy {
         }
     }
 
-    /// Returns the ages, where rules say what may be kept.
+    /// Returns the ages for close-to-open rules.
     pub(super) fn rules(self) -> Option<AttributeAges> {
         match self {
             Self::CloseToOpen(ages) => Some(ages),

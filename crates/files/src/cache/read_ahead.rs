@@ -1,6 +1,5 @@
-//! Reading: from pages where they are there, else in runs of whole pages, all begun before the first is waited for; or
-//! through, where nothing may be kept. Not for: the order in which pages leave memory, nor for what comes while an
-//! application reads on (`stream.rs`).
+//! Reads: from pages if present, else in runs of whole pages that are all started before the first is
+//! awaited, or without caching. `stream.rs` has read-ahead.
 
 use super::exchange::{Ended, Purpose, Wanted};
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
@@ -12,16 +11,15 @@ use dyno_measure::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What is brought into pages at once: the least room has to hold it.
+/// Data brought into pages at once. It must fit into the minimum memory.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// Reads under way at once that go through.
+/// Maximum concurrent reads without caching.
 const MOST_READS: usize = 8;
 
-/// How a piece of a read can be answered.
 enum Source {
     /// From pages, up to this offset.
     Pages(u64),
-    /// From the server alone.
+    /// From the server.
     Server,
 }
 
@@ -67,7 +65,7 @@ impl<C: FileClient> Cache<C> {
         Ok(read_reply(offset, at))
     }
 
-    /// Sees to it that a window of a file is in pages.
+    /// Brings part of a file into pages.
     async fn bring(
         &mut self,
         open: &OpenHandle,
@@ -76,7 +74,7 @@ impl<C: FileClient> Cache<C> {
         fetched: &mut bool,
     ) -> Result<Source, Trouble> {
         let streams = self.streams();
-        // What was fetched ahead and has not come is asked for once more.
+        // Read-ahead that has not arrived is requested again.
         for may_fetch in [true, streams, false] {
             let file = self.tables.file(open.file);
             if !file.keeps_reads() || !matches!(open.access, Access::Read | Access::ReadWrite) {
@@ -110,8 +108,8 @@ impl<C: FileClient> Cache<C> {
         Ok(Source::Server)
     }
 
-    /// Runs of pages that are neither there nor on their way. Those beyond what the server has are made: they are zeros
-    /// until written.
+    /// Returns the runs of pages that are neither present nor in transit. Pages beyond the server's end are
+    /// created as zeros.
     pub(super) fn missing(&mut self, id: FileId, bytes: Range<u64>) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let mut runs: Vec<Range<u64>> = Vec::new();
@@ -131,13 +129,13 @@ impl<C: FileClient> Cache<C> {
         runs
     }
 
-    /// Adds what lies ahead, where an application reads on from where it stopped.
+    /// Extends a sequential read by the read-ahead.
     fn read_ahead(&mut self, open: &OpenHandle, start: u64, end: u64, missing: &mut Vec<Range<u64>>) {
         let reads_on = open.read_to.is_some_and(|at| at == start) && start > 0;
         if self.options.read_ahead_bytes == 0 || !reads_on {
             return;
         }
-        // Half of the room at most, so that what is read ahead doesn't push out what is being read.
+        // At most half of the memory, so that read-ahead does not evict what is being read.
         let most = u64::from(self.options.read_ahead_bytes).min(self.options.most_bytes / 2);
         let file_end = self.tables.file(open.file).server_end;
         let ahead = end.div_ceil(PAGE_BYTES) * PAGE_BYTES..(end + most).min(file_end);
@@ -149,7 +147,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Fetches runs of pages: every call is begun before the first end is taken, as far as their bound goes.
+    /// Fetches runs of pages and starts as many calls as allowed before it waits for the first.
     pub(super) async fn fetch(
         &mut self,
         wire: Handle,
@@ -161,7 +159,7 @@ impl<C: FileClient> Cache<C> {
         self.fetching_ended(wire, id).await
     }
 
-    /// Begins to fetch what somebody is going to wait for.
+    /// Starts to fetch pages for which a caller will wait.
     pub(super) async fn begin_fetching(
         &mut self,
         wire: Handle,
@@ -183,7 +181,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// What was begun so has ended: says how.
+    /// Waits for these fetches and returns their result.
     pub(super) async fn fetching_ended(&mut self, wire: Handle, id: FileId) -> Result<(), Trouble> {
         if self.tables.file(id).doubtful {
             self.drain(id).await?;
@@ -204,7 +202,7 @@ impl<C: FileClient> Cache<C> {
     ) -> Result<(), Trouble> {
         self.counts.pages_fetched += pages.end - pages.start;
         let offset = pages.start * PAGE_BYTES;
-        // Whole pages, as far as the file reaches: of 124,199 reads of the captures' client none came short.
+        // Whole pages up to the end of the file: none of 124,199 reads of the captured client came short.
         let end = self.tables.file(id).server_end.min(pages.end * PAGE_BYTES);
         let bytes = u32::try_from(end.saturating_sub(offset)).unwrap_or(u32::MAX);
         let call = Call::Read {
@@ -236,7 +234,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Reads from the server alone; gives where that ended.
+    /// Reads without caching. Returns the end of the data.
     async fn read_through(
         &mut self,
         open: &OpenHandle,
@@ -267,7 +265,6 @@ impl<C: FileClient> Cache<C> {
                 result, data: buffer, ..
             } = self.end_of(id).await?;
             match result {
-                // After one that came short the file has ended, whatever later ones bring.
                 Ok(Reply::Read { .. }) if !ended && failure.is_none() => {
                     if !buffer.is_empty() {
                         data(&buffer);

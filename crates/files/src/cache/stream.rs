@@ -1,13 +1,10 @@
-//! Keeping the server busy while an application reads or writes a file in order: what it will want next is asked for
-//! while it reads, and waited for only when it comes to it; what it has written goes out while it writes on, and is made
-//! durable in the background (`durable.rs`). Not for:
-//! XP, whose redirector fetched what was asked for, and wrote when it had to; nor for what is read in any other order.
+//! Read-ahead and write-behind for sequential access: reads are started early, writes are sent and made
+//! durable in the background (`durable.rs`). Not used for Windows XP.
 //!
-//! Nothing but a read of the same file may find pages on their way from the server, and nothing but a write into the
-//! same file pages on their way to it. Every other call, a wait for breaks, a break that is obeyed and a handle that is
-//! closed begin with [`Cache::land`]: what comes after a lease was given back, a file was written or a handle was
-//! closed would otherwise be put into pages as if it were of now. Breaks that come meanwhile stand in the queue, as
-//! with any transfer.
+//! Pages may be in transit only during a read or write of the same file in the same direction. Every other
+//! call, wait for breaks, handled break and close begins with [`Cache::land`]. Otherwise old data could enter
+//! the pages after a lease was returned, a file written or a handle closed. Breaks that arrive meanwhile stay
+//! queued.
 
 use super::exchange::{Wanted, MOST_TRANSFERS};
 use super::options::Redirector;
@@ -18,18 +15,19 @@ use crate::call::Call;
 use crate::client::FileClient;
 use std::ops::Range;
 
-/// Of the room, so that what is read ahead pushes out neither what is being read nor itself, with dirty pages in half.
+/// Fraction of the memory for read-ahead, which must not evict itself or what is being read, even if half of
+/// the pages are dirty.
 const PART_OF_ROOM: u64 = 4;
-/// What is read ahead is asked for in no fewer pieces than this: the next is begun when one has been used.
+/// Minimum number of read-ahead transfers. The next starts when one has been used up.
 const PIECES: u64 = 4;
 
 impl<C: FileClient> Cache<C> {
-    /// Whether pages are fetched ahead while others are used.
+    /// Returns whether read-ahead is enabled.
     pub(super) fn streams(&self) -> bool {
         self.options.redirector == Redirector::Plain && self.options.read_ahead_bytes > 0
     }
 
-    /// Whether a call reads or writes the file that pages may be on their way of, in the same direction.
+    /// Returns whether a call reads or writes the file with transfers in progress, in the same direction.
     pub(super) fn goes_along(&self, call: &Call<'_>) -> bool {
         let (Call::Read { handle, .. } | Call::Write { handle, .. }) = *call else {
             return false;
@@ -45,7 +43,7 @@ impl<C: FileClient> Cache<C> {
         self.exchange.ahead == Some(open.file) && against.is_empty() && !file.doubtful
     }
 
-    /// Waits until nothing is on its way that no call waits for.
+    /// Waits for all transfers that no call waits for.
     pub(super) async fn land(&mut self) -> Result<(), Trouble> {
         let Some(file) = self.exchange.ahead.take() else {
             return Ok(());
@@ -54,8 +52,8 @@ impl<C: FileClient> Cache<C> {
         self.ask_if_doubtful(file).await
     }
 
-    /// Begins to write back what lies before page `before`, where much is dirty, in whole runs, and to make durable what was
-    /// written so, where much of that is answered.
+    /// Starts to write back whole runs before page `before` if many pages are dirty, and to flush if much of
+    /// that was answered.
     pub(super) async fn write_behind(&mut self, id: FileId, before: u64) -> Result<(), Trouble> {
         let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
         let whole = (most / PAGE_BYTES).max(1);
@@ -71,7 +69,7 @@ impl<C: FileClient> Cache<C> {
         self.flush_behind(id).await
     }
 
-    /// Fetches what is missing of a window and begins with what lies behind it; waits for the window alone.
+    /// Fetches the missing part of a window, starts read-ahead, and waits for the window only.
     pub(super) async fn fetch_along(
         &mut self,
         open: &OpenHandle,
@@ -95,8 +93,8 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Begins to fetch what lies behind `end`, in whole pieces but for the file's last. `anew`: what was asked for
-    /// before has not stayed.
+    /// Starts read-ahead behind `end`, in whole transfers except for the file's last. `anew`: earlier
+    /// read-ahead was evicted.
     pub(super) async fn look_ahead(
         &mut self,
         open: &OpenHandle,
@@ -129,7 +127,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// False: there is no room for all of it now.
+    /// Returns false if there is no memory for all of it now.
     async fn fetch_ahead(&mut self, open: &OpenHandle, pages: Range<u64>) -> Result<bool, Trouble> {
         let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
         for run in self.missing(open.file, bytes) {

@@ -1,5 +1,4 @@
-//! What the cache knows: files, the handles that are open below it, and the handles that applications hold above it.
-//! Not for: asking the server anything.
+//! Tables of the cache: files, open handles below it, and application handles above it.
 
 pub(super) use super::held::{Deferred, HeldLock, OpenHandle, Wire};
 use super::names::Names;
@@ -13,55 +12,53 @@ use rustc_hash::FxHashMap;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// Files that are known by rules and not open; the ones closed longest ago are forgotten.
+/// Limit of closed files that are remembered by close-to-open rules. The oldest are dropped.
 const MOST_CLOSED: usize = 4096;
 
-/// One file as this client has it open: under one oplock or one lease.
+/// One file that this client has open, under one oplock or lease.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) key: String,
-    /// The server's number of it; 0 for none.
+    /// Server's file number; 0 for none.
     pub(super) number: u64,
-    /// Where rules, and no grants, say what may be kept: how long what is known counts.
+    /// Validity of cached data, for close-to-open rules.
     pub(super) validity: Option<Validity>,
-    /// What the server has and may still lose.
     pub(super) sent: SentRuns,
-    /// What the server lets be kept now.
+    /// Caching currently allowed by the server.
     pub(super) caching: Caching,
     pub(super) lease: Option<LeaseKey>,
-    /// Handles below the cache. With oplocks never more than one: a second would break the first one's.
+    /// Handles below the cache. With oplocks at most one: a second would break the first one's.
     pub(super) wires: Vec<Handle>,
-    /// Its end as applications see it. Like what follows right only while reads may be kept.
+    /// Size as applications see it. Valid, like the following, only while reads may be cached.
     pub(super) bytes: u64,
-    /// Its end as the server has it: what lies beyond is here alone.
+    /// Size at the server. Data beyond it exists only here.
     pub(super) server_end: u64,
-    /// Room that the server keeps for it.
+    /// Space allocated by the server.
     pub(super) allocated_bytes: u64,
     pub(super) read_only: bool,
-    /// Page transfers under way, and the flush in the background.
+    /// Page transfers in progress, and the background flush.
     pub(super) transfers: u32,
-    /// Pages that are on their way from the server.
+    /// Pages being fetched.
     pub(super) coming: Vec<Range<u64>>,
-    /// Bytes that are on their way to it. Their pages count as clean, and may have left memory.
+    /// Bytes being sent. Their pages count as clean and may have been evicted.
     pub(super) going: Vec<Range<u64>>,
-    /// Pages before this one have been asked for ahead of an application. A hint: they may be gone again.
+    /// End of the read-ahead. A hint: the pages may have been evicted.
     pub(super) ahead_to: u64,
-    /// Of a write-back; the next call on the file is told.
+    /// Write-back failure, to be reported by the next call on the file.
     pub(super) failed: Option<Failure>,
-    /// Of a fetch; the read or write that wanted it is told.
+    /// Fetch failure, to be reported to the waiting read or write.
     pub(super) fetch_failed: Option<Failure>,
-    /// The server has another end than we thought.
+    /// The server's size is uncertain.
     pub(super) doubtful: bool,
     pub(super) locks: Vec<HeldLock>,
-    /// Opened for attributes alone, as a directory or to be deleted: none of it is kept.
     pub(super) plain: bool,
-    /// Deleted, or to be with its last close: its handles are not kept.
+    /// Deleted or to be deleted on close, so its handles are not kept.
     pub(super) doomed: bool,
-    /// Breaks that concerned it, so that an open knows whether what it was granted still stands.
+    /// Number of breaks, so that an open can tell whether its grant is still valid.
     pub(super) breaks: u64,
-    /// What is kept of a directory that is leased; None: it is a file.
+    /// Cache of a leased directory. None: a file.
     pub(super) names: Option<Box<Names>>,
-    /// Opens of it under way, that share its lease: it stays for them, even if its last handle goes meanwhile.
+    /// Opens in progress that share its lease. They keep the entry even without handles.
     pub(super) opening: u32,
 }
 
@@ -97,7 +94,7 @@ impl File {
         file
     }
 
-    /// Takes over what the server says of it.
+    /// Applies information from the server.
     pub(super) fn learn(&mut self, info: &Info) {
         self.bytes = info.bytes;
         self.server_end = info.bytes;
@@ -106,7 +103,7 @@ impl File {
         self.doubtful = false;
     }
 
-    /// What an application is told of it.
+    /// Returns the information for applications.
     pub(super) fn info(&self) -> Info {
         Info {
             file_id: self.number,
@@ -118,7 +115,7 @@ impl File {
         }
     }
 
-    /// A call of ours has changed it, as its reply tells.
+    /// Records a change by this client, with attributes from the reply.
     pub(super) fn changed_by_us(&mut self, piggyback: &Piggyback) {
         let Some(validity) = &mut self.validity else {
             return;
@@ -129,42 +126,42 @@ impl File {
         }
     }
 
-    /// A call of ours that changes nothing has brought its attributes.
+    /// Applies attributes from the reply to a call that changes nothing.
     pub(super) fn seen(&mut self, piggyback: &Piggyback) {
         if let (Some(validity), Some(attributes)) = (&mut self.validity, piggyback.attributes) {
             validity.seen(attributes.info.change);
         }
     }
 
-    /// Whether it is known by rules, also while it is not open.
+    /// Returns whether close-to-open rules keep it, also while it is closed.
     fn is_known_by_rules(&self) -> bool {
         self.validity.is_some() && self.number != 0 && !self.doomed
     }
 
-    /// Whether any of these pages is on its way.
+    /// Returns whether any of these pages is being fetched.
     pub(super) fn comes(&self, pages: &Range<u64>) -> bool {
         self.coming.iter().any(|run| meets(run, pages))
     }
 
-    /// Whether any of these pages is on its way to the server.
+    /// Returns whether any of these pages is being sent.
     pub(super) fn goes(&self, pages: &Range<u64>) -> bool {
         let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
         self.going.iter().any(|run| meets(run, &bytes))
     }
 
-    /// Whether data read may be kept. Not while a range is locked: Windows caches "unless locked" (KB Q165966), and the
-    /// captures have every read of a locked document on the wire.
+    /// Returns whether read data may be cached. Not while a range is locked: Windows caches "unless locked"
+    /// (KB Q165966), and the captures show every read of a locked document.
     pub(super) fn keeps_reads(&self) -> bool {
         self.caching.read && self.locks.iter().all(|lock| lock.local)
     }
 
-    /// Whether data written may be kept back.
+    /// Returns whether writes may be held back.
     pub(super) fn keeps_writes(&self) -> bool {
         self.caching.write && self.keeps_reads()
     }
 
-    /// Whether it is still the file that its path leads to: nobody can have renamed or deleted it, because that takes
-    /// the right to the handle, and nobody can even have opened it while we alone may write.
+    /// Returns whether its path certainly still leads to it: a rename or delete by others would have required
+    /// a break.
     pub(super) fn is_at_its_path(&self) -> bool {
         (self.caching.handle || self.caching.write) && !self.doomed && !self.plain
     }
@@ -176,20 +173,20 @@ pub(super) struct Tables {
     files: Vec<Option<File>>,
     by_path: HashMap<String, FileId>,
     by_lease: HashMap<LeaseKey, FileId>,
-    /// Directories that are leased, by their paths.
+    /// Leased directories by path.
     pub(super) directories: HashMap<String, FileId>,
-    /// Those that are known by rules, by the server's number.
+    /// Files by server number, for close-to-open rules.
     by_number: HashMap<u64, FileId>,
-    /// Those of them that are not open, the one closed longest ago first.
+    /// Closed files among them, oldest first.
     closed: VecDeque<FileId>,
     wires: FxHashMap<Handle, Wire>,
     open_handles: Vec<Option<OpenHandle>>,
-    /// The one put off longest ago first.
+    /// Oldest first.
     pub(super) deferred: Vec<Deferred>,
     last_lease: u128,
 }
 
-/// The path under which a file is known: names differ by more than the case of ASCII letters.
+/// Returns the path in lower case, since names differ by more than ASCII case.
 pub(super) fn folded(path: &str) -> String {
     path.to_ascii_lowercase()
 }
@@ -198,7 +195,6 @@ fn meets(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// Whether `key` is `directory` or lies below it.
 fn is_within(key: &str, directory: &str) -> bool {
     key.strip_prefix(directory)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -221,7 +217,7 @@ impl Tables {
         }
     }
 
-    /// Forgets everything but which lease keys were used: the server may still have those of a session that broke.
+    /// Clears all but the record of used lease keys, which the server may still hold for a broken session.
     pub(super) fn clear(&mut self) {
         self.pages.clear();
         self.files.clear();
@@ -252,7 +248,7 @@ impl Tables {
             .expect("a file stays while it has a handle")
     }
 
-    /// Adds a file; from now on it is the one at its path, unless none of it is to be kept.
+    /// Adds a file, and enters it under its path unless none of it is cached.
     pub(super) fn add_file(&mut self, file: File) -> FileId {
         let place = self
             .files
@@ -278,13 +274,12 @@ impl Tables {
         id
     }
 
-    /// The file at a path, where it surely is the one that we have open.
     pub(super) fn file_at(&self, key: &str) -> Option<FileId> {
         let id = *self.by_path.get(key)?;
         self.file(id).is_at_its_path().then_some(id)
     }
 
-    /// The file opened last under a path, which may lie elsewhere or be gone by now.
+    /// Returns the file last opened by a path. It may have moved since.
     pub(super) fn file_once_at(&self, key: &str) -> Option<FileId> {
         self.by_path.get(key).copied()
     }
@@ -293,12 +288,11 @@ impl Tables {
         self.by_lease.get(&key).copied()
     }
 
-    /// The file that the server calls so, where it is known by rules.
     pub(super) fn file_of_number(&self, number: u64) -> Option<FileId> {
         self.by_number.get(&number).copied()
     }
 
-    /// A path has led to a file of ours that is known by rules.
+    /// Records that a path leads to a known file, for close-to-open rules.
     pub(super) fn leads_to(&mut self, key: String, id: FileId) {
         let old = std::mem::replace(&mut self.file_mut(id).key, key.clone());
         if self.by_path.get(&old) == Some(&id) {
@@ -307,12 +301,11 @@ impl Tables {
         self.by_path.insert(key, id);
     }
 
-    /// A path leads to no file of ours any more.
     pub(super) fn leads_nowhere(&mut self, key: &str) {
         self.by_path.remove(key);
     }
 
-    /// Others of our files that were opened under the same path: they may be the same one.
+    /// Returns other files opened by the same path, which may be the same file.
     pub(super) fn siblings(&self, id: FileId) -> Vec<FileId> {
         let key = &self.file(id).key;
         let same = |(place, file): (usize, &Option<File>)| {
@@ -340,14 +333,14 @@ impl Tables {
         );
     }
 
-    /// A file was made through the handle, or has grown.
+    /// Records that a file was created or extended through the handle.
     pub(super) fn set_extended(&mut self, handle: Handle) {
         if let Some(wire) = self.wires.get_mut(&handle) {
             wire.extended = true;
         }
     }
 
-    /// Takes a handle out; with its last one goes the file and all that was kept of it.
+    /// Removes a handle. With its last handle the file's state is dropped.
     pub(super) fn remove_wire(&mut self, handle: Handle) {
         let Some(wire) = self.wires.remove(&handle) else {
             return;
@@ -358,18 +351,17 @@ impl Tables {
         self.remove_unused(wire.file);
     }
 
-    /// Another open of a file is under way that shares its lease.
     pub(super) fn begin_opening(&mut self, id: FileId) {
         self.file_mut(id).opening += 1;
     }
 
-    /// It has ended without a handle.
+    /// Ends an open that produced no handle.
     pub(super) fn end_opening(&mut self, id: FileId) {
         self.file_mut(id).opening -= 1;
         self.remove_unused(id);
     }
 
-    /// The server has granted a lease of a file that is known by rules: it tells before anybody else changes it.
+    /// Records a lease of a file: the server announces changes by others.
     pub(super) fn hold(&mut self, id: FileId, key: LeaseKey) {
         self.release(id);
         let file = self.file_mut(id);
@@ -380,7 +372,7 @@ impl Tables {
         self.by_lease.insert(key, id);
     }
 
-    /// It does not any more: the rules alone count.
+    /// Ends the lease. Only close-to-open rules apply.
     pub(super) fn release(&mut self, id: FileId) {
         let file = self.file_mut(id);
         let Some(validity) = &mut file.validity else {
@@ -399,7 +391,7 @@ impl Tables {
         if !file.wires.is_empty() || file.opening > 0 {
             return;
         }
-        // A lease goes with the last handle.
+        // A lease ends with the last handle.
         self.release(id);
         let file = self.file(id);
         if !file.is_known_by_rules() {
@@ -432,7 +424,7 @@ impl Tables {
         }
     }
 
-    /// A handle of the file on which `access` may be had, the least one that will do.
+    /// Returns the handle of the file with the least sufficient access.
     pub(super) fn fitting_wire(&self, id: FileId, access: Access) -> Option<Handle> {
         let fits = |handle: &&Handle| {
             let has = self.wires[handle].access;
@@ -442,14 +434,14 @@ impl Tables {
         self.file(id).wires.iter().filter(fits).min_by_key(rank).copied()
     }
 
-    /// A handle of the file that may be written through.
+    /// Returns a handle of the file that allows writes.
     pub(super) fn writing_wire(&self, id: FileId) -> Option<Handle> {
         let writes =
             |handle: &&Handle| matches!(self.wires[handle].access, Access::ReadWrite | Access::Write);
         self.file(id).wires.iter().find(writes).copied()
     }
 
-    /// Gives an application a handle of its own on one below.
+    /// Creates an application handle on a handle below.
     pub(super) fn add_open_handle(&mut self, wire: Handle, access: Access) -> Handle {
         self.deferred.retain(|deferred| deferred.wire != wire);
         let below = self.wires.get_mut(&wire).expect("asked for of one that is open");
@@ -472,7 +464,7 @@ impl Tables {
         Handle(u32::try_from(place).expect("handles are fewer than this"))
     }
 
-    /// What an application's handle stands for. One that isn't known went with a session that was lost.
+    /// Returns the state of an application's handle. Unknown handles belong to a lost session.
     pub(super) fn open_handle_of(&self, handle: Handle) -> Result<OpenHandle, Failure> {
         let open = self.open_handles.get(handle.0 as usize).copied().flatten();
         open.ok_or_else(|| Fault::SessionLost.into())
@@ -496,12 +488,12 @@ impl Tables {
         }
     }
 
-    /// Handles of a file whose close is put off.
+    /// Returns a file's handles with a deferred close.
     pub(super) fn deferred_of(&self, id: FileId) -> Vec<Handle> {
         self.deferred_where(|file, _| file == id)
     }
 
-    /// Handles put off of these paths, or below them.
+    /// Returns the deferred handles of these paths, or below them.
     pub(super) fn deferred_within(&self, keys: &[&str]) -> Vec<Handle> {
         self.deferred_where(|_, other| keys.iter().any(|key| is_within(other, key)))
     }
@@ -518,16 +510,15 @@ impl Tables {
             .collect()
     }
 
-    /// All handles put off.
+    /// Returns all deferred handles.
     pub(super) fn all_deferred(&self) -> Vec<Handle> {
         self.deferred.iter().map(|deferred| deferred.wire).collect()
     }
 
-    /// A path was deleted: what is still open of it is a file without a name.
+    /// Records the deletion of a path. Open handles of it refer to a file without a name.
     pub(super) fn deleted(&mut self, key: &str) {
         if let Some(id) = self.by_path.remove(key) {
             self.file_mut(id).doomed = true;
-            // Its number may be given to another.
             self.by_number.retain(|_, numbered| *numbered != id);
             if self.closed.contains(&id) {
                 self.closed.retain(|closed| *closed != id);
@@ -536,7 +527,7 @@ impl Tables {
         }
     }
 
-    /// A path was renamed, and with it all below it.
+    /// Records the rename of a path and of all paths below it.
     pub(super) fn renamed(&mut self, from: &str, to: &str) {
         self.by_path.remove(to);
         for (place, file) in self.files.iter_mut().enumerate() {
@@ -555,7 +546,6 @@ impl Tables {
         }
     }
 
-    /// Failures of write-backs that nobody was told of yet; the first of them.
     pub(super) fn first_failure(&mut self) -> Option<Failure> {
         self.files
             .iter_mut()

@@ -1,26 +1,24 @@
-//! How long what is known of a file counts, where rules and not the server's grants say so: which state of the file is
-//! kept here, when the server last said that this is its state, and which changes since then were our own. Data alone.
-//!
-//! Not for: asking the server (`close_to_open.rs`).
+//! Validity of cached data by close-to-open rules: the cached version, when the server last confirmed it, and
+//! own changes since. `close_to_open.rs` asks the server.
 
 use super::policy::AttributeAges;
 
 #[derive(Debug)]
 pub(super) struct Validity {
     ages: AttributeAges,
-    /// `Info::change` of the state that is kept; 0 where nobody can know whether it is the server's.
+    /// `Info::change` of the cached version; 0 if it may not match any.
     change: u64,
-    /// When the server was last asked for it; None: it has to be asked again before anything is used.
+    /// When the server last confirmed it. None: ask before use.
     checked_ns: Option<u64>,
-    /// How long that counts.
+    /// How long the confirmation is valid.
     age_ns: u64,
-    /// When the file's path last led to it, and how long that counts.
+    /// Time of the last look-up of its path, and how long it is valid.
     named_ns: u64,
     name_age_ns: u64,
-    /// Changes of our own, before and after, that have not found their place behind `change` yet: answers to writes
-    /// come in any order.
+    /// Own changes (version before and after) not yet linked to `change`, because answers to writes arrive in
+    /// any order.
     own: Vec<(u64, u64)>,
-    /// The server tells before anybody else changes the file.
+    /// The server announces changes by others.
     held: bool,
 }
 
@@ -29,7 +27,7 @@ fn doubled(age_ns: u64, most_ns: u64) -> u64 {
 }
 
 impl Validity {
-    /// Of a file that was just opened by its path: its state, asked for at `asked_ns`.
+    /// Creates the state of a file just opened by its path at `asked_ns`.
     pub(super) fn new(change: u64, asked_ns: u64, ages: AttributeAges) -> Self {
         Self {
             ages,
@@ -43,23 +41,22 @@ impl Validity {
         }
     }
 
-    /// Returns the state that is kept; 0 where nobody can know.
+    /// Returns the cached version; 0 if unknown.
     pub(super) fn change(&self) -> u64 {
         self.change
     }
 
-    /// Whether what is known may be used without asking.
+    /// Returns whether cached data may be used without asking.
     pub(super) fn is_fresh(&self, now_ns: u64) -> bool {
         self.checked_ns
             .is_some_and(|checked_ns| self.held || now_ns < checked_ns.saturating_add(self.age_ns))
     }
 
-    /// The server promises to tell before anybody else changes the file: until `release`, nothing ages.
+    /// Starts a lease: nothing expires until `release`.
     pub(super) fn hold(&mut self) {
         self.held = true;
     }
 
-    /// It has told, or the promise was given back.
     pub(super) fn release(&mut self) {
         if std::mem::take(&mut self.held) {
             self.expire();
@@ -70,12 +67,12 @@ impl Validity {
         self.held
     }
 
-    /// Whether its path may be taken to lead to it without asking.
+    /// Returns whether the look-up of its path is still valid.
     pub(super) fn is_name_fresh(&self, now_ns: u64) -> bool {
         now_ns < self.named_ns.saturating_add(self.name_age_ns)
     }
 
-    /// Notes that its path has led to it again.
+    /// Records a new look-up of its path.
     pub(super) fn named(&mut self, asked_ns: u64) {
         if !self.is_name_fresh(asked_ns) {
             self.name_age_ns = doubled(self.name_age_ns, self.ages.name_most_ns);
@@ -83,20 +80,19 @@ impl Validity {
         self.named_ns = asked_ns;
     }
 
-    /// From now on the server has to be asked before anything is used.
+    /// Makes the next use ask the server.
     pub(super) fn expire(&mut self) {
         self.checked_ns = None;
     }
 
-    /// What is kept may be of no state that the server ever had.
     pub(super) fn doubt(&mut self) {
         self.change = 0;
         self.own.clear();
         self.expire();
     }
 
-    /// The server was asked at `asked_ns` and said that this is its state. Returns whether it is the one that is kept;
-    /// if not, it is from now on, and the caller forgets what it has of the other.
+    /// Applies the version that the server returned for a request at `asked_ns`. Returns whether it is the
+    /// cached one. If not, it becomes the cached one, and the caller drops the old data.
     pub(super) fn confirm(&mut self, change: u64, asked_ns: u64) -> bool {
         self.place_own();
         let is_same = change != 0 && change == self.change && self.own.is_empty();
@@ -110,7 +106,8 @@ impl Validity {
         is_same
     }
 
-    /// Notes a change of our own. Where the reply does not say from which state, somebody else's may lie in between.
+    /// Records an own change. If the reply lacks the version before it, others may have made changes in
+    /// between.
     pub(super) fn changed_by_us(&mut self, before: Option<u64>, after: u64) {
         match before {
             Some(before) => self.own.push((before, after)),
@@ -125,7 +122,7 @@ impl Validity {
         }
     }
 
-    /// The server has another state than the one that is kept, as far as a reply by the way can tell.
+    /// Checks the version in a reply to another call.
     pub(super) fn seen(&mut self, change: u64) {
         if change != self.change {
             self.expire();

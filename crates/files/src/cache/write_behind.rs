@@ -1,6 +1,5 @@
-//! Writing: into pages where the server lets that be, to be written back in long runs when the file is closed, flushed,
-//! wanted by another client, or when room runs out; else through. Not for: deciding when a file is closed, nor for what
-//! goes out while an application writes on (`stream.rs`).
+//! Writes: into pages if allowed, to be written back in long runs on close, flush, break or lack of memory;
+//! else directly. `stream.rs` has write-behind.
 
 use super::exchange::{short, Purpose};
 use super::options::Redirector;
@@ -14,9 +13,10 @@ use dyno_measure::Fault;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What is put into pages at once: a write that is larger is kept piece by piece.
+/// Data put into pages at once. Larger writes are cached in parts.
 const WINDOW_BYTES: usize = 256 << 10;
-/// How often the pages at a write's edges are fetched before it goes through: another client may break in each time.
+/// How often to fetch the pages at a write's edges before writing directly. Another client may break in each
+/// time.
 const MOST_TRIES: usize = 2;
 
 impl<C: FileClient> Cache<C> {
@@ -60,8 +60,8 @@ impl<C: FileClient> Cache<C> {
         Ok(written)
     }
 
-    /// By close-to-open rules a handle that may only write is kept, too, as Linux's NFS client keeps one: nothing that the
-    /// server grants depends on it. `keep` reads nothing through it.
+    /// Returns whether writes through a handle may be cached. By close-to-open rules that includes write-only
+    /// handles, as in Linux.
     fn keeps_writes_of(&self, open: &OpenHandle) -> bool {
         let may = match open.access {
             Access::ReadWrite => true,
@@ -71,8 +71,8 @@ impl<C: FileClient> Cache<C> {
         may && self.tables.file(open.file).keeps_writes()
     }
 
-    /// XP's way of getting room for a file that grows past what the server keeps for it: one byte at the new end, then
-    /// a look at how much the server keeps now. That the volume is full is found out here, not at the close.
+    /// Extends a file as Windows XP does: writes one byte at the new end, then queries the allocation. A full
+    /// volume is detected here, not at the close.
     async fn extend(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<(), Trouble> {
         let end = offset + data.len() as u64;
         let file = self.tables.file(open.file);
@@ -102,11 +102,11 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Keeps a write back. False: the server doesn't let us, or not any more.
+    /// Caches a write. Returns false if the server does not allow it, or no longer.
     async fn keep(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
         let end = offset + data.len() as u64;
         if self.tables.file(open.file).goes(&pages_of(offset, end)) {
-            // Pages that are on their way may have left memory, and the server may not have them yet.
+            // Pages in transit may have been evicted before the server has their data.
             self.land().await?;
             self.settle().await?;
         }
@@ -130,7 +130,7 @@ impl<C: FileClient> Cache<C> {
                 return Ok(true);
             }
             if open.access == Access::Write {
-                // A page that is written in part is read first, which this handle doesn't allow.
+                // A partially written page must be read first, which this handle does not allow.
                 return Ok(false);
             }
             self.fetch(open.wire, open.file, &edges).await?;
@@ -139,8 +139,8 @@ impl<C: FileClient> Cache<C> {
         Ok(false)
     }
 
-    /// Pages that a write covers in part, that the server has data of, and that are not there. Those that are become
-    /// the ones used last, so that the pages that the write makes don't push them out before it reaches them.
+    /// Returns the partially overwritten pages that are missing and have data at the server. Marks the
+    /// present ones as last used, so that the write does not evict them.
     fn missing_edges(&mut self, id: FileId, offset: u64, end: u64) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let (first, last) = (page_of(offset), page_of(end - 1));
@@ -163,7 +163,7 @@ impl<C: FileClient> Cache<C> {
         file.bytes = file.bytes.max(offset + data.len() as u64);
     }
 
-    /// Writes back what fills the room, or waits for what is on its way. True: breaks may have come meanwhile.
+    /// Writes back or waits until there is memory. True: breaks may have arrived meanwhile.
     async fn make_room(&mut self, pages: u64) -> Result<bool, Trouble> {
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
         let mut waited = false;
@@ -172,7 +172,7 @@ impl<C: FileClient> Cache<C> {
                 break;
             };
             waited = true;
-            // What the server has not answered yet, or not made durable, leaves the room piece by piece.
+            // Unanswered or unflushed data frees memory piece by piece.
             if self.tables.file(file).transfers > 0 && self.tables.pages.any_unstable(file) {
                 self.take_event().await?;
                 self.flush_behind(file).await?;
@@ -188,7 +188,7 @@ impl<C: FileClient> Cache<C> {
         self.write_back(open.file).await?;
         self.forget_written(open.file, offset, end);
         let most = (self.client.max_write_bytes().max(1)) as usize;
-        // Nothing is kept of it that could be sent again.
+        // No data is kept that could be sent again.
         let stability = match self.client.loses_unstable_writes() {
             true => Stability::File,
             false => Stability::Unstable,
@@ -228,7 +228,7 @@ impl<C: FileClient> Cache<C> {
                 Err(refused) => failure = failure.or(Some(refused)),
             }
         }
-        // Breaks may have come meanwhile, but the handle is still open, and so the file is there.
+        // The handle is still open, so the file still exists despite breaks.
         if let Some(failure) = failure {
             self.refresh(open.file, open.wire).await?;
             return Err(failure.into());
@@ -239,9 +239,8 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// The server has other bytes now than these pages. So it has for a file of ours that may be the same one under
-    /// another oplock, whose break is still on its way; not where that one alone may be written, which says that it is
-    /// another.
+    /// Drops pages of other entries for the file, because the server's data has changed. Another entry may be
+    /// the same file under an oplock whose break is still in transit, unless it has exclusive write caching.
     pub(super) fn forget_written(&mut self, id: FileId, offset: u64, end: u64) {
         self.tables.pages.forget(id, pages_of(offset, end));
         for sibling in self.tables.siblings(id) {
@@ -253,7 +252,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Writes all that is dirty of a file. What is refused is kept for the file's next call.
+    /// Writes all dirty data of a file. A failure is kept for the file's next call.
     pub(super) async fn write_out(&mut self, id: FileId) -> Result<(), Trouble> {
         let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
         while let Some(pages) = self.tables.pages.dirty_run(id, (most / PAGE_BYTES).max(1)) {
@@ -264,7 +263,7 @@ impl<C: FileClient> Cache<C> {
         self.ask_if_doubtful(id).await
     }
 
-    /// Asks the server where a file ends, where a write-back has failed.
+    /// Queries a file's size after a failed write-back.
     pub(super) async fn ask_if_doubtful(&mut self, id: FileId) -> Result<(), Trouble> {
         if self.tables.file(id).doubtful {
             if let Some(&wire) = self.tables.file(id).wires.first() {
@@ -314,7 +313,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Begins an unstable write of pages: from where they lie where the client can do that, else of a copy in one piece.
+    /// Starts an unstable write of pages, without a copy if the client supports it.
     async fn begin_write(
         &mut self,
         handle: Handle,
@@ -342,8 +341,8 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Asks the server where a file ends, where that is in doubt. If it won't say, we go on with what we thought: the
-    /// failure that brought the doubt about is told anyway.
+    /// Queries a file's size if it is uncertain. If that fails, keeps the assumed size: the original failure
+    /// is reported anyway.
     pub(super) async fn refresh(&mut self, id: FileId, wire: Handle) -> Result<(), Trouble> {
         match self.ask_at_once(&Call::QueryHandle { handle: wire }).await {
             Ok(Reply::Info(info)) if self.tables.pages.any_dirty(id) => {

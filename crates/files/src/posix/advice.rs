@@ -1,12 +1,11 @@
-//! What to try where a directory can't be used, a row each. Of rows for one error the first counts whose circumstance
-//! holds.
+//! Hints for directories that cannot be used. The first row whose circumstance holds applies.
 
 use crate::posix::DirectoryTarget;
 use crate::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 use rustix::io::Errno;
 
-/// Returns what to try about a failure in a directory; None where there is nothing to be said beyond its words.
+/// Returns a hint for a failure in a directory, or None if its text says everything.
 #[must_use]
 pub fn advice(failure: &Failure, directory: &DirectoryTarget) -> Option<&'static str> {
     Hint::first(HINTS, failure, |_| None, directory)

@@ -1,13 +1,13 @@
-//! System calls, as they are counted.
+//! Counts of system calls.
 
 use dyno_measure::named_enum;
 
-/// Numbers of system calls, by their kinds.
+/// Counts by kind of system call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts(pub [u64; Kind::ALL.len()]);
 
 named_enum! {
-    /// A system call, as it is counted.
+    /// Kind of system call.
     pub(crate) enum Kind {
         Open "open"
         Close "close"

@@ -1,14 +1,14 @@
-//! What an error number of a system call means to the client of a file system.
+//! Maps error numbers of system calls to faults.
 
 use dyno_measure::{Detail, Failure, Fault};
 use rustix::io::Errno;
 
-/// Returns the failure that an error number is to a call. The number goes along.
+/// Maps an error number to a failure that includes it.
 pub(crate) fn failure(errno: Errno) -> Failure {
     let fault = match errno {
         Errno::NOENT | Errno::NOTDIR => Fault::NotFound,
         Errno::EXIST => Fault::AlreadyThere,
-        // XDEV and LOOP: the path leads out of the directory, or over a symbolic link.
+        // XDEV and LOOP: the path leaves the directory or crosses a symbolic link.
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::XDEV | Errno::LOOP => Fault::AccessDenied,
         Errno::NOSPC | Errno::DQUOT => Fault::NoSpace,
         Errno::STALE | Errno::BADF => Fault::SessionLost,
@@ -22,7 +22,7 @@ pub(crate) fn failure(errno: Errno) -> Failure {
     }
 }
 
-/// Whether a path is simply not there.
+/// Returns whether the error means that a path does not exist.
 pub(crate) fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR)
 }

@@ -1,10 +1,8 @@
-//! A directory of this machine, used through system calls: a local disk, or whatever the user has mounted there.
+//! A directory of this machine, used through system calls: a local disk or any mount.
 //!
-//! `DirectoryTarget` is the proof that load is welcome below a directory; `Session` is one client's files there as a
-//! `FileClient`. A system call blocks its thread, so each client needs a thread of its own. Nothing outside of the
-//! directory can be reached: paths are resolved beneath it, and no symbolic link is followed.
-//!
-//! Not for: mounting, and a client cache, since the kernel has one. Knows no workload.
+//! `DirectoryTarget` proves that load is welcome below a directory. `Session` is one client's `FileClient`.
+//! System calls block, so each client needs its own thread. Paths are resolved beneath the directory, without
+//! symbolic links, so nothing outside can be reached. There is no client cache, since the kernel has one.
 
 mod advice;
 mod counts;

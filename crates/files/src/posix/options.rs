@@ -1,22 +1,18 @@
-//! How clients use a directory.
+//! Options for using a directory.
 
-/// What a flush of a client becomes.
+/// What a client's flush calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushCall {
-    /// fsync(2).
     #[default]
     Fsync,
-    /// fdatasync(2).
     Fdatasync,
-    /// No call at all.
+    /// No call.
     Nothing,
 }
 
-/// How clients use the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Around the page cache (`O_DIRECT`) wherever offset and length are multiples of 4,096.
+    /// Bypass the page cache (`O_DIRECT`) if offset and length are multiples of 4,096.
     pub direct: bool,
-    /// What a flush becomes.
     pub flush: FlushCall,
 }

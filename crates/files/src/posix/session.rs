@@ -1,20 +1,19 @@
-//! One client's files below a directory: each call is carried out by system calls as soon as it is begun.
+//! One client's files below a directory. Each call is performed by system calls as soon as it is begun.
 //!
 //! | call | system calls |
-//! |---|---|
-//! | `Open` | openat, fstat; `OpenIf` and `OverwriteIf` try without `O_CREAT` first, to know who made the file |
-//! | `Close` | close, and unlinkat where it was to be deleted then |
-//! | `Read`, `Write` | pread64, pwrite64; pwritev2 with `RWF_DSYNC` or `RWF_SYNC` as `Stability` says |
+//! | --- | --- |
+//! | `Open` | openat, fstat; `OpenIf` and `OverwriteIf` first try without `O_CREAT`, to detect a creation |
+//! | `Close` | close, and unlinkat for delete-on-close |
+//! | `Read`, `Write` | pread64, pwrite64; pwritev2 with `RWF_DSYNC` or `RWF_SYNC` by `Stability` |
 //! | `Flush` | fsync, fdatasync or nothing, by the options |
-//! | `Lock`, `Unlock` | fcntl `F_OFD_SETLK` on the range |
+//! | `Lock`, `Unlock` | fcntl `F_OFD_SETLK` |
 //! | `QueryHandle`, `QueryTimes`, `QueryPath` | fstat, newfstatat |
 //! | `QuerySpace` | fstatfs |
 //! | `Find` | openat, getdents64 |
-//! | `Rename` | renameat2 `RENAME_NOREPLACE`, or a look and renameat where the file system does not have it |
+//! | `Rename` | renameat2 `RENAME_NOREPLACE`, or a check and renameat if the file system lacks it |
 //! | others | ftruncate, utimensat, unlinkat, mkdirat |
 //!
-//! Directories on a path are opened once and kept (openat2, beneath the root, over no link); names are used relative to
-//! them, as by a program that works in that directory.
+//! Directories on a path are opened once and kept (openat2, beneath the root, no links).
 
 use crate::posix::counts::{Counts, Kind};
 use crate::posix::failure::{failure, is_absent};
@@ -42,26 +41,26 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The most that one read or write has.
+/// Maximum size of a read or write.
 const MOST_TRANSFER_BYTES: u32 = 1 << 20;
-/// What offsets, lengths and buffers are multiples of for `O_DIRECT`, on every file system that has it.
+/// Alignment for `O_DIRECT` that suits every file system.
 const ALIGNMENT: usize = 4096;
-/// Kept open at most; beyond it all are closed.
+/// Maximum number of open directories. Beyond it, all are closed.
 const MOST_DIRECTORIES: usize = 256;
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug)]
 struct OpenFile {
     file: OwnedFd,
-    /// The same around the page cache.
+    /// The same file, opened with `O_DIRECT`.
     direct: Option<OwnedFd>,
-    /// Deleted at the close: its directory and name.
+    /// Directory and name to delete on close.
     delete: Option<(Rc<OwnedFd>, String)>,
 }
 
-/// A call that was carried out and not told.
+/// A completed call whose end was not reported yet.
 #[derive(Debug)]
 struct Ended {
     id: CallId,
@@ -84,7 +83,7 @@ pub struct Session {
     next_call: u64,
     counts: Counts,
     traffic: Traffic,
-    /// The tick of the kernel's clock that the task's turn belongs to.
+    /// Kernel clock tick of the task's current turn.
     turn: Timespec,
 }
 
@@ -112,8 +111,8 @@ impl Session {
         self.traffic.requests += 1;
     }
 
-    /// Lets the thread's other tasks (the one that takes its CPU time, for one) run at each tick of the kernel's clock, 1 to
-    /// 10 ms, which costs less to read than the time.
+    /// Yields to the thread's other tasks (such as the one that samples its CPU time) once per tick of the
+    /// kernel's coarse clock, 1 to 10 ms, which is cheaper to read than the time.
     async fn give_way(&mut self) {
         let now = clock_gettime(ClockId::MonotonicCoarse);
         if now != self.turn {
@@ -122,7 +121,7 @@ impl Session {
         }
     }
 
-    /// The directory that holds the last name of `path`, and the name; the root's own name is a point.
+    /// Returns the parent directory of `path` and the last name; "." for the root.
     fn parent<'p>(&mut self, path: &'p str) -> Result<(Rc<OwnedFd>, &'p str), Errno> {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         if name == ".." {
@@ -148,7 +147,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// Forgets a path and what is below it: it may be another directory next time, or none.
+    /// Closes kept directories at and below a path, which may change.
     fn forget(&mut self, path: &str) {
         self.directories.retain(|known, _| {
             let below = known.strip_prefix(path);
@@ -287,7 +286,7 @@ impl Session {
             }
             self.count(Kind::Open);
             match openat(parent, name, flags | new, NEW_FILE) {
-                // Somebody else has made it in between.
+                // Another client created it in between.
                 Err(Errno::EXIST) if is_new_wanted => {}
                 opened => return Ok((opened?, true)),
             }
@@ -378,7 +377,7 @@ impl Session {
         Ok(Reply::Done)
     }
 
-    /// Locks belong to the open file: two clients in one process keep each other out.
+    /// Locks belong to the open file, so clients in one process exclude each other.
     fn lock(&mut self, handle: Handle, offset: u64, bytes: u64, kind: libc::c_int) -> Result<Reply, Failure> {
         self.count(Kind::Lock);
         let wrong = |_| Failure::from(Fault::OtherIo);
@@ -448,7 +447,7 @@ impl Session {
         let (new, new_name) = self.parent(to)?;
         self.count(Kind::Rename);
         match renameat_with(&*old, old_name, &*new, new_name, RenameFlags::NOREPLACE) {
-            // NFS, for one, has no such flag.
+            // File systems such as NFS lack this flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 self.count(Kind::Stat);
                 match statat(&*new, new_name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -483,7 +482,7 @@ fn is_aligned(offset: u64, bytes: usize) -> bool {
     offset % ALIGNMENT as u64 == 0 && bytes % ALIGNMENT == 0
 }
 
-/// Makes room for `bytes`, and says where in the buffer they begin at an address that suits `O_DIRECT`.
+/// Extends a buffer to hold `bytes` aligned for `O_DIRECT`. Returns the start offset.
 fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> usize {
     if buffer.len() < bytes + ALIGNMENT {
         buffer.resize(bytes + ALIGNMENT, 0);
@@ -492,7 +491,7 @@ fn aligned(buffer: &mut Vec<u8>, bytes: usize) -> usize {
 }
 
 impl FileClient for Session {
-    /// The directory is open already; that it is still there is seen at the first call.
+    /// The directory is already open. The first call notices if it is gone.
     async fn connect(&mut self) -> Result<(), Failure> {
         self.traffic.connections = 1;
         fstat(self.root.as_fd()).map(|_| ()).map_err(failure)
@@ -541,7 +540,7 @@ impl FileClient for Session {
         })
     }
 
-    /// Without a copy, but for `O_DIRECT`, which takes no buffer of anybody's.
+    /// Reads without a copy, except with `O_DIRECT`, which needs an aligned buffer.
     async fn read_into(
         &mut self,
         handle: Handle,
@@ -565,7 +564,7 @@ impl FileClient for Session {
         Ok(None)
     }
 
-    /// The kernel goes on where a client ends.
+    /// The kernel outlives the client.
     fn loses_unstable_writes(&self) -> bool {
         false
     }

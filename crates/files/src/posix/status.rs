@@ -1,5 +1,3 @@
-//! What stat(2) says of a file, as file calls tell it.
-
 use crate::Info;
 use rustix::fs::{FileType, Stat};
 

@@ -1,9 +1,9 @@
-//! Directories that load may go to. A `DirectoryTarget` is the only thing that the engine takes, and
-//! `DirectoryTarget::open` is the only way to make one.
+//! Directories that may be loaded. The engine accepts only a `DirectoryTarget`, and only
+//! `DirectoryTarget::open` makes one.
 //!
-//! The directory is the one that the user named, and stays it: it is opened once. One that lies on a file system of
-//! another machine needs that machine's consent, as every load does: a file in the directory whose name contains the
-//! user's secret token, and whose content can be made only by somebody who knows it (`dyno_net::consent_document`).
+//! The directory is opened once, so it stays the one that the user named. If its data is on another machine,
+//! that machine must consent: the directory must contain a file whose name has the user's secret token and
+//! whose content proves knowledge of it (`dyno_net::consent_document`).
 
 use crate::posix::options::Options;
 use crate::posix::session::Session;
@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MAX_DOCUMENT_BYTES: usize = 4096;
-/// Types of file systems whose data are on another machine, or may be (statfs(2); `linux/magic.h`): NFS, SMB in three
-/// forms, AFS, Ceph, 9P, Coda, Lustre, GPFS, OCFS2, GFS2, OrangeFS, and whatever FUSE serves.
+/// Types of file systems that may be remote (statfs(2); `linux/magic.h`): NFS, three forms of SMB, AFS, Ceph,
+/// 9P, Coda, Lustre, GPFS, OCFS2, GFS2, OrangeFS, FUSE.
 const REMOTE_TYPES: [u64; 15] = [
     0x6969,
     0x517b,
@@ -39,7 +39,7 @@ const REMOTE_TYPES: [u64; 15] = [
     0x6573_5546,
 ];
 
-/// A directory that load may go to.
+/// A directory that may be loaded.
 #[derive(Debug, Clone)]
 pub struct DirectoryTarget {
     root: Arc<OwnedFd>,
@@ -50,7 +50,7 @@ pub struct DirectoryTarget {
 }
 
 impl DirectoryTarget {
-    /// Opens the directory at the absolute `path`. One on another machine is asked for its consent.
+    /// Opens the directory at the absolute `path`. If it is remote, checks its consent.
     ///
     /// # Errors
     /// See `TargetError`.
@@ -77,7 +77,7 @@ impl DirectoryTarget {
         Ok(target)
     }
 
-    /// Opens the directory that a URL `file:///path` names; what a URL can't hold stands in it as `%XX`.
+    /// Opens the directory of a URL `file:///path`, with special characters as `%XX`.
     ///
     /// # Errors
     /// See `TargetError`.
@@ -88,37 +88,34 @@ impl DirectoryTarget {
         Self::open(&path, options, token)
     }
 
-    /// Returns its path, as the user named it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the one share that it is.
+    /// Returns the name of its one share.
     #[must_use]
     pub fn shares(&self) -> &[String] {
         &self.shares
     }
 
-    /// Whether it lies on a file system of this machine.
+    /// Returns whether its file system is local.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// Returns how clients use it.
     #[must_use]
     pub fn options(&self) -> Options {
         self.options
     }
 
-    /// Returns whether its file system has a fixed number of inodes, all of which are used.
+    /// Returns whether its file system has a fixed number of inodes, all in use.
     #[must_use]
     pub fn has_no_inodes(&self) -> bool {
         fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)
     }
 
-    /// Returns a client's session.
     #[must_use]
     pub fn session(&self, executor: &Executor) -> Session {
         Session::new(executor.clone(), self.root.clone(), self.options)

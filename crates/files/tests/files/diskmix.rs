@@ -50,7 +50,6 @@ impl Player {
         read.len() as u64
     }
 
-    /// The call of an action on an open file.
     fn on_handle(&self, action: &FileAction) -> Option<Call<'static>> {
         let handle =
             |slot: Slot| self.handles[usize::from(slot.0)].expect("nothing fails here, so it is open");
@@ -133,7 +132,6 @@ impl Player {
     }
 }
 
-/// The call of an action on a path.
 fn on_path<'a>(action: &FileAction, names: &'a FileCatalogue) -> Call<'a> {
     let path = |id: PathId| names.paths[id.0 as usize].as_str();
     match *action {
@@ -182,7 +180,6 @@ fn wanted(intent: Intent) -> (Access, Disposition) {
     }
 }
 
-/// What passed below the cache, by what it is counted under, and by piece of the pass.
 type Counts = BTreeMap<&'static str, BTreeMap<&'static str, f64>>;
 
 /// The lines of the wire mix, and of its sizes.

@@ -96,7 +96,6 @@ impl Server {
         }
     }
 
-    /// Breaks a holder down to `to`; true where its answer has to come first.
     pub(crate) fn break_to(&mut self, owner: Owner, to: Caching) -> bool {
         let mut hold = self.hold(owner).expect("is a holder");
         if hold.breaking.is_some() {

@@ -30,12 +30,10 @@ pub fn server(clients: usize) -> Shared {
     Rc::new(RefCell::new(Server::new(clients)))
 }
 
-/// Runs tasks to their ends.
 pub fn together(tasks: Vec<Task<'_>>) {
     run(tasks, || false);
 }
 
-/// Runs one task to its end.
 pub fn alone(task: impl Future<Output = ()>) {
     run(vec![Box::pin(task)], || false);
 }
@@ -78,13 +76,11 @@ impl User {
         }
     }
 
-    /// To read what is there.
     pub async fn open(&mut self, path: &str) -> Handle {
         let opened = self.try_open(path, Access::Read, Disposition::Open).await;
         opened.unwrap().expect("is there")
     }
 
-    /// To read and write what is there.
     pub async fn edit(&mut self, path: &str) -> Handle {
         let opened = self.try_open(path, Access::ReadWrite, Disposition::Open).await;
         opened.unwrap().expect("is there")

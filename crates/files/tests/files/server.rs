@@ -55,7 +55,6 @@ pub(crate) type OpenId = u64;
 pub(crate) struct Opened {
     pub(crate) client: usize,
     pub(crate) handle: Handle,
-    /// None: a directory.
     pub(crate) node: Option<NodeId>,
     pub(crate) access: Access,
     delete_on_close: bool,
@@ -83,7 +82,6 @@ pub struct Server {
     pub(crate) sides: Vec<Side>,
     waiting: Vec<(usize, CallId, Request)>,
     last_open: OpenId,
-    /// Calls that were carried out, in their order.
     pub log: Vec<Logged>,
     /// Calls to be refused.
     pub refusals: Vec<Refusal>,
@@ -132,7 +130,6 @@ impl Server {
         }
     }
 
-    /// Puts a file there.
     pub fn put(&mut self, path: &str, data: &[u8], read_only: bool) {
         self.nodes.push(Node {
             data: data.to_vec(),
@@ -149,7 +146,6 @@ impl Server {
         Some(&self.nodes[*node].data)
     }
 
-    /// Handles that are open.
     pub fn open_handles(&self) -> usize {
         self.opens.len()
     }
@@ -239,7 +235,6 @@ impl Server {
         }
         let refusal = self.refusals.remove(place);
         if let Request::Close(handle) = request {
-            // It is closed all the same.
             let _ = self.attempt(client, &Request::Close(*handle));
         }
         Some((Err(refusal.with.into()), Vec::new()))

@@ -134,7 +134,6 @@ struct Holding {
     read_to: u64,
 }
 
-/// The plain file system that answers are held against, and whose turn it is.
 pub struct Stage {
     steps: Vec<Step>,
     next: usize,
@@ -187,7 +186,6 @@ impl Stage {
         }))
     }
 
-    /// The path of a name.
     pub fn path(&self, name: usize) -> String {
         format!("{}file{name}", self.directory)
     }
@@ -340,7 +338,6 @@ impl Stage {
         }
     }
 
-    /// The next step, with the place where a read goes on.
     fn next_step(&self) -> Step {
         let mut step = self.steps[self.next];
         if let Act::ReadOn { slot, bytes } = step.act {
@@ -378,14 +375,12 @@ impl Stage {
     }
 }
 
-/// What the `number`th step writes: no two steps the same.
 fn content(number: usize, bytes: u32) -> Vec<u8> {
     (0..bytes as usize)
         .map(|place| (number * 31 + place * 7 + place / 251) as u8)
         .collect()
 }
 
-/// Whether an answer is the one expected.
 fn agrees(expected: &Expected, result: &Result<Reply, Failure>, data: &[u8]) -> bool {
     match (expected, result) {
         (

@@ -1,4 +1,4 @@
-//! Frames that carry nothing of a response: settings, pings, windows, resets, farewells.
+//! Control frames: SETTINGS, PING, WINDOW_UPDATE, RST_STREAM, GOAWAY.
 
 use super::frame::{self, declared, flag, kind, ErrorCode, Head, LARGEST_WINDOW};
 use super::state::State;
@@ -7,11 +7,11 @@ use crate::response::Body;
 use dyno_measure::Fault;
 
 impl<B: Body> State<B> {
-    /// Takes any frame but DATA, HEADERS and CONTINUATION.
+    /// Processes any frame except DATA, HEADERS and CONTINUATION.
     pub(super) fn control(&mut self, head: Head, payload: &[u8]) -> Result<(), Violation> {
         match head.kind {
             kind::WINDOW_UPDATE | kind::PING if self.due_answers > 0 => self.due_answers -= 1,
-            // It ends a request of ours.
+            // It ends one of our requests, so it does not count as an idle frame.
             kind::RST_STREAM if self.place_of(head.stream).is_some() => {}
             _ => self.idle_frames += 1,
         }
@@ -26,7 +26,7 @@ impl<B: Body> State<B> {
             kind::RST_STREAM => self.rst_stream(head.stream, payload),
             kind::PUSH_PROMISE => Err(Violation::Push),
             kind::PRIORITY if payload.len() != 5 => Err(Violation::FrameSize),
-            // Unknown frames are ignored (RFC 9113, section 5.5), and count as idle ones.
+            // Unknown frames are ignored (RFC 9113, section 5.5) and count as idle frames.
             _ => Ok(()),
         }
     }
@@ -81,7 +81,7 @@ impl<B: Body> State<B> {
         Ok(())
     }
 
-    /// The streams that it will not answer end, and may be asked again elsewhere.
+    /// Ends the streams that the server will not answer. Their requests may be repeated elsewhere.
     fn goaway(&mut self, payload: &[u8]) -> Result<(), Violation> {
         let Some(([last @ .., c1, c2, c3, c4], _debug)) = payload.split_first_chunk::<8>() else {
             return Err(Violation::FrameSize);
@@ -110,7 +110,7 @@ impl<B: Body> State<B> {
             return Err(Violation::ZeroIncrement);
         }
         if stream != 0 {
-            // One that has ended may still be widened by what was under way.
+            // A late WINDOW_UPDATE may refer to a stream that has ended.
             if let Some(place) = self.place_of(stream) {
                 self.widen(place, increment);
             }

@@ -1,20 +1,20 @@
-//! How frames are laid out (RFC 9113, sections 4 and 6), and the ones that a client writes.
+//! Frame layout (RFC 9113, sections 4 and 6) and the frames that a client sends.
 
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
-/// What a client sends first (section 3.4).
+/// Client connection preface (section 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Of a frame's head.
+/// Size of a frame header.
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// The most that a frame may carry as long as nobody has allowed more (section 6.5.2).
+/// Default maximum payload of a frame (section 6.5.2).
 pub(super) const PAYLOAD_BYTES: usize = 16_384;
 
-/// Of every window before anything was announced (section 6.9.2).
+/// Initial window size (section 6.9.2).
 pub(super) const FIRST_WINDOW: i64 = 65_535;
 
-/// The most that any window may reach (section 6.9.1).
+/// Maximum window size (section 6.9.1).
 pub(super) const LARGEST_WINDOW: i64 = (1 << 31) - 1;
 
 pub(super) mod kind {
@@ -48,7 +48,7 @@ pub(super) mod setting {
 }
 
 named_enum! {
-    /// Error codes (section 7), in the order of their numbers.
+    /// Error codes by number (section 7).
     pub(super) enum ErrorCode {
         NoError "NO_ERROR"
         ProtocolError "PROTOCOL_ERROR"
@@ -75,7 +75,7 @@ static ERROR_CODES: StatusTable = StatusTable {
     },
 };
 
-/// A failure that the server has declared by an error code.
+/// Makes the failure of an error code that the server sent.
 pub(super) fn declared(fault: Fault, code: u32) -> Failure {
     Failure {
         fault,
@@ -86,7 +86,6 @@ pub(super) fn declared(fault: Fault, code: u32) -> Failure {
     }
 }
 
-/// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) length: usize,
@@ -111,7 +110,7 @@ impl Head {
     }
 }
 
-/// Appends a frame with this payload, which is short enough.
+/// Appends a frame. The payload must be within the limit.
 pub(super) fn write(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     debug_assert!(payload.len() <= PAYLOAD_BYTES);
     let length = (payload.len() as u32).to_be_bytes();
@@ -134,7 +133,7 @@ pub(super) fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     write(out, kind::RST_STREAM, 0, stream, &(code as u32).to_be_bytes());
 }
 
-/// No stream of the server's was opened: push is off.
+/// Appends a GOAWAY. Its last stream is 0, because push is disabled.
 pub(super) fn write_goaway(out: &mut Vec<u8>, code: ErrorCode) {
     let payload = (code as u64).to_be_bytes();
     write(out, kind::GOAWAY, 0, 0, &payload);

@@ -1,9 +1,9 @@
-//! The rules of a response's fields (RFC 9113, section 8.2 and 8.3), checked one by one as they are decoded.
+//! Checks the rules for response fields (RFC 9113, sections 8.2 and 8.3) as each field is decoded.
 
 use super::violation::Violation;
 use crate::head::{content_length, number};
 
-/// Fields that speak of a connection, which HTTP/2 has no use for (section 8.2.2).
+/// Connection-specific fields, forbidden in HTTP/2 (section 8.2.2).
 const OF_CONNECTION: [&[u8]; 5] = [
     b"connection",
     b"keep-alive",
@@ -12,19 +12,18 @@ const OF_CONNECTION: [&[u8]; 5] = [
     b"upgrade",
 ];
 
-/// What the fields of one header block say.
+/// Fields of one header block.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
-    /// None in a trailer, and before it has come.
+    /// None in a trailer, or before the status was decoded.
     pub(super) status: Option<u16>,
-    /// The declared length of the body.
+    /// Declared length of the body.
     pub(super) length: Option<u64>,
-    /// A field that is no pseudo-field has come.
+    /// A regular field (not a pseudo-field) has been decoded.
     regular: bool,
 }
 
 impl Fields {
-    /// Of a trailer section, which has no pseudo-fields.
     pub(super) fn of_trailer() -> Self {
         Self {
             regular: true,
@@ -32,7 +31,6 @@ impl Fields {
         }
     }
 
-    /// Whether the status has come, and is that of no interim response.
     pub(super) fn is_final(&self) -> bool {
         self.status.is_some_and(|status| status >= 200)
     }
@@ -68,8 +66,8 @@ impl Fields {
     }
 }
 
-/// Whether a byte may stand in a name: those of tokens in lower case, servers send nothing else (RFC 9110, section 5.1).
-/// A table, since each byte of each name is looked at.
+/// Whether a byte is valid in a field name: lower-case token characters (RFC 9110, section 5.1). A table,
+/// because every byte is checked.
 const OF_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let letters = b"abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";

@@ -1,17 +1,15 @@
-//! Header compression (RFC 7541): the decoder of a connection, and the representations that requests are built of.
-//!
-//! Fields are handed on where they lie; nothing but the dynamic table is kept, and that is bounded by what the client
-//! allows. Not for: what fields mean (`head.rs`).
+//! HPACK header compression (RFC 7541): decoder, and encoding of requests. It keeps only the dynamic table,
+//! whose size is bounded.
 
 use super::huffman;
 use super::violation::Violation;
 use std::collections::VecDeque;
 
-/// What a table may hold as long as no setting says otherwise (RFC 9113, section 6.5.2).
+/// Default size of the dynamic table (RFC 9113, section 6.5.2).
 pub(super) const TABLE_BYTES: usize = 4096;
-/// What an entry costs beyond its name and value (section 4.1).
+/// Overhead of an entry (section 4.1).
 const ENTRY_BYTES: usize = 32;
-/// No integer of a response that could be accepted is larger.
+/// Larger integers occur in no acceptable response.
 const LARGEST_INTEGER: usize = 1 << 24;
 const FIRST_DYNAMIC: usize = STATIC_TABLE.len() + 1;
 
@@ -32,7 +30,6 @@ pub(super) const STATIC_TABLE: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// A name and a value, in one buffer.
 #[derive(Debug, Default)]
 struct Entry {
     bytes: Vec<u8>,
@@ -49,7 +46,7 @@ impl Entry {
     }
 }
 
-/// The decoder of one connection.
+/// Decoder of one connection.
 #[derive(Debug)]
 pub(super) struct Decoder {
     table: VecDeque<Entry>,
@@ -72,8 +69,9 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Hands each field of a whole header block to `field`. Names and values together may have `most_bytes`, counted as
-    /// RFC 9113 counts a header list (section 6.5.2). What `field` says of one is kept to the end: the table must follow.
+    /// Decodes a complete header block and passes each field to `field`. Names and values may total
+    /// `most_bytes`, counted as in RFC 9113, section 6.5.2. An error of `field` is returned after the whole
+    /// block, because the table must stay in step.
     pub(super) fn decode(
         &mut self,
         mut block: &[u8],
@@ -116,7 +114,7 @@ impl Decoder {
         Ok(verdict)
     }
 
-    /// Reads a name, unless it is that of an entry, and a value.
+    /// Reads a literal's name, unless it is indexed, and its value.
     fn read_literal(&mut self, index: usize, block: &mut &[u8]) -> Result<(), Violation> {
         let (mut name, mut value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.value));
         name.clear();
@@ -142,7 +140,7 @@ impl Decoder {
         entry.map(Entry::parts).ok_or(Violation::IndexBeyond)
     }
 
-    /// Section 4.4: an entry that is larger than the table empties it.
+    /// An entry larger than the table empties it (section 4.4).
     fn insert(&mut self) {
         let size = self.name.len() + self.value.len() + ENTRY_BYTES;
         let spare = self.evict(self.most_bytes.saturating_sub(size));
@@ -160,7 +158,7 @@ impl Decoder {
         });
     }
 
-    /// Forgets the oldest until no more than `bytes` are left; gives the buffer of one, to be used again.
+    /// Evicts the oldest entries until at most `bytes` remain. Returns one buffer for reuse.
     fn evict(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let mut spare = None;
         while self.bytes > bytes {
@@ -181,7 +179,7 @@ impl Decoder {
     }
 }
 
-/// An integer whose first byte has `bits` of it (section 5.1).
+/// Decodes an integer with a prefix of `bits` bits (section 5.1).
 fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Violation> {
     let most = (1usize << bits) - 1;
     let mut next = || {
@@ -207,7 +205,7 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Violation> {
     }
 }
 
-/// Appends a string (section 5.2).
+/// Decodes a string and appends it to `out` (section 5.2).
 fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
     let coded = block.first().ok_or(Violation::CutOff)? & 0x80 != 0;
     let length = integer(block, 7)?;
@@ -220,17 +218,16 @@ fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// How a literal is to be treated (section 6.2).
+/// How a literal may be indexed (section 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// It becomes an entry of the table.
+    /// Adds it to the dynamic table.
     Yes,
     No,
-    /// Nobody on the way may keep it: it may be a secret.
+    /// Never indexed, also by intermediaries: it may be a secret.
     Never,
 }
 
-/// Appends an integer behind the bits that `first` already has.
 pub(super) fn write_integer(out: &mut Vec<u8>, first: u8, bits: u32, value: usize) {
     let most = (1usize << bits) - 1;
     if value < most {
@@ -246,12 +243,10 @@ pub(super) fn write_integer(out: &mut Vec<u8>, first: u8, bits: u32, value: usiz
     out.push(rest as u8);
 }
 
-/// Appends an entry's index.
 pub(super) fn write_indexed(out: &mut Vec<u8>, index: usize) {
     write_integer(out, 0x80, 7, index);
 }
 
-/// Appends a literal; its name is that of an entry of the static table where there is one.
 pub(super) fn write_literal(out: &mut Vec<u8>, keep: Keep, name: &str, value: &[u8]) {
     let index = STATIC_TABLE.iter().position(|(known, _)| *known == name);
     let (first, bits) = match keep {
@@ -270,7 +265,7 @@ pub(super) fn write_literal(out: &mut Vec<u8>, keep: Keep, name: &str, value: &[
     write_string(value);
 }
 
-/// What an entry takes of a table.
+/// Returns the size of a table entry.
 pub(super) fn entry_bytes(name: &str, value: &str) -> usize {
     name.len() + value.len() + ENTRY_BYTES
 }

@@ -1,8 +1,8 @@
-//! The Huffman code of RFC 7541, appendix B, read.
+//! Decoder of the Huffman code of RFC 7541, appendix B.
 //!
-//! The code is canonical: codes of one length are consecutive in the order of their symbols, and shorter ones come first.
-//! So the lengths alone say everything. Codes up to `SHORT_BITS` bits, nearly all of real headers, are found by one look
-//! into a table; longer ones by comparing with the last code of each length.
+//! The code is canonical: codes of equal length are consecutive in symbol order, shorter ones first, so the
+//! lengths define it. Codes up to `SHORT_BITS` bits, which cover most headers, are looked up in a table.
+//! Longer ones are compared with the last code of each length.
 
 use super::violation::Violation;
 
@@ -11,7 +11,7 @@ const END: u16 = 256;
 const SHORT_BITS: u32 = 9;
 const LONGEST_BITS: u32 = 30;
 
-/// Bits of the code of each symbol, the end symbol last.
+/// Code length of each symbol; the end symbol is last.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28,
@@ -27,11 +27,11 @@ const LENGTHS: [u8; SYMBOLS] = [
 ];
 
 struct Code {
-    /// By the next `SHORT_BITS` bits: symbol and bits; no bits where the code is longer.
+    /// Symbol and code length by the next `SHORT_BITS` bits. Length 0: the code is longer.
     short: [(u16, u8); 1 << SHORT_BITS],
-    /// Symbols in the order of their codes.
+    /// Symbols in code order.
     ordered: [u16; SYMBOLS],
-    /// By length: the first code, and the place of its symbol in `ordered`.
+    /// First code per length, and the index of its symbol in `ordered`.
     first: [(u32, u32); LONGEST_BITS as usize + 2],
 }
 
@@ -70,7 +70,7 @@ const fn build() -> Code {
     code
 }
 
-/// The symbol that `bits` begin with, of which `have` are known, and its length; None where they are too few.
+/// Returns the first symbol in `bits` and its code length, or None if `have` bits are too few.
 fn symbol(bits: u64, have: u32) -> Option<(u16, u32)> {
     let short = CODE.short[(bits >> (64 - SHORT_BITS)) as usize];
     if short.1 > 0 {
@@ -87,7 +87,7 @@ fn symbol(bits: u64, have: u32) -> Option<(u16, u32)> {
     None
 }
 
-/// Appends what `coded` stands for; it is never more than 8 / 5 of it.
+/// Decodes `coded` and appends the result, at most 8 / 5 of its size.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
     let (mut bits, mut have, mut rest) = (0u64, 0, coded);
     loop {
@@ -106,7 +106,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
                 bits <<= length;
                 have -= length;
             }
-            // What is left must be the beginning of the end symbol, which is all ones, and less than a byte.
+            // The padding must be the start of the end symbol (all ones) and shorter than a byte.
             None if have < 8 && bits.leading_ones() >= have => return Ok(()),
             None => return Err(Violation::HuffmanPadding),
         }

@@ -1,12 +1,11 @@
-//! HTTP/2 (RFC 9113) for load: several requests at a time on one connection.
+//! HTTP/2 (RFC 9113) for load: several concurrent requests per connection.
 //!
-//! `session` is the state of one connection without sockets and clock, fuzzed: bytes in, ended streams and bytes out. Below
-//! it are `frame` (layout), `reader` (frames out of bytes as they come), `hpack` and `huffman` (header compression,
-//! RFC 7541), `head` (the rules of a response's fields); `violation` lists all that a server can break, and whose kind of
-//! fault it is. `shared_connection.rs` carries sessions over streams for the threads of a client. Everything that a server sends is
-//! hostile input.
+//! `session` is the state of one connection, without sockets or clock, and fuzzed. Below it are `frame`
+//! (layout), `reader` (parses frames), `hpack` and `huffman` (header compression), `head` (rules for response
+//! fields) and `violation` (all protocol errors with their faults). `shared_connection.rs` shares a
+//! connection between the threads of a client. All server input is treated as hostile.
 //!
-//! Not for: server push, which is switched off; priorities; upgrade from HTTP/1.1, which RFC 9113 has dropped.
+//! Server push is disabled. Priorities and upgrade from HTTP/1.1 are not supported.
 
 mod control;
 mod frame;

@@ -1,4 +1,4 @@
-//! What the server has declared: its settings, its window, that it goes; and how our heads are written by them.
+//! The server's settings, window and GOAWAY, and the encoding of request heads for it.
 
 use super::frame::{self, flag, kind, setting, FIRST_WINDOW, LARGEST_WINDOW, PAYLOAD_BYTES};
 use super::hpack::{write_integer, TABLE_BYTES};
@@ -11,30 +11,30 @@ const FIRST_STREAMS: u32 = 100;
 /// The server's end of a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Its settings have come, which is how it begins.
+    /// Its first SETTINGS frame has arrived.
     pub(super) has_spoken: bool,
-    /// The most streams that we open before its settings have come.
+    /// Maximum number of streams before its settings arrive.
     pub(super) first_streams: u32,
-    /// As announced.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS.
     max_streams: u32,
     pub(super) initial_window: i64,
     pub(super) frame_bytes: usize,
-    /// Room for the data of all streams.
+    /// Connection window for sending data.
     pub(super) window: i64,
-    /// Our settings have been acknowledged.
+    /// It has acknowledged our settings.
     pub(super) acknowledged: bool,
-    /// The last stream that it will answer, once it goes.
+    /// Last stream that it will process after GOAWAY.
     pub(super) goaway: Option<u32>,
     table: Table,
 }
 
-/// What its decoder's table has.
+/// State of its decoder's dynamic table.
 #[derive(Debug, Clone, Copy)]
 struct Table {
-    /// The common fields were sent.
+    /// The common fields are in the table.
     filled: bool,
     most_bytes: usize,
-    /// A size that it must be told before the next head (RFC 7541, section 4.2).
+    /// New size to announce before the next head (RFC 7541, section 4.2).
     untold: Option<usize>,
 }
 
@@ -68,13 +68,13 @@ impl Peer {
         }
     }
 
-    /// Takes one setting; gives by how much the windows of all streams grow.
+    /// Applies one setting. Returns by how much the send windows of all streams grow.
     pub(super) fn set(&mut self, name: u16, value: u32) -> Result<i64, Violation> {
         match name {
             setting::HEADER_TABLE_SIZE => {
                 let bytes = TABLE_BYTES.min(value as usize);
                 if bytes != self.table.most_bytes {
-                    // A table that was emptied in between would have to be filled anew: none is used from here on.
+                    // The table was emptied in between. Rather than fill it again, use none from here on.
                     self.table = Table {
                         filled: false,
                         most_bytes: 0,
@@ -102,7 +102,7 @@ impl Peer {
         Ok(0)
     }
 
-    /// Appends the head of a request in the form that its table is ready for.
+    /// Appends a request head in the form that suits the table's state.
     pub(super) fn write_head(&mut self, out: &mut Vec<u8>, stream: u32, request: &Request) {
         let table = &mut self.table;
         let block = match &request.tabled {

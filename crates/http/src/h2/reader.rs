@@ -1,17 +1,17 @@
-//! Frames out of bytes as they come. Data passes through where it lies; any other frame is handed on whole, and gathered
-//! first where it came in pieces.
+//! Parses frames from a byte stream. Data passes through without a copy. Other frames are buffered only if
+//! they arrive in parts.
 
 use super::frame::{flag, kind, Head, HEAD_BYTES, PAYLOAD_BYTES};
 use super::violation::Violation;
 
-/// What the next bytes are.
+/// One parsed piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// A whole frame that is not DATA.
+    /// Complete frame other than DATA.
     Frame(Head, &'a [u8]),
-    /// A DATA frame begins.
+    /// Start of a DATA frame.
     DataHead(Head),
-    /// The next bytes of the DATA frame, without padding; whether they are its last.
+    /// Next bytes of a DATA frame without padding, and whether they are its last.
     Data(&'a [u8], bool),
 }
 
@@ -19,7 +19,7 @@ pub(super) enum Piece<'a> {
 enum Reading {
     Head,
     Payload(Head),
-    /// Of a DATA frame with padding: how much of it there is.
+    /// Start of a padded DATA frame whose padding length comes next.
     PadLength(Head),
     Data {
         rest: usize,
@@ -28,13 +28,13 @@ enum Reading {
     Padding(usize),
 }
 
-/// Where in the stream of frames the next byte lies.
+/// Parser state.
 #[derive(Debug)]
 pub(super) struct Reader {
     reading: Reading,
-    /// A head or a payload of which not all has come.
+    /// Incomplete frame header or payload.
     partial: Vec<u8>,
-    /// The partial one was handed on.
+    /// `partial` has been returned and can be cleared.
     spent: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Takes the next piece off `bytes`; None where more are needed.
+    /// Removes the next piece from `bytes`, or returns None if more bytes are needed.
     pub(super) fn next<'p, 'b: 'p>(
         &'p mut self,
         bytes: &mut &'b [u8],
@@ -112,7 +112,7 @@ impl Reader {
         }
     }
 
-    /// What is there of a DATA frame of which `rest` bytes are to come.
+    /// Returns the available part of a DATA frame with `rest` bytes to come.
     fn data<'b>(&mut self, rest: usize, padding: usize, bytes: &mut &'b [u8]) -> Option<Piece<'b>> {
         if bytes.is_empty() && rest > 0 {
             return None;
@@ -140,7 +140,7 @@ impl Reader {
         Some(Head::read(head))
     }
 
-    /// Whether all of a payload is there: as a part of `bytes`, or, for None, gathered.
+    /// Whether a payload is complete: a slice of `bytes`, or `partial` for None.
     fn is_whole<'a>(&mut self, length: usize, bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
         if self.partial.is_empty() && bytes.len() >= length {
             let (payload, rest) = bytes.split_at(length);

@@ -1,44 +1,43 @@
 //! Requests as header blocks, built before the clock starts.
 //!
-//! What all requests of a mix have in common (authority, user agent, given fields) goes into the server's table with the
-//! first request of a connection, and is two bytes or so in every later one, as browsers do it. A path is never put there:
-//! a site has more of them than the table has room for. Since the common fields never change, both forms of a block are
-//! the same on every connection. A third form uses no table, for a server that allows none, and for requests whose fields are
-//! not known beforehand (`Written`).
+//! The first request of a connection puts the common fields of a level (authority, user agent, given fields)
+//! into the server's table. Later requests refer to them in about two bytes, as browsers do. Paths are not
+//! indexed, because a site has more of them than the table can hold. A third form uses no table: for servers
+//! that allow none, and for requests whose fields are not known in advance (`Written`).
 
 use super::hpack::{entry_bytes, write_indexed, write_literal, Keep, STATIC_TABLE};
 use crate::request::{RequestForm, Shape, USER_AGENT};
 use std::sync::Arc;
 
-/// The place of the newest entry of the server's table.
+/// Index of the newest entry in the server's table.
 const NEWEST: usize = STATIC_TABLE.len() + 1;
 
-/// Fields whose values may be secrets (RFC 7541, section 7.1.3).
+/// Fields that may contain secrets (RFC 7541, section 7.1.3).
 const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// One request in its forms.
+/// A request in its encoded forms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
-    /// With the table; None: it is not used.
+    /// Form with the table; None if unused.
     pub(super) tabled: Option<Tabled>,
     pub(super) plain: Box<[u8]>,
-    /// The body; None: there is none.
+    /// None: no body.
     pub(super) body: Option<Arc<[u8]>>,
 }
 
-/// A request whose common fields are in the server's table.
+/// Forms of a request whose common fields are in the server's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tabled {
-    /// On a connection whose table has nothing of ours.
+    /// Form for a connection whose table does not have them yet.
     pub(super) first: Box<[u8]>,
-    /// On one that has had the first.
+    /// Form for later requests.
     pub(super) later: Box<[u8]>,
-    /// What the common fields take of the table.
+    /// Table space of the common fields.
     pub(super) table_bytes: usize,
 }
 
 impl Request {
-    /// Puts `after` where `before` stands as plain text, which has as many bytes.
+    /// Replaces `before` by `after`, of the same length, in the unencoded text.
     pub fn exchange_text(&mut self, before: &[u8], after: &[u8]) {
         let tabled = self.tabled.iter_mut();
         let tabled = tabled.flat_map(|tabled| [&mut tabled.first, &mut tabled.later]);
@@ -51,19 +50,19 @@ impl Request {
     }
 }
 
-/// Makes the requests of a mix.
+/// Builds the requests of a level.
 #[derive(Debug)]
 pub struct RequestMaker {
     scheme: &'static str,
     method: String,
-    /// Fields that go into the table, and those that must not.
+    /// Fields that go into the table, and fields that must not.
     common: Vec<(String, String)>,
     secret: Vec<(String, String)>,
     body: Option<Arc<[u8]>>,
 }
 
 impl RequestMaker {
-    /// Requests to `authority`, in a shape that has no problems. `secure`: over TLS.
+    /// Creates a builder of requests to `authority`. `shape` must have no problems. `secure`: over TLS.
     #[must_use]
     pub fn new(authority: &str, secure: bool, shape: &Shape) -> Self {
         let mut fields: Vec<(String, String)> = Vec::new();
@@ -73,7 +72,7 @@ impl RequestMaker {
             if name == "host" {
                 authority.clone_from(value);
             } else {
-                // RFC 9110, section 5.5: blanks around a value are not part of it.
+                // White space around a value is not part of it (RFC 9110, section 5.5).
                 fields.push((name, value.trim_matches([' ', '\t']).to_owned()));
             }
         }
@@ -93,7 +92,7 @@ impl RequestMaker {
         }
     }
 
-    /// The request for `path`.
+    /// Builds the request for `path`.
     #[must_use]
     pub fn request(&self, path: &str) -> Request {
         let sizes = self.common.iter().map(|(name, value)| entry_bytes(name, value));
@@ -118,7 +117,7 @@ impl RequestMaker {
     fn block(&self, path: &str, common: impl Fn(&mut Vec<u8>, &(String, String), usize)) -> Box<[u8]> {
         let mut out = Vec::new();
         write_line(&mut out, &self.method, self.scheme, path.as_bytes());
-        // `:authority` is the first of them: pseudo-fields come before all others.
+        // `:authority` comes first: pseudo-fields precede all others.
         for (place, field) in self.common.iter().enumerate() {
             common(&mut out, field, place);
         }
@@ -130,7 +129,7 @@ impl RequestMaker {
     }
 }
 
-/// What stands in the first line of a request of HTTP/1.
+/// Writes the pseudo-fields that correspond to the request line of HTTP/1.
 fn write_line(out: &mut Vec<u8>, method: &str, scheme: &str, path: &[u8]) {
     for (name, value) in [
         (":method", method.as_bytes()),
@@ -151,7 +150,7 @@ fn write_length(out: &mut Vec<u8>, body: Option<&[u8]>) {
     }
 }
 
-/// A request that is written field by field; it uses no table.
+/// A request written field by field, without the table.
 #[derive(Debug)]
 pub struct Written {
     scheme: &'static str,
@@ -160,7 +159,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// For requests over TLS, or in the clear.
+    /// Creates an empty request. `secure`: over TLS.
     #[must_use]
     pub fn new(secure: bool) -> Self {
         Self {
@@ -187,7 +186,7 @@ impl RequestForm for Written {
         } else {
             Keep::No
         };
-        // Blanks around a value are not part of it (RFC 9110, section 5.5), and are refused here.
+        // HTTP/2 forbids white space around a value (RFC 9113, section 8.2.1).
         write_literal(&mut self.block, keep, &name, value.trim_ascii());
     }
 

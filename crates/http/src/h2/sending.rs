@@ -1,4 +1,4 @@
-//! The bodies of requests, as far as the server's windows have room for them.
+//! Sends request bodies within the server's windows.
 
 use super::frame::{self, flag, kind, LARGEST_WINDOW, PAYLOAD_BYTES};
 use super::state::State;
@@ -15,17 +15,16 @@ const MOST_DUE_ANSWERS: u32 = 1 << 18;
 /// Bytes of request bodies that may wait to be sent. Other frames wait behind no more than that.
 const MOST_WAITING_BYTES: usize = 256 * 1024;
 
-/// Result of sending the next part of a body.
 enum Part {
     Sent,
-    /// There is no room in its window.
+    /// The stream's window is exhausted.
     Blocked,
-    /// It was the last, or there is none.
+    /// The body was sent, or there is none.
     Ended,
 }
 
 impl<B: Body> State<B> {
-    /// Sends bodies as far as there is room, a frame of each in turn.
+    /// Sends bodies while there is room, one frame per stream in turn.
     pub(super) fn send_bodies(&mut self) {
         let mut blocked = 0;
         while blocked < self.senders.len() && self.waiting_bytes < MOST_WAITING_BYTES && self.peer.window > 0
@@ -73,7 +72,7 @@ impl<B: Body> State<B> {
         Part::Sent
     }
 
-    /// Room to send grows for one stream.
+    /// Increases the send window of one stream.
     pub(super) fn widen(&mut self, place: usize, increment: i64) {
         let Some(stream) = self.stream_at(place) else {
             return;

@@ -1,6 +1,5 @@
-//! One HTTP/2 connection as a client sees it: bytes in, ended streams and bytes out. Pure: no sockets, no clock.
-//!
-//! `state.rs` has what is known of it, frame by frame.
+//! One HTTP/2 connection as a client sees it: bytes in, finished streams and bytes out. Uses no sockets and
+//! no clock. `state.rs` has the connection's state.
 
 use super::frame::{self, ErrorCode};
 use super::reader::Reader;
@@ -11,9 +10,9 @@ use crate::conversation::{Conversation, Ended};
 use crate::response::{Body, Limits};
 use dyno_measure::{Failure, Fault};
 
-/// Frames in a row that carry nothing of a response.
+/// Limit of consecutive frames that belong to no response.
 const MAX_IDLE_FRAMES: u32 = 1000;
-/// Answers to the server that can't be sent because it does not read.
+/// Limit of unsent answers to a server that does not read.
 const MAX_UNSENT_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -28,7 +27,7 @@ impl<B: Body> Session<B> {
             self.state.flushed();
         }
         while let Some(piece) = self.reader.next(bytes).map_err(|violation| {
-            // A frame without bounds is what the answer of another protocol looks like.
+            // A frame without a valid length suggests that the server speaks another protocol.
             match self.state.peer.has_spoken {
                 true => violation,
                 false => Violation::NoPreface,
@@ -51,7 +50,7 @@ impl<B: Body> Conversation for Session<B> {
     type Body = B;
     const HAS_STREAMS: bool = true;
 
-    /// A connection that has sent its preface, as far as `outgoing` shows.
+    /// Creates a connection whose preface is in `outgoing`.
     fn new(limits: Limits) -> Self {
         let mut outgoing = frame::PREFACE.to_vec();
         let settings = [
@@ -70,7 +69,7 @@ impl<B: Body> Conversation for Session<B> {
         }
     }
 
-    /// Whether new streams can be opened at all: not once the server has said that it takes no more.
+    /// False after the server's GOAWAY.
     fn is_open(&self) -> bool {
         self.state.peer.goaway.is_none() && self.state.next_id < 1 << 30
     }
@@ -138,7 +137,7 @@ impl<B: Body> Conversation for Session<B> {
         })
     }
 
-    /// Ends the stream at `place` with `failure`, and tells the server.
+    /// Ends the stream in slot `place` with `failure` and resets it.
     fn cancel(&mut self, place: usize, failure: Failure) {
         self.state.reset(place, ErrorCode::Cancel, failure);
     }

@@ -1,8 +1,7 @@
-//! All of an HTTP/2 connection but where in a frame it is: streams, windows, header blocks.
+//! The state of an HTTP/2 connection except the parser's: streams, windows, header blocks.
 //!
-//! What a server can make us keep is bounded: a frame, a header block, its dynamic table, and answers to its SETTINGS and
-//! PINGs as far as they can't be sent. `control.rs` has the frames that carry nothing of a response, `sending.rs` the
-//! bodies of requests.
+//! All that a server can make us keep is bounded: frames, header blocks, the dynamic table, and unsent
+//! answers to SETTINGS and PING. `control.rs` processes control frames, `sending.rs` sends request bodies.
 
 use super::frame::{self, flag, kind, ErrorCode, Head};
 use super::head::Fields;
@@ -17,19 +16,18 @@ use crate::response::{Body, Limits};
 use dyno_measure::Failure;
 use std::collections::VecDeque;
 
-/// Room for the data of one stream that we announce, and of all together. What comes is taken at once, so that it costs
-/// no memory: it only has to be more than a network has under way.
+/// Receive window announced per stream, and for the connection. Data is consumed at once, so it needs no
+/// memory; the window only has to exceed the bandwidth-delay product.
 pub(super) const STREAM_WINDOW: i64 = 1 << 22;
 pub(super) const CONNECTION_WINDOW: i64 = 1 << 24;
 
-/// Of a WINDOW_UPDATE, with its head.
+/// Size of a WINDOW_UPDATE frame.
 const WINDOW_UPDATE_BYTES: u64 = 13;
 
 const MAX_CONTINUATIONS: u32 = 64;
-/// Streams that we have reset, and that the server may not know of yet.
+/// Streams reset by us that the server may still send on.
 const MAX_CANCELLED: usize = 1024;
 
-/// A header block of which frames are still to come.
 #[derive(Debug)]
 struct OpenBlock {
     stream: u32,
@@ -37,55 +35,55 @@ struct OpenBlock {
     continuations: u32,
 }
 
-/// A DATA frame that is being read.
+/// DATA frame being read.
 #[derive(Debug, Clone, Copy)]
 struct OpenData {
-    /// None: of a stream that we have reset.
+    /// None if the stream was reset by us.
     place: Option<usize>,
     end_stream: bool,
 }
 
-/// All of a connection but where in a frame it is.
+/// State of a connection except the parser's.
 #[derive(Debug)]
 pub(super) struct State<B> {
     limits: Limits,
     decoder: Decoder,
     pub(super) peer: Peer,
     pub(super) outgoing: Vec<u8>,
-    /// By place; what ended stays until it is taken.
+    /// Streams by slot. A finished stream stays until it is taken.
     pub(super) streams: Vec<Option<Stream<B>>>,
-    /// By place: the stream that is active there, 0 for none.
+    /// Active stream by slot; 0 for none.
     pub(super) ids: Vec<u32>,
     pub(super) free: Vec<usize>,
     pub(super) active: u32,
     pub(super) next_id: u32,
     pub(super) finished: Vec<usize>,
-    /// With the room that their data has left.
+    /// Streams reset by us, with their remaining receive windows.
     cancelled: VecDeque<(u32, Window)>,
-    /// More streams were reset than are remembered.
+    /// More streams were reset than `cancelled` holds.
     forgot: bool,
     window: Window,
-    /// How often all was sent.
+    /// Number of times that all output was sent.
     pub(super) flushes: u64,
     block: Vec<u8>,
     open_block: Option<OpenBlock>,
     open_data: OpenData,
     pub(super) idle_frames: u32,
-    /// Places with an unsent rest of a body, in the order of their turns.
+    /// Slots with unsent body data, in turn order.
     pub(super) senders: VecDeque<usize>,
-    /// Bytes of bodies in `outgoing`.
+    /// Body bytes in `outgoing`.
     pub(super) waiting_bytes: usize,
     /// Number of further frames that the server may send in answer to our data.
     pub(super) due_answers: u32,
-    /// Bytes of frames that belong to no stream, for the next that ends.
+    /// Bytes of connection frames, added to the next stream that ends.
     pub(super) overhead_in: u64,
     pub(super) overhead_out: u64,
-    /// Of answers to settings and pings, as long as they can't be sent.
+    /// Bytes of unsent answers to SETTINGS and PING.
     pub(super) unsent_answer_bytes: usize,
 }
 
 impl<B: Body> State<B> {
-    /// With what is to be sent first.
+    /// Creates the state with the first bytes to send.
     pub(super) fn new(limits: Limits, outgoing: Vec<u8>) -> Self {
         Self {
             limits,
@@ -118,7 +116,6 @@ impl<B: Body> State<B> {
         }
     }
 
-    /// All of `outgoing` was sent.
     pub(super) fn flushed(&mut self) {
         self.flushes += 1;
         self.unsent_answer_bytes = 0;
@@ -171,7 +168,6 @@ impl<B: Body> State<B> {
         place
     }
 
-    /// Where the stream is active.
     pub(super) fn place_of(&self, stream: u32) -> Option<usize> {
         self.ids
             .iter()
@@ -183,7 +179,7 @@ impl<B: Body> State<B> {
         self.streams.get_mut(place)?.as_mut()
     }
 
-    /// Ends a stream; the server knows, or the connection is lost.
+    /// Ends a stream without a reset: the server ended it, or the connection is lost.
     pub(super) fn finish(&mut self, place: usize, result: Result<u16, Failure>, unprocessed: bool) {
         let Some(stream) = &mut self.streams[place] else {
             return;
@@ -196,14 +192,14 @@ impl<B: Body> State<B> {
             self.ids[place] = 0;
             self.active -= 1;
             if self.open_data.place == Some(place) {
-                // Its place may soon be another's, and a DATA frame of it may still be coming.
+                // The slot may be reused while a DATA frame of this stream is still arriving.
                 self.open_data.place = None;
             }
             self.finished.push(place);
         }
     }
 
-    /// Ends a stream and tells the server.
+    /// Ends a stream and sends RST_STREAM.
     pub(super) fn reset(&mut self, place: usize, code: ErrorCode, failure: Failure) {
         let Some(stream) = self.stream_at(place).filter(|stream| stream.outcome.is_none()) else {
             return;
@@ -213,7 +209,7 @@ impl<B: Body> State<B> {
         self.finish(place, Err(failure), false);
     }
 
-    /// Tells the server that nothing more is wanted of a stream. What it has sent already will still come.
+    /// Resets a stream on which the server may still send data.
     fn forsake(&mut self, id: u32, window: Window, code: ErrorCode) {
         frame::write_reset(&mut self.outgoing, id, code);
         self.cancelled.push_back((id, window));
@@ -254,7 +250,7 @@ impl<B: Body> State<B> {
         }
     }
 
-    /// Where a frame of a stream belongs: None for a stream that we have reset.
+    /// Returns the slot of a frame's stream, or None for a stream that we have reset.
     fn owner(&self, stream: u32) -> Result<Option<usize>, Violation> {
         if stream == 0 {
             return Err(Violation::StreamZero);
@@ -271,7 +267,7 @@ impl<B: Body> State<B> {
         Err(Violation::ClosedStream)
     }
 
-    /// Whether a stream was never opened; a server opens none.
+    /// Returns whether a stream was never opened. Servers open none, because push is disabled.
     pub(super) fn is_idle(&self, stream: u32) -> bool {
         stream % 2 == 0 || stream >= self.next_id
     }
@@ -342,7 +338,7 @@ impl<B: Body> State<B> {
         }
     }
 
-    /// A whole header block of the stream at `place`; None: of one that we have reset.
+    /// Processes a complete header block for slot `place`; None for a stream that we have reset.
     fn block(&mut self, place: Option<usize>, end_stream: bool, block: &[u8]) -> Result<(), Violation> {
         let mut stream = place.and_then(|place| self.streams[place].as_mut());
         let is_trailer = stream.as_ref().is_some_and(|stream| stream.status.is_some());
@@ -356,7 +352,6 @@ impl<B: Body> State<B> {
         let read = self.decoder.decode(block, most_bytes, &mut |name, value| {
             fields.take(name, value)?;
             match &mut stream {
-                // The status comes first (RFC 9113, section 8.3), and no other pseudo-field.
                 Some(stream) if name == b":status" => {
                     handing_on = fields.is_final() && stream.body.wants_fields();
                 }
@@ -410,7 +405,7 @@ impl<B: Body> State<B> {
         Ok(())
     }
 
-    /// Data of a stream that we have reset: as much as was under way, and what its window had room for at most.
+    /// Processes data of a stream that we have reset, within its remaining window.
     fn late_data(&mut self, head: Head) -> Result<(), Violation> {
         let flushes = self.flushes;
         let late = self.cancelled.iter_mut().find(|(id, _)| *id == head.stream);
@@ -442,14 +437,14 @@ impl<B: Body> State<B> {
         Ok(())
     }
 
-    /// The server has sent the whole response.
+    /// Handles the end of the response.
     fn ended_by_server(&mut self, place: usize) {
         let Some(stream) = &self.streams[place] else {
             return;
         };
         let (id, window, status) = (stream.id, stream.window, stream.status.unwrap_or(0));
         if stream.unsent.is_some() {
-            // It answers before it has read the request's body (RFC 9113, section 8.1).
+            // The server answered before it read the whole request body (RFC 9113, section 8.1).
             self.forsake(id, window, ErrorCode::NoError);
         }
         self.idle_frames = 0;

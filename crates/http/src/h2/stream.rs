@@ -1,4 +1,4 @@
-//! One request and its response: what a stream has come to.
+//! One request and its response.
 
 use super::head::Fields;
 use super::violation::Violation;
@@ -7,31 +7,30 @@ use crate::response::Body;
 use dyno_measure::{Failure, Fault};
 use std::sync::Arc;
 
-/// One request and its response.
 #[derive(Debug)]
 pub(super) struct Stream<B> {
     pub(super) id: u32,
     /// Number of open streams, if this one was opened before the server's settings came; otherwise 0.
     pub(super) unannounced: u32,
     pub(super) body: B,
-    /// Of the final head, once it has come.
+    /// Status of the final head, once received.
     pub(super) status: Option<u16>,
     pub(super) length: Option<u64>,
     pub(super) body_bytes: u64,
-    /// The body's end was told.
+    /// The body was told that it ended.
     pub(super) told_end: bool,
     pub(super) received_bytes: u64,
     pub(super) sent_bytes: u64,
-    /// Room for data that the server has been given, and we.
+    /// Receive window.
     pub(super) window: Window,
     pub(super) send_window: i64,
-    /// Of the request's body: what was not sent.
+    /// Request body and the number of bytes sent.
     pub(super) unsent: Option<(Arc<[u8]>, usize)>,
     pub(super) outcome: Option<(Result<u16, Failure>, bool)>,
 }
 
 impl<B: Body> Stream<B> {
-    /// Takes the fields of a head or a trailer. `most_bytes`: of all interim heads together.
+    /// Processes the fields of a head or trailer. `most_bytes` limits all interim heads together.
     pub(super) fn accept(
         &mut self,
         fields: &Fields,
@@ -55,7 +54,6 @@ impl<B: Body> Stream<B> {
             _ => {}
         }
         self.status = Some(status);
-        // These have no content, whatever length they declare (RFC 9110, section 8.6).
         self.length = fields.length.filter(|_| !matches!(status, 204 | 304));
         if self.body.answers_head() {
             self.length = Some(0);

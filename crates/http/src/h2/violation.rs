@@ -1,10 +1,10 @@
-//! All that a server can break in HTTP/2: in words, as a kind of fault, and as the error code that it is told.
+//! Protocol errors of HTTP/2 servers: text, fault and the error code sent.
 
 use super::frame::ErrorCode;
 use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 named_enum! {
-    /// A rule that was broken. The number is of RFC 9113 or, of the compression, RFC 7541.
+    /// A broken rule. Section numbers are those of RFC 9113, or of RFC 7541 for compression.
     pub enum Violation {
         NoPreface "the first frame is not SETTINGS (3.4)"
         FrameTooLarge "a frame is larger than 16,384 bytes (4.2)"
@@ -62,7 +62,7 @@ static VIOLATIONS: StatusTable = StatusTable {
 };
 
 impl Violation {
-    /// As what it is counted.
+    /// Returns the fault that it counts as.
     #[must_use]
     pub fn fault(self) -> Fault {
         match self {
@@ -91,7 +91,7 @@ impl Violation {
         }
     }
 
-    /// What the server is told (RFC 9113, section 7).
+    /// Returns the error code for the server (RFC 9113, section 7).
     pub(super) fn code(self) -> ErrorCode {
         match self {
             Self::FrameTooLarge | Self::FrameSize => ErrorCode::FrameSizeError,

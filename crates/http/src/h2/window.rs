@@ -1,12 +1,12 @@
-//! Room for data that we have given to the server (RFC 9113, section 5.2).
+//! Receive windows (RFC 9113, section 5.2).
 
-/// What is left of a window, and what was added to it and may not be sent yet: that counts once it is.
+/// What remains of a receive window, and an increment that counts only once it has been sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     full: i64,
     left: i64,
     added: i64,
-    /// How often all was sent when it was added.
+    /// Value of `flushes` when the increment was added.
     added_at: u64,
 }
 
@@ -20,7 +20,8 @@ impl Window {
         }
     }
 
-    /// Takes the payload of a DATA frame, padding included; whether there was room. `flushes`: how often all was sent.
+    /// Deducts a DATA payload including padding. Returns whether it fitted. `flushes`: number of times that
+    /// all output was sent.
     pub(super) fn take(&mut self, bytes: usize, flushes: u64) -> bool {
         if self.added > 0 && flushes > self.added_at {
             self.left += std::mem::take(&mut self.added);
@@ -29,7 +30,7 @@ impl Window {
         self.left >= 0
     }
 
-    /// By how much the server is to be told that it grows: to all of it, once half is used.
+    /// Returns the increment to announce, once half of the window is used.
     pub(super) fn grow(&mut self, flushes: u64) -> Option<u32> {
         if self.added > 0 || self.left >= self.full / 2 {
             return None;

@@ -1,4 +1,4 @@
-//! Bodies that decode, that do not, and that would not end.
+//! Bodies that decode, bodies that do not, and decompression bombs.
 
 use dyno_http::coding::{asks_coding, ContentCheck, Decoded};
 use dyno_http::Body;
@@ -13,7 +13,7 @@ use std::io::Write;
 const TEXT: &[u8] = b"Each client thread begins its next request when the last one has ended. ";
 /// `hello` as br (RFC 7932).
 const HELLO: &[u8] = b"\x0b\x02\x80hello\x03";
-/// 64 KiB of zeros as a part of a body of br, and what comes before all such parts: made by H2O.
+/// One block that decodes to 64 KiB of zeros, and the start of such a body, encoded by H2O.
 const ZEROS: &[u8] = b"\xf3\x7e\x00\x20\x00\xd8\x00\x0e\x5c\xc3\x49\x6d\x36\x80\x0b\x70\x58\xfe\xac\x07\x80";
 const BEFORE_ZEROS: &[u8] = b"\x8b";
 
@@ -39,7 +39,7 @@ fn raw_deflate(data: &[u8]) -> Vec<u8> {
     encoder.finish().expect("it is memory")
 }
 
-/// What comes of a body that arrives in such pieces.
+/// Checks the result for a body in pieces of this size.
 fn check(fields: &[(&str, &str)], body: &[u8], piece: usize) -> Result<Option<Decoded>, Fault> {
     let mut checked = ContentCheck::default();
     assert!(checked.wants_fields());
@@ -69,7 +69,7 @@ fn whole_bodies_of_each_coding_decode_wherever_they_are_cut() {
         assert_eq!(check_coding("gzip", &gzip(data)), Ok(Some(Decoded::Gzip)));
         assert_eq!(check_coding(" X-GZip ", &gzip(data)), Ok(Some(Decoded::Gzip)));
         assert_eq!(check_coding("deflate", &zlib(data)), Ok(Some(Decoded::Deflate)));
-        // Without the frame of zlib, as lighttpd sends it.
+        // Raw deflate, as lighttpd sends it.
         assert_eq!(
             check_coding("deflate", &raw_deflate(data)),
             Ok(Some(Decoded::Deflate))
@@ -186,7 +186,7 @@ fn what_decodes_to_more_than_the_bound_is_not_checked_and_not_decoded_any_furthe
         );
         assert_eq!(check(&field, &just, 1000), Ok(Some(decoded)), "{coding}");
     }
-    // 64 GiB.
+    // Decodes to 64 GiB.
     let bomb = [BEFORE_ZEROS, &ZEROS.repeat(1 << 20)].concat();
     let field = [("content-encoding", "br")];
     assert_eq!(check(&field, &bomb, 1 << 16), Ok(Some(Decoded::TooLarge)));
@@ -194,7 +194,7 @@ fn what_decodes_to_more_than_the_bound_is_not_checked_and_not_decoded_any_furthe
 
 #[test]
 fn a_window_of_brotli_is_no_larger_than_16_mib() {
-    // An empty body in the large-window format, whose header asks for 1 GiB (RFC 9841).
+    // Empty body in the large-window format; its header asks for 1 GiB (RFC 9841).
     assert_eq!(check_coding("br", b"\x11\xde"), Err(Fault::BrokenCoding));
 }
 
@@ -225,7 +225,7 @@ fn a_request_asks_for_a_coding_unless_it_names_none_but_identity() {
 }
 
 proptest! {
-    /// And nothing panics.
+    /// Also checks that nothing panics.
     #[test]
     fn a_body_with_any_bytes_exchanged_comes_to_the_same_however_it_is_cut(
         which in 0..4usize,
@@ -247,7 +247,7 @@ proptest! {
         body.truncate(kept.index(2 * body.len()));
         let field = [("content-encoding", coding)];
         let (in_pieces, whole) = (check(&field, &body, piece), check(&field, &body, body.len().max(1)));
-        // Damage that br passes in one piece it may find in several.
+        // The decoder of br may find damage in pieces that it misses in one part.
         prop_assert!(in_pieces == whole || coding == "br", "{in_pieces:?}, {whole:?}");
     }
 }

@@ -1,6 +1,4 @@
-//! UDP: a client's socket, which knows one peer, and a server's, which answers whoever asks.
-//!
-//! Not for what a lost datagram means: whoever sends has to send again.
+//! UDP: a client socket with one peer, and a server socket. The sender has to resend lost datagrams.
 
 use super::{failure, Dialer, Peer, Socket};
 use crate::executor::Executor;
@@ -9,18 +7,19 @@ use rustix::io::Errno;
 use rustix::net::{self, sockopt, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::net::SocketAddr;
 
-/// More than fits into one over IPv4 (65,507 bytes), so that none is cut.
+/// Size of a receive buffer that truncates no IPv4 datagram (at most 65,507 bytes).
 pub const MOST_DATAGRAM_BYTES: usize = 65_536;
 
 impl Dialer {
-    /// Makes a socket for datagrams to the peer and from it alone, which asks the kernel for a receive buffer of so many bytes.
+    /// Creates a UDP socket connected to the peer, and asks for a kernel receive buffer of
+    /// `receive_buffer_bytes`.
     ///
     /// # Errors
-    /// Why there is none; nothing was sent.
+    /// Why there is no socket; nothing was sent.
     pub fn dial_datagrams(&self, receive_buffer_bytes: usize) -> Result<Socket, Failure> {
         for _ in 0..super::SOURCES_PER_DIAL {
             match self.try_dial(SocketType::DGRAM) {
-                // Without a port that is free, UDP's connect says AGAIN.
+                // UDP's `connect` returns AGAIN if no port is free.
                 Err(Errno::AGAIN | Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) if self.next_source() => {}
                 Err(Errno::AGAIN) => break,
                 result => {
@@ -36,27 +35,27 @@ impl Dialer {
 }
 
 impl Socket {
-    /// Returns what the kernel may keep for this socket until it is received: of datagrams about twice their bytes, and
-    /// more of small ones.
+    /// Returns the size of the kernel's receive buffer. Large datagrams occupy about twice their size, small
+    /// ones more.
     ///
     /// # Errors
-    /// Where the socket is gone.
+    /// The socket's failure.
     pub fn receive_buffer_bytes(&self) -> Result<usize, Failure> {
         sockopt::socket_recv_buffer_size(&self.fd).map_err(failure)
     }
 }
 
-/// A server's socket for datagrams; for the reference servers.
+/// UDP socket of a reference server.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: Socket,
 }
 
 impl Datagrams {
-    /// Receives at `address`; several of one process may share a port.
+    /// Binds to `address`. Several sockets of one process may share a port.
     ///
     /// # Errors
-    /// Where the address can't be had.
+    /// Why the address cannot be bound.
     pub fn bind(
         executor: &Executor,
         address: SocketAddr,
@@ -75,10 +74,10 @@ impl Datagrams {
         })
     }
 
-    /// Waits for a datagram: how long it is, and who sent it.
+    /// Waits for a datagram and returns its length and sender.
     ///
     /// # Errors
-    /// Where the socket is gone.
+    /// The socket's failure.
     pub async fn receive(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
         loop {
             match net::recvfrom(&self.socket.fd, &mut *buffer, RecvFlags::empty()) {
@@ -87,7 +86,7 @@ impl Datagrams {
                         return Ok((bytes, sender));
                     }
                 }
-                // The last is what a client came to that was answered before: nobody is there any more.
+                // CONNREFUSED refers to an earlier answer whose recipient has gone.
                 Ok((_, _, None)) | Err(Errno::INTR | Errno::CONNREFUSED) => {}
                 Err(Errno::AGAIN) => self.socket.readable(Fault::ResponseTimeout).await?,
                 Err(error) => return Err(failure(error)),
@@ -95,7 +94,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a datagram. One that the kernel has no room for, or that is too long, is lost, as on any way.
+    /// Sends a datagram. It is lost if it is too long or the kernel has no room.
     pub fn send(&self, datagram: &[u8], receiver: SocketAddr) {
         while net::sendto(&self.socket.fd, datagram, SendFlags::NOSIGNAL, &receiver) == Err(Errno::INTR) {}
     }

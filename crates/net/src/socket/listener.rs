@@ -1,4 +1,4 @@
-//! Accepting connections; for the reference servers.
+//! Listening sockets of the reference servers.
 
 use super::{failure, Socket};
 use crate::executor::Executor;
@@ -7,17 +7,16 @@ use rustix::io::Errno;
 use rustix::net::{self, sockopt, AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
 
-/// A socket that listens.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
 }
 
 impl Listener {
-    /// Listens on `address`; several listeners of one process may share a port.
+    /// Listens on `address`. Several listeners of one process may share a port.
     ///
     /// # Errors
-    /// Where the address can't be had.
+    /// Why the address cannot be bound.
     pub fn bind(executor: &Executor, address: SocketAddr, share_port: bool) -> Result<Self, Errno> {
         const BACKLOG: i32 = 4096;
         let family = if address.is_ipv4() {
@@ -29,7 +28,8 @@ impl Listener {
         let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
         sockopt::set_socket_reuseport(&fd, share_port)?;
-        // Accepted sockets inherit it: the last part of a long answer must not wait for an acknowledgement.
+        // Accepted sockets inherit this option. The end of a long answer must not wait for an
+        // acknowledgement.
         sockopt::set_tcp_nodelay(&fd, true)?;
         net::bind(&fd, &address)?;
         net::listen(&fd, BACKLOG)?;
@@ -38,18 +38,18 @@ impl Listener {
         })
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// Where the socket is gone.
+    /// The socket's failure.
     pub fn address(&self) -> Result<SocketAddr, Errno> {
         self.socket.local_address()
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// Where this process is out of file descriptors or memory.
+    /// The process is out of file descriptors or memory.
     pub async fn accept(&self) -> Result<Socket, Failure> {
         loop {
             match net::accept_with(&self.socket.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {

@@ -1,20 +1,21 @@
-//! What the two ends of a session agreed on, as it is disclosed.
+//! The negotiated parameters of a session, for disclosure.
 
 use rustls::{CipherSuite, CommonState, HandshakeKind, NamedGroup, ProtocolVersion};
 
-/// The terms of a session. Everything but `resumed` is the same for all sessions of a server in nearly every mix.
+/// Negotiated parameters of a session. In nearly every level, all but `resumed` are equal for all sessions of
+/// a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
-    /// Whether an earlier session was taken up again.
+    /// Whether the session resumed an earlier one.
     pub resumed: bool,
     version: Option<ProtocolVersion>,
     cipher: Option<CipherSuite>,
     key_exchange: Option<NamedGroup>,
-    /// The server's key, as `certificate_key` tells it.
+    /// Key of the server's certificate.
     pub key: CertificateKey,
 }
 
-/// The kind of key of a certificate, and its size in bits.
+/// Key algorithm of a certificate, and the key's size in bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CertificateKey {
     kind: KeyName,
@@ -41,7 +42,7 @@ impl Agreed {
         }
     }
 
-    /// `TLS 1.3`.
+    /// Returns the version, such as `TLS 1.3`.
     #[must_use]
     pub fn version(&self) -> &'static str {
         match self.version {
@@ -51,14 +52,14 @@ impl Agreed {
         }
     }
 
-    /// The cipher suite by its name in IANA's registry; TLS 1.3's without what rustls puts before it.
+    /// Returns the cipher suite's IANA name, without the prefix that rustls adds for TLS 1.3.
     #[must_use]
     pub fn cipher(&self) -> String {
         let name = self.cipher.and_then(|cipher| cipher.as_str());
         name.map_or_else(|| "unknown".to_owned(), |name| name.replacen("TLS13_", "TLS_", 1))
     }
 
-    /// The group of the key exchange; None where an earlier session's secret was used alone.
+    /// Returns the key exchange group, or None if the session resumed without one.
     #[must_use]
     pub fn key_exchange(&self) -> Option<&'static str> {
         Some(match self.key_exchange? {
@@ -83,7 +84,7 @@ impl std::fmt::Display for CertificateKey {
     }
 }
 
-/// Object identifiers (RFC 3279, 5480, 8410), as they are encoded.
+/// Encoded object identifiers (RFC 3279, 5480, 8410).
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P_256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
@@ -96,7 +97,7 @@ const INTEGER: u8 = 0x02;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const BIT_STRING: u8 = 0x03;
 
-/// The kind of key in a SubjectPublicKeyInfo, which is DER.
+/// Returns the key type of a DER-encoded SubjectPublicKeyInfo.
 #[must_use]
 pub fn certificate_key(public_key_info: &[u8]) -> CertificateKey {
     read_key(public_key_info).unwrap_or_default()
@@ -127,7 +128,7 @@ fn read_key(public_key_info: &[u8]) -> Option<CertificateKey> {
     Some(CertificateKey { kind, bits })
 }
 
-/// The contents of the DER element at the beginning of `bytes`, and what follows it.
+/// Splits `bytes` after its first DER element. Returns the element's contents and the rest.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, length, start): (u8, usize, usize) = match bytes {
         [first, length @ 0..=0x7f, ..] => (*first, usize::from(*length), 2),

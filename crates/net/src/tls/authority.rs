@@ -1,6 +1,4 @@
-//! Certificates made on the spot: an authority of a run's own, and what it signs for the servers of the run.
-//!
-//! Keys live as long as the run. Not for: certificates that anybody else is to trust.
+//! Certificates for one run: an authority and the server certificates that it signs. Keys are never stored.
 
 use rcgen::{
     date_time_ymd, BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -8,7 +6,7 @@ use rcgen::{
 };
 use std::fmt;
 
-/// Not made, and why.
+/// Why a certificate could not be made.
 #[derive(Debug)]
 pub struct CertificateError(rcgen::Error);
 
@@ -26,7 +24,7 @@ impl From<rcgen::Error> for CertificateError {
     }
 }
 
-/// The key of a certificate.
+/// Key type of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// RSA with 2,048 bits.
@@ -44,16 +42,16 @@ impl KeyKind {
     }
 }
 
-/// When a certificate is valid.
+/// Validity period of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
-    /// For longer than any run.
+    /// Valid for longer than any run.
     Now,
-    /// It was, in another century.
+    /// Expired in the last century.
     Past,
 }
 
-/// An authority with a key of its own.
+/// Certificate authority with its own key.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -61,17 +59,18 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes one.
+    /// Creates an authority.
     ///
     /// # Errors
-    /// Where the system has no randomness.
+    /// The system has no randomness.
     pub fn new() -> Result<Self, CertificateError> {
         let key = KeyKind::EcdsaP256.generate()?;
         let mut parameters = CertificateParams::new(Vec::new())?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let name = &mut parameters.distinguished_name;
-        // Its key is in its name: else a certificate of another run's authority would look like a forgery of this one.
+        // The name contains the key's hash. Otherwise a certificate of another run's authority would look
+        // like a forgery.
         let mark: String = key
             .public_key_raw()
             .iter()
@@ -90,16 +89,16 @@ impl Authority {
         })
     }
 
-    /// Its own certificate, to be trusted, in PEM.
+    /// Returns the authority's certificate in PEM.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// A certificate for a server under these names and addresses, and its key: both in PEM.
+    /// Issues a server certificate for these names and addresses. Returns certificate and key in PEM.
     ///
     /// # Errors
-    /// Where a name can't be written into a certificate.
+    /// A name that cannot be encoded.
     pub fn certify(
         &self,
         key: KeyKind,

@@ -1,9 +1,7 @@
-//! One TLS connection over a socket: rustls's unbuffered interface, so that records are decrypted where they were
-//! received, and what is left of an incomplete one is all that a connection keeps.
+//! One TLS connection over a socket, by rustls's unbuffered interface: records are decrypted in the receive
+//! buffer, and only an incomplete record is kept. Data are passed on record by record.
 //!
-//! A part of the bytes that arrive is handed to the caller record by record, without a buffer of its own in between. What
-//! a peer can make us keep is bounded by rustls: a record of 16 KiB, a handshake message of 64 KiB. Not for: what the
-//! bytes mean.
+//! rustls limits what a peer can make us keep: 16 KiB per record and 64 KiB per handshake message.
 
 use crate::tls::failure::{failure_of, Moment};
 use crate::tls::side::Side;
@@ -16,37 +14,38 @@ use rustls::ProtocolVersion;
 use std::cell::RefCell;
 use std::task::{Context, Poll};
 
-/// Room in the caller's buffer beyond what an incomplete record needs, for it to be completed there.
+/// Minimum free space in the caller's buffer after an incomplete record, so that it can be completed there.
 const LEAST_ROOM_BYTES: usize = 1024;
-/// What is looked at of a connection on which nothing was outstanding.
+/// Buffer for checking an idle connection.
 const IDLE_BUFFER_BYTES: usize = 2048;
-/// Calls in a row that look at such a connection, so that a peer that sends without end can't hold up the loop.
+/// Maximum number of receive calls per check of an idle connection, so that a peer that keeps sending cannot
+/// block the loop.
 const IDLE_CALLS: usize = 64;
-/// A record's header, nonce, tag and padding byte: more than any cipher of TLS 1.2 and 1.3 here adds.
+/// Upper bound of header, nonce, tag and padding of a record, for all supported ciphers.
 const RECORD_OVERHEAD_BYTES: usize = 64;
-/// The most plaintext of a record (RFC 8446, section 5.1).
+/// Maximum plaintext of a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// Whether the taker of bytes wants more of them now.
+/// Whether the consumer wants more data now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     More,
-    /// What was asked for is complete; what follows stays in the channel.
+    /// The data are complete. What follows stays in the channel.
     Enough,
 }
 
-/// What one look at the socket came to.
+/// Result of one receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// Nothing is there until the socket is readable.
+    /// Nothing to receive until the socket is readable.
     Nothing,
-    /// Something was; whether it had data or not, there may be more.
+    /// Something arrived, with or without data. There may be more.
     Some(Flow),
-    /// The peer has closed the session in order.
+    /// The peer closed the session.
     End,
 }
 
-/// How far rustls got with the bytes at hand.
+/// How far rustls processed the available bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pumped {
     Dry,
@@ -58,16 +57,16 @@ enum Pumped {
 pub struct Channel<S: Side> {
     socket: Socket,
     side: Box<S>,
-    /// Received and not processed: the beginning of a record, or what came after `Flow::Enough`.
+    /// Received and unprocessed: part of a record, or bytes after `Flow::Enough`.
     pending: Vec<u8>,
-    /// Whether `pending` may hold a whole record.
+    /// Whether `pending` may contain a whole record.
     unprocessed: bool,
-    /// Data that came with the last of the handshake, decrypted: the first that `receive` gives.
+    /// Decrypted data that arrived with the end of the handshake. `receive` returns it first.
     early: Vec<u8>,
-    /// Encoded and not sent.
+    /// Encoded bytes to send.
     outgoing: Vec<u8>,
     peer_closed: bool,
-    /// The peer asked for a renegotiation, which rustls has declined.
+    /// The peer asked for a renegotiation, which rustls refused.
     declined: bool,
 }
 
@@ -90,7 +89,7 @@ impl<S: Side> Channel<S> {
         &self.socket
     }
 
-    /// The connection below; the session is forgotten.
+    /// Returns the underlying socket and drops the session.
     #[must_use]
     pub fn into_socket(self) -> Socket {
         self.socket
@@ -100,24 +99,24 @@ impl<S: Side> Channel<S> {
         &self.side
     }
 
-    /// The protocol that both ends chose by ALPN.
+    /// Returns the protocol negotiated by ALPN.
     #[must_use]
     pub fn application_protocol(&self) -> Option<&[u8]> {
         self.side.state().alpn_protocol()
     }
 
-    /// What is to be sent before anything has come.
+    /// Returns the bytes to send first.
     pub(crate) fn begin(&mut self) -> Result<Vec<u8>, Failure> {
         self.pump(&mut [], &mut |_| Ok(Flow::More)).1?;
         Ok(std::mem::take(&mut self.outgoing))
     }
 
-    /// Carries the handshake to where data may be sent. `buffer` is used without waiting in between.
+    /// Performs the handshake until data can be sent, with `buffer` as scratch space.
     ///
     /// # Errors
-    /// Why there is no session; the peer has been told.
+    /// Why it failed; the peer has been told.
     pub(crate) async fn shake_hands<B: AsMut<[u8]>>(&mut self, buffer: &RefCell<B>) -> Result<(), Failure> {
-        // A client's request may come in one segment with the end of its handshake.
+        // A client's first request may arrive in the same segment as the end of its handshake.
         let mut early = Vec::new();
         while self.side.state().is_handshaking() {
             self.flush(Fault::HandshakeTimeout).await?;
@@ -140,22 +139,22 @@ impl<S: Side> Channel<S> {
         Ok(())
     }
 
-    /// Encrypts and sends `bytes`, and what was to be sent before them.
+    /// Sends pending bytes, then encrypts and sends `bytes`.
     ///
     /// # Errors
-    /// What the connection came to, or `late` once the task's deadline has passed.
+    /// The connection's failure, or `late` once the task's deadline has passed.
     pub async fn send_all(&mut self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
         self.encrypt(bytes)?;
         self.flush(late).await
     }
 
-    /// Encrypts `first` and `second` and sends both.
+    /// Encrypts and sends `first` and `second`.
     ///
     /// # Errors
     /// As `send_all`.
     pub async fn send_pair(&mut self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         if first.len() + second.len() <= RECORD_BYTES {
-            // One record: as a server with a buffer would.
+            // One record, as a server with a send buffer produces.
             self.encrypt(&[first, second].concat())?;
         } else {
             self.encrypt(first)?;
@@ -173,7 +172,7 @@ impl<S: Side> Channel<S> {
         sent
     }
 
-    /// Sends what was encrypted; for futures that are written by hand. Ready once all of it is sent.
+    /// Polls the sending of encrypted bytes. Ready once all is sent.
     ///
     /// # Errors
     /// As `send_all`.
@@ -181,7 +180,7 @@ impl<S: Side> Channel<S> {
         self.socket.poll_send_all(&mut self.outgoing, context, late)
     }
 
-    /// `readable`, for futures that are written by hand.
+    /// Polls `readable` once.
     ///
     /// # Errors
     /// As `readable`.
@@ -192,7 +191,7 @@ impl<S: Side> Channel<S> {
         self.socket.poll_readable(context, late)
     }
 
-    /// Waits until `receive` may have something.
+    /// Waits until `receive` may return data.
     ///
     /// # Errors
     /// `late` once the task's deadline has passed.
@@ -203,11 +202,11 @@ impl<S: Side> Channel<S> {
         self.socket.readable(late).await
     }
 
-    /// Receives once and hands the data of every whole record to `take`, until that has enough.
+    /// Receives once and passes the data of each whole record to `take` until it returns `Flow::Enough`.
     ///
     /// # Errors
-    /// What `take` says; `Fault::Truncated` where the connection has ended and the session has not; what the peer did
-    /// wrong, which it will be told with whatever is sent next.
+    /// The error of `take`; `Fault::Truncated` if the connection ended without closing the session; or the
+    /// peer's violation, which is reported to it with the next data sent.
     pub fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -242,7 +241,6 @@ impl<S: Side> Channel<S> {
         self.arrived(pumped)
     }
 
-    /// None where nothing is there.
     fn receive_some(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         match self
             .socket
@@ -255,7 +253,7 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// What a failure is, knowing of a renegotiation that was declined before.
+    /// Adjusts a failure if a renegotiation was refused before.
     fn seen(&self, failure: Failure) -> Failure {
         if self.declined
             && matches!(
@@ -294,8 +292,8 @@ impl<S: Side> Channel<S> {
         })
     }
 
-    /// Answers that rustls gives by itself after the handshake (a key update, a renegotiation declined): sent where there
-    /// is room, else with the next data.
+    /// Sends rustls's own responses after the handshake (key update, refused renegotiation) if there is room,
+    /// else with the next data.
     fn send_what_fits(&mut self) {
         if !self.outgoing.is_empty() && !self.side.state().is_handshaking() {
             if let Ok(Some(sent)) = self.socket.try_send(&self.outgoing) {
@@ -304,14 +302,15 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// Lets rustls process `input`, and hands data to `take`. Gives how much of it is done with.
+    /// Lets rustls process `input` and passes data to `take`. Returns the number of consumed bytes.
     fn pump(
         &mut self,
         input: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Flow, Failure>,
     ) -> (usize, Result<Pumped, Failure>) {
         let was_handshaking = self.side.state().is_handshaking();
-        // All that rustls has to say by itself in a session of TLS 1.2 is that it declines another handshake.
+        // In an established TLS 1.2 session, rustls sends nothing by itself but the refusal of a
+        // renegotiation.
         let would_decline =
             !was_handshaking && self.side.state().protocol_version() == Some(ProtocolVersion::TLSv1_2);
         let mut used = 0;
@@ -354,9 +353,10 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// The alert that tells the peer of an error, behind what was to be sent before it.
+    /// Queues the alert about an error after other pending bytes.
     fn take_alert(&mut self) {
-        // Never once more than there is to say: rustls would go on reading records that are no longer in its hands.
+        // Stop when there is nothing left to write: rustls would go on to read records that it no longer
+        // holds.
         while self.side.state().wants_write() {
             match self.side.process(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(mut encoding)) => encode(&mut self.outgoing, |room| {
@@ -371,15 +371,15 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// Encrypts `bytes`, to be sent by `poll_flush` behind what was encrypted before.
+    /// Encrypts `bytes` for `poll_flush`.
     ///
     /// # Errors
-    /// Where the session is over.
+    /// The session is over.
     pub fn encrypt(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         for part in bytes.chunks(RECORD_BYTES) {
             let outgoing = &mut self.outgoing;
             let mut encrypted = false;
-            // Whatever rustls has to say first (a key update) is taken before there is room for data.
+            // rustls first emits its own messages (such as a key update).
             while !encrypted {
                 match self.side.process(&mut []).state {
                     Ok(ConnectionState::WriteTraffic(mut traffic)) => {
@@ -401,7 +401,7 @@ impl<S: Side> Channel<S> {
         Ok(())
     }
 
-    /// What a connection on which nothing was outstanding has come to. Tickets are nothing.
+    /// Returns the state of a connection that had no outstanding request. Session tickets are ignored.
     pub fn after_idling(&mut self) -> Idle {
         if self.peer_closed || self.socket.end_reported() {
             return Idle::Ended;
@@ -425,7 +425,7 @@ impl<S: Side> Channel<S> {
         Idle::Spoke
     }
 
-    /// Closes the session in order, as far as there is room to say so. The connection stays.
+    /// Sends a close alert if there is room. The connection stays open.
     pub fn close_session(&mut self) {
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.side.process(&mut []).state {
             let outgoing = &mut self.outgoing;
@@ -433,7 +433,7 @@ impl<S: Side> Channel<S> {
                 traffic.queue_close_notify(room).map_err(needed_of_encrypt)
             });
         }
-        // A peer that has gone, or takes nothing, is not told: nothing depends on it.
+        // Nothing depends on delivery, so a peer that has gone or does not read is ignored.
         let _ = self.socket.try_send(&self.outgoing);
         self.outgoing.clear();
     }
@@ -453,7 +453,7 @@ fn needed_of_encrypt(error: EncryptError) -> Option<usize> {
     }
 }
 
-/// Appends to `outgoing` what `write` writes into the room behind it. `write` says how much room it needs.
+/// Appends what `write` produces to `outgoing`. `write` returns the space that it needs.
 fn encode(outgoing: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) {
     let start = outgoing.len();
     outgoing.resize(outgoing.capacity(), 0);

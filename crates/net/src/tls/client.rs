@@ -1,4 +1,4 @@
-//! The end that makes load: what it offers, and how often it takes up an earlier session.
+//! TLS client: offered parameters and session resumption.
 
 use crate::tls::agreed::Agreed;
 use crate::tls::channel::Channel;
@@ -25,11 +25,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Names the file that gets the keys of all sessions, for Wireshark and tshark, as of curl and browsers. Only the
-/// environment can ask for that, never a plan: who writes plans must not choose files. The disclosure says it.
+/// Environment variable that names a file for the session keys, for Wireshark and tshark, as in curl and
+/// browsers. Plans cannot set it, because their authors must not choose files. The disclosure mentions it.
 const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
 
-/// A version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Version {
     /// RFC 5246.
@@ -40,10 +39,10 @@ pub enum Version {
     Tls13,
 }
 
-/// From the least to the most.
+/// Range of TLS versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
-    /// The oldest that is spoken.
+    /// Oldest version offered.
     pub least: Version,
     pub most: Version,
 }
@@ -58,7 +57,7 @@ impl Versions {
     }
 }
 
-/// A client's certificate with its chain, and its key: a text in PEM each.
+/// A client's certificate chain and its key, both in PEM.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -73,10 +72,10 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Return what signs for the client.
+    /// Returns the key with its certificates, ready for signing.
     ///
     /// # Errors
-    /// Says why the two can't be used.
+    /// Why the two cannot be used.
     pub fn certified(&self) -> Result<CertifiedKey, String> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
             .collect::<Result<_, _>>()
@@ -91,7 +90,7 @@ impl Identity {
     }
 }
 
-/// Shows the client's certificate, and notes that a server has asked for one.
+/// Presents the client's certificate and records whether a server asked for one.
 #[derive(Debug)]
 struct Showing {
     key: Option<Arc<CertifiedKey>>,
@@ -109,23 +108,23 @@ impl ResolvesClientCert for Showing {
     }
 }
 
-/// What clients of one mix offer.
+/// Parameters that the clients of a level offer.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     pub versions: Versions,
-    /// Cipher suites by their names in IANA's registry, the preferred first; none: all that rustls has.
+    /// Cipher suites by IANA name, preferred first. Empty: all that rustls has.
     pub ciphers: Vec<String>,
-    /// Protocols by ALPN, the preferred first; none: the extension is not sent.
+    /// ALPN protocols, preferred first. Empty: the extension is not sent.
     pub application_protocols: Vec<Vec<u8>>,
     pub trust: Trust,
-    /// The name or address that the certificate must be for, without a port.
+    /// Name or address that the certificate must match, without a port.
     pub server_name: String,
-    /// Shown to servers that ask for a certificate.
+    /// Client certificate for servers that ask for one.
     pub identity: Option<Identity>,
 }
 
-/// Why the keys of the sessions can't be written where the environment asks for them: rustls says nothing of that.
-/// `None`: they can be, or nobody asks.
+/// Returns why session keys cannot be written to the file that the environment names, because rustls does not
+/// report that. `None` if there is no problem.
 #[must_use]
 pub fn key_log_problem() -> Option<String> {
     let path = std::env::var_os(KEY_LOG_VARIABLE)?;
@@ -141,13 +140,12 @@ pub fn key_log_problem() -> Option<String> {
     ))
 }
 
-/// Whether a certificate can be for this name or address.
+/// Returns whether a certificate can be issued for this name or address.
 #[must_use]
 pub fn can_be_certified(name: &str) -> bool {
     ServerName::try_from(name).is_ok()
 }
 
-/// The names of all cipher suites that can be asked for.
 fn known_ciphers(provider: &CryptoProvider) -> Vec<String> {
     let suites = provider.cipher_suites.iter();
     suites.map(|suite| name_of(suite.suite())).collect()
@@ -157,7 +155,7 @@ fn name_of(cipher: rustls::CipherSuite) -> String {
     cipher.as_str().unwrap_or_default().replacen("TLS13_", "TLS_", 1)
 }
 
-/// What the clients of a mix share: made once, and used by every thread.
+/// TLS configuration shared by the clients and threads of a level.
 #[derive(Debug, Clone)]
 pub struct TlsClient {
     fresh: Arc<ClientConfig>,
@@ -167,10 +165,10 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// Checks the options.
+    /// Validates the options.
     ///
     /// # Errors
-    /// Says what can't be offered.
+    /// What cannot be offered.
     pub fn new(options: &ClientOptions) -> Result<Self, String> {
         let provider = Arc::new(provider_of(&options.ciphers)?);
         let verifier = options
@@ -201,19 +199,19 @@ impl TlsClient {
         })
     }
 
-    /// Whether a server has asked for a certificate so far.
+    /// Returns whether a server has asked for a client certificate so far.
     #[must_use]
     pub fn certificate_asked(&self) -> bool {
         self.showing.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether there is one to show.
+    /// Returns whether a client certificate is configured.
     #[must_use]
     pub fn has_certificate(&self) -> bool {
         self.showing.key.is_some()
     }
 
-    /// The sessions of one client thread.
+    /// Creates the connector of one client thread.
     #[must_use]
     pub fn connector(&self) -> Connector {
         let mut again = (*self.fresh).clone();
@@ -225,7 +223,7 @@ impl TlsClient {
     }
 }
 
-/// What keeps clients from offering these, in words; None: nothing.
+/// Returns why this combination cannot be offered, or None if it can.
 #[must_use]
 pub fn offer_problem(versions: Versions, ciphers: &[String]) -> Option<String> {
     let offered = provider_of(ciphers).and_then(|provider| offering(Arc::new(provider), versions));
@@ -257,36 +255,35 @@ fn provider_of(ciphers: &[String]) -> Result<CryptoProvider, String> {
     Ok(provider)
 }
 
-/// Makes the sessions of one client thread.
+/// Creates the sessions of one client thread.
 #[derive(Debug, Clone)]
 pub struct Connector {
     shared: TlsClient,
-    /// Remembers sessions, to take them up again.
+    /// Configuration that stores sessions for resumption.
     again: Arc<ClientConfig>,
 }
 
-/// A session that stands.
+/// Established session.
 #[derive(Debug)]
 pub struct Session {
-    /// To send and receive by.
     pub channel: Channel<ClientSide>,
     pub agreed: Agreed,
-    /// When the TCP connection stood, in nanoseconds of the monotonic clock.
+    /// When the TCP connection was established, in nanoseconds of the monotonic clock.
     pub stood_ns: u64,
-    /// From then until data could be sent.
+    /// Time from then until data could be sent.
     pub handshake_ns: u64,
 }
 
 impl Connector {
-    /// Whether this protocol is offered by ALPN.
+    /// Returns whether this protocol is offered by ALPN.
     #[must_use]
     pub fn wants(&self, protocol: &[u8]) -> bool {
         let offered = &self.shared.fresh.alpn_protocols;
         offered.iter().any(|offer| offer == protocol)
     }
 
-    /// Shakes hands on a socket that was dialled. `resume`: whether an earlier session is offered, where there is one;
-    /// what the server gives is remembered then, too.
+    /// Performs the handshake on a dialled socket. With `resume`, it offers an earlier session if there is
+    /// one, and stores new ones.
     ///
     /// # Errors
     /// Why there is no session.

@@ -1,4 +1,4 @@
-//! What rustls says of a failure, as a fault with its side.
+//! Maps rustls's errors to faults.
 
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
@@ -30,7 +30,6 @@ static ALERTS: StatusTable = StatusTable {
     },
 };
 
-/// The fault that an error of rustls stands for.
 pub(crate) fn failure_of(error: &Error, moment: Moment) -> Failure {
     match error {
         Error::AlertReceived(alert) => Failure {
@@ -43,7 +42,7 @@ pub(crate) fn failure_of(error: &Error, moment: Moment) -> Failure {
         Error::InvalidCertificate(error) => fault_of_certificate(error).into(),
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Fault::NothingInCommon.into(),
         Error::PeerMisbehaved(PeerMisbehaved::TooManyRenegotiationRequests) => Fault::Renegotiation.into(),
-        // HTTP/2 alone is ever offered; Apache without it chooses http/1.1 all the same.
+        // Only HTTP/2 is ever offered. Apache without HTTP/2 still selects http/1.1.
         Error::PeerMisbehaved(PeerMisbehaved::SelectedUnofferedApplicationProtocol) => Fault::NotHttp2.into(),
         Error::NoCertificatesPresented | Error::UnsupportedNameType => Fault::CertificateInvalid.into(),
         _ => Fault::MalformedRecord.into(),

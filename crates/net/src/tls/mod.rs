@@ -1,9 +1,8 @@
-//! TLS 1.2 and 1.3 over the reactor's sockets. The protocol itself is rustls's; what is ours is how its records are read
-//! and sent without needless copies (`channel.rs`), whose certificates count (`trust.rs`), what sessions are used again
-//! (`sessions.rs`), what is disclosed (`agreed.rs`), how failures are named (`failure.rs`), and the certificates of tests
-//! and of servers that we start (`authority.rs`).
+//! TLS 1.2 and 1.3, by rustls. This module reads and sends records without extra copies (`channel.rs`),
+//! verifies certificates (`trust.rs`), resumes sessions (`sessions.rs`), discloses parameters (`agreed.rs`),
+//! maps failures (`failure.rs`) and issues certificates for our own servers (`authority.rs`).
 //!
-//! Signatures of handshakes are always verified. Not for: client certificates, early data, SSL, RC4.
+//! Handshake signatures are always verified. There is no early data, SSL or RC4.
 
 mod agreed;
 mod authority;

@@ -1,4 +1,4 @@
-//! The end that answers: of the reference server, and of tests.
+//! TLS server, for the reference server and tests.
 
 use crate::tls::channel::Channel;
 use crate::tls::client::Versions;
@@ -13,34 +13,34 @@ use rustls::ServerConfig;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Sessions of TLS 1.2 that a server remembers by their number, where it does.
+/// Number of TLS 1.2 sessions that a server stores.
 const SESSIONS: usize = 4096;
 
-/// What a server offers.
+/// Parameters of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Its certificate and those between it and its authority, in PEM.
+    /// Server certificate and intermediate certificates, in PEM.
     pub certificates_pem: String,
-    /// The key of its certificate, in PEM.
+    /// Key of the server certificate, in PEM.
     pub key_pem: String,
     pub versions: Versions,
-    /// Whether clients may take up earlier sessions: it gives tickets.
+    /// Whether clients may resume sessions: the server issues tickets.
     pub resumption: bool,
-    /// Protocols by ALPN, the preferred first.
+    /// ALPN protocols, preferred first.
     pub application_protocols: Vec<Vec<u8>>,
 }
 
-/// What the connections of a server share.
+/// TLS configuration shared by a server's connections.
 #[derive(Debug, Clone)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
 }
 
 impl TlsServer {
-    /// Checks the options.
+    /// Validates the options.
     ///
     /// # Errors
-    /// Says what can't be offered.
+    /// What cannot be offered.
     pub fn new(options: &ServerOptions) -> Result<Self, String> {
         let certificates = CertificateDer::pem_slice_iter(options.certificates_pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()
@@ -66,7 +66,7 @@ impl TlsServer {
         })
     }
 
-    /// Shakes hands on a connection that was accepted.
+    /// Performs the handshake on an accepted connection.
     ///
     /// # Errors
     /// Why there is no session.

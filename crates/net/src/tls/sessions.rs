@@ -1,4 +1,4 @@
-//! The sessions that one client can take up again: its own, as on a machine of its own.
+//! Sessions that one client can resume: its own, as on a separate machine.
 
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
@@ -6,10 +6,10 @@ use rustls::NamedGroup;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A server sends a few tickets with each handshake, and each is used once.
+/// A server sends a few tickets per handshake, and each is used once.
 const MOST_TICKETS: usize = 8;
 
-/// What servers gave one client, which only ever asks one of them.
+/// Session store of one client and its one server.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     kept: Mutex<Kept>,

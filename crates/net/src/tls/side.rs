@@ -1,4 +1,4 @@
-//! The two ends of a TLS connection, as far as `channel.rs` treats them alike.
+//! Operations common to both ends of a TLS connection.
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -7,20 +7,19 @@ use rustls::CommonState;
 use std::fmt::{self, Debug};
 
 pub trait Side: Debug {
-    /// What rustls keeps of a connection of this end.
+    /// rustls's connection state for this end.
     type Data;
 
-    /// Goes on with the records at the beginning of `incoming`.
+    /// Processes the records at the start of `incoming`.
     fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 
-    /// What has been negotiated.
     fn state(&self) -> &CommonState;
 }
 
-/// The end that asks.
+/// The client end.
 pub struct ClientSide(pub(crate) UnbufferedClientConnection);
 
-/// The end that answers.
+/// The server end.
 pub struct ServerSide(pub(crate) UnbufferedServerConnection);
 
 impl Side for ClientSide {

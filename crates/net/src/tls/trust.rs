@@ -1,8 +1,8 @@
-//! Whose certificates count: those of given authorities, those of the system's, or all.
+//! Certificate verification: by given authorities, by the system's, or none.
 //!
-//! A handshake's signature is verified every time. A certificate chain that was found right is remembered for as long as
-//! its verifier lives, a mix at most, and only its first copy is walked: peers that send the same bytes again prove
-//! their possession of the key by the signature.
+//! Handshake signatures are verified each time. A valid chain is remembered for the life of the verifier (at
+//! most one level), so only its first copy is checked. A peer that sends the same chain again proves by its
+//! signature that it has the key.
 
 use crate::tls::agreed::{certificate_key, CertificateKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,7 +15,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCer
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// Why there is no trust to be had.
+/// Why the authorities cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustError(String);
 
@@ -27,21 +27,21 @@ impl fmt::Display for TrustError {
 
 impl std::error::Error for TrustError {}
 
-/// Whose certificates are accepted.
+/// Which certificates are accepted.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// Those that one of these authorities has signed, and the authorities themselves: whoever makes a certificate for
-    /// one server by `openssl req -x509` has made an authority.
+    /// Certificates signed by one of these authorities, and the authorities themselves, because `openssl req
+    /// -x509` makes a server certificate that is also an authority.
     Authorities(Arc<RootCertStore>, Arc<[CertificateDer<'static>]>),
-    /// Any certificate, for any name: nothing is known of who answers.
+    /// Any certificate for any name. The server's identity is unknown.
     Anybody,
 }
 
 impl Trust {
-    /// The authorities of a text in PEM.
+    /// Reads authorities from PEM text.
     ///
     /// # Errors
-    /// Where it holds no certificate.
+    /// The text contains no certificate.
     pub fn of_pem(pem: &str) -> Result<Self, TrustError> {
         let (mut roots, mut given) = (RootCertStore::empty(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
@@ -57,10 +57,10 @@ impl Trust {
         Ok(Self::Authorities(Arc::new(roots), given.into()))
     }
 
-    /// The authorities that this system trusts.
+    /// Loads the authorities that the system trusts.
     ///
     /// # Errors
-    /// Where it has none.
+    /// The system has none.
     pub fn of_system() -> Result<Self, TrustError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
@@ -94,7 +94,6 @@ impl Trust {
     }
 }
 
-/// What is accepted where authorities are given.
 #[derive(Debug)]
 struct Chains {
     signed: Arc<WebPkiServerVerifier>,
@@ -114,14 +113,15 @@ impl Chains {
             .signed
             .verify_server_cert(certificate, intermediates, name, ocsp_response, now);
         match signed {
-            // Dates were found right before this is found. An authority that was given itself needs nobody's signature.
+            // The dates are valid, since they are checked before this error. A certificate given as an
+            // authority needs no signature by another.
             Err(Error::InvalidCertificate(CertificateError::Other(OtherError(why))))
                 if is_authority(&*why) =>
             {
                 if self.given.iter().any(|given| given == certificate) {
                     return verify_server_name(&ParsedCertificate::try_from(certificate)?, name);
                 }
-                // Nothing is wrong with a certificate that signed itself but that nobody else vouches for it.
+                // A self-signed certificate is valid in itself, but no given authority confirms it.
                 Err(Error::InvalidCertificate(if signed_itself(certificate) {
                     CertificateError::UnknownIssuer
                 } else {
@@ -141,7 +141,7 @@ fn signed_itself(certificate: &CertificateDer<'_>) -> bool {
     webpki::EndEntityCert::try_from(certificate).is_ok_and(|parsed| parsed.issuer() == parsed.subject())
 }
 
-/// A certificate that was looked at.
+/// Certificate that was verified before.
 #[derive(Debug, Clone)]
 struct Known {
     certificate: CertificateDer<'static>,
@@ -149,17 +149,17 @@ struct Known {
     key: CertificateKey,
 }
 
-/// Verifies chains once and signatures always.
+/// Verifies each chain once and each signature.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    /// None: any chain will do.
+    /// None: any chain is accepted.
     chains: Option<Chains>,
     provider: Arc<CryptoProvider>,
     known: Mutex<Option<Known>>,
 }
 
 impl Verifier {
-    /// The kind of key of the certificate that a session has shown.
+    /// Returns the key type of the certificate that the session presented.
     pub(crate) fn key_of(&self, certificate: Option<&CertificateDer<'_>>) -> CertificateKey {
         let Some(certificate) = certificate else {
             return CertificateKey::default();
@@ -200,7 +200,7 @@ impl ServerCertVerifier for Verifier {
             Some(chains) => {
                 chains.verify(certificate, intermediates, name, ocsp_response, now)?;
             }
-            // Its signatures have to verify all the same: it must be a certificate.
+            // It must still parse as a certificate, because its signatures are verified.
             None => drop(
                 ParsedCertificate::try_from(certificate)
                     .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?,
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use rcgen::{date_time_ymd, BasicConstraints, CertificateParams, IsCa, KeyPair};
 
-    /// As `openssl req -x509` makes it: for one server, and an authority.
+    /// Makes a certificate as `openssl req -x509` does: for one server, and also an authority.
     fn self_signed(until: i32) -> (CertificateDer<'static>, String) {
         let mut parameters = CertificateParams::new(vec!["files.test".to_owned()]).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,5 +1,5 @@
-//! Ready work against the truth: a simulation of clients, a generator's loop and servers of several kinds, in which the
-//! truth is known; and the real loop's own counts.
+//! Compares the estimated ready work with its true value in a simulation of clients, generator and servers,
+//! and checks the counts of the real loop.
 
 use dyno_measure::{monotonic_ns, Fault};
 use dyno_net::{Dialer, Executor, Listener, ReadyWork, ReadyWorkMeter};
@@ -8,20 +8,20 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
-/// Where a request waits that has been sent.
+/// Model of a server.
 #[derive(Debug, Clone, Copy)]
 enum Server {
-    /// So many CPUs with one queue, so many nanoseconds a request in the mean.
+    /// Number of CPUs with one queue, and mean service time in nanoseconds.
     Cpus(usize, u64),
-    /// Everybody waits for so long, whatever the others do.
+    /// Constant delay, independent of load.
     Delay(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Spread {
-    /// Always the same.
+    /// Constant service times.
     None,
-    /// From half the mean to one and a half.
+    /// Uniform between 0.5 and 1.5 times the mean.
     Even,
     Exponential,
 }
@@ -29,17 +29,17 @@ enum Spread {
 #[derive(Debug, Clone, Copy)]
 struct Model {
     clients: usize,
-    /// What an answer and the next request cost the generator.
+    /// Generator time per answer and next request.
     generator_ns: u64,
-    /// What it takes to ask the kernel, and to be woken where nothing was there.
+    /// Time of an `epoll_wait`, including the wake-up if nothing was ready.
     asking_ns: u64,
     waking_ns: u64,
     server: Server,
-    /// Of all service times, around their means.
+    /// Distribution of service times around the mean.
     spread: Spread,
 }
 
-/// A small generator of random numbers (xorshift64*); the same numbers on every machine.
+/// Random numbers by xorshift64*, equal on every machine.
 struct Random(u64);
 
 impl Random {
@@ -60,11 +60,11 @@ impl Random {
     }
 }
 
-/// Answers on their way, first come first.
+/// Answers in transit, earliest first.
 struct Answers {
     server: Server,
     due_ns: BinaryHeap<Reverse<u64>>,
-    /// When each CPU of the server is free.
+    /// When each server CPU becomes free.
     free_ns: BinaryHeap<Reverse<u64>>,
 }
 
@@ -83,7 +83,7 @@ impl Answers {
     }
 }
 
-/// Shares of a round trip in the hands of the generator.
+/// Generator's share of the round trip, true and estimated.
 struct Outcome {
     truth: f64,
     estimate: f64,
@@ -112,7 +112,7 @@ fn simulate(model: Model, operations: u64) -> Outcome {
             true => first_ns + model.waking_ns,
             false => asked_ns + model.asking_ns,
         };
-        // A thread that sleeps is not the generator's work: what waits for it to wake counts from then.
+        // Sleep is not generator work, so waiting counts from the wake-up.
         let from_ns = if slept { now_ns } else { 0 };
         let mut batch = VecDeque::new();
         while answers.due_ns.peek().is_some_and(|due| due.0 <= now_ns) {
@@ -133,7 +133,7 @@ fn simulate(model: Model, operations: u64) -> Outcome {
     }
 }
 
-/// The estimated share of a round trip differs from the true one by less than a tenth of it.
+/// Checks that the estimated share differs from the true one by less than a tenth.
 fn check(name: &str, model: Model) {
     for spread in [Spread::Even, Spread::Exponential] {
         let model = Model { spread, ..model };
@@ -208,8 +208,8 @@ fn the_share_is_right_where_the_server_has_many_cpus() {
     }
 }
 
-/// Answers do not come evenly over the loop's work where clients go in lockstep, or where there are two and a server far
-/// quicker than the generator. The share is rougher then, and still the same share in a reader's eyes.
+/// The estimate is less exact if answers do not arrive evenly: clients in lockstep, or two clients with a
+/// much faster server.
 #[test]
 fn the_share_is_rough_where_answers_do_not_come_evenly() {
     let lockstep = Model {
@@ -235,9 +235,9 @@ fn what_timers_are_late_by_and_every_batch_is_counted() {
     let mut meter = ReadyWorkMeter::default();
     meter.begin_batch(0, 100_000, 3);
     meter.add_timer(7_000);
-    // Three reports and a timer, 10 us of work; then the answer was there when the loop asked.
+    // Three reports and a timer, 10 us of work. The next answer was ready when the loop asked.
     meter.begin_batch(110_000, 110_400, 2);
-    // And then it had to wait.
+    // Then the loop had to wait.
     meter.begin_batch(116_400, 500_000, 0);
     let expected = ReadyWork {
         ready_ns: 7_000 + 10_000 * 5 / 2 + 10_400 + 6_000 * 3 / 2,

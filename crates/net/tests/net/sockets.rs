@@ -1,4 +1,4 @@
-//! What the kernel reports once must reach the task, whatever the task was waiting for at that moment.
+//! A socket report must reach its task, whatever the task waits for at that moment.
 
 use dyno_measure::{monotonic_ns, Fault, NS_PER_S};
 use dyno_net::{Dialer, Executor, Idle, Socket};
@@ -9,10 +9,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::rc::Rc;
 
 const LATE: Fault = Fault::ResponseTimeout;
-/// More than the buffers of both sides hold.
+/// Larger than the buffers of both sides.
 const MUCH_BYTES: usize = 64 * 1024 * 1024;
 
-/// Connects a task to a peer on a thread of its own. What the task waits for must come long before its deadline.
+/// Connects a task to a peer on another thread. The event must arrive long before the task's deadline.
 fn check<Work: Future<Output = ()>>(
     peer: impl FnOnce(TcpStream) + Send + 'static,
     task: impl FnOnce(Executor, Socket) -> Work + 'static,
@@ -43,7 +43,7 @@ fn what_arrives_while_a_task_waits_to_send_is_read_afterwards() {
             stream.write_all(b"x").expect("the task is there");
             let taken = std::io::copy(&mut (&stream).take(MUCH_BYTES as u64), &mut std::io::sink());
             assert_eq!(taken.ok(), Some(MUCH_BYTES as u64));
-            // Its end would be another arrival: the peer stays until the task has gone.
+            // Closing would be another arrival, so the peer stays until the task has ended.
             assert_eq!(stream.read(&mut [0]).ok(), Some(0));
         },
         |_, socket| async move {
@@ -57,13 +57,13 @@ fn what_arrives_while_a_task_waits_to_send_is_read_afterwards() {
     );
 }
 
-/// The task sleeps until the peer has done as it does; then the connection must look as expected.
+/// The task sleeps until the peer has acted. Then the connection must be in the expected state.
 fn check_idle(expected: Idle, peer: impl FnOnce(&mut TcpStream) + Send + 'static) {
     check(
         move |mut stream| {
             stream.read_exact(&mut [0]).expect("the task says hello");
             stream.write_all(b"y").expect("the task is there");
-            // The task has read that byte when it says so.
+            // The task confirms that it has read the byte.
             stream.read_exact(&mut [0]).expect("the task has heard");
             peer(&mut stream);
             let _ = std::io::copy(&mut stream, &mut std::io::sink());

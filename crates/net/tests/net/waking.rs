@@ -1,4 +1,4 @@
-//! Tasks are called by each other and by other threads, and futures of others' making work on the loop.
+//! Wakes between tasks and from other threads, and futures of other libraries on this loop.
 
 use dyno_measure::{monotonic_ns, Fault, NS_PER_S};
 use dyno_net::{Dialer, Executor, Listener, Socket};
@@ -17,13 +17,14 @@ use std::thread;
 use std::time::Duration;
 
 const LATE: Fault = Fault::ResponseTimeout;
-/// A loop on which nobody is called ends by then, and the test with it.
+/// A loop without wakes ends at this time, and the test with it.
 const LIMIT_NS: u64 = 120 * NS_PER_S;
-/// More than the buffers of both sides hold.
+/// Larger than the buffers of both sides.
 const MUCH_BYTES: usize = 16 * 1024 * 1024;
 const ECHOED_BYTES: usize = 2 * 1024 * 1024;
 
-/// Runs the tasks that `begin` spawns. Each takes a copy of the token; all must end long before the limit.
+/// Runs the tasks that `begin` spawns. Each holds a copy of the token, and all must end long before the
+/// limit.
 fn check(begin: impl FnOnce(&Executor, Rc<()>)) {
     let executor = Executor::new().expect("an epoll instance");
     let token = Rc::new(());
@@ -40,7 +41,6 @@ fn check(begin: impl FnOnce(&Executor, Rc<()>)) {
     assert_eq!(Rc::strong_count(&token), 1, "a task is left");
 }
 
-/// Both ends of a connection of this loop.
 async fn pair(executor: &Executor) -> (Socket, Socket) {
     let listener = Listener::bind(executor, ([127, 0, 0, 1], 0).into(), false).expect("a port is free");
     let address = listener.address().expect("it listens");
@@ -134,7 +134,7 @@ fn another_thread_wakes_a_task_while_the_loop_waits_for_events() {
         executor.spawn(async move {
             let _held = held;
             *thread.borrow_mut() = Some(thread::spawn(move || {
-                // By now the loop waits, or it doesn't: neither may lose the call.
+                // The loop may or may not be waiting by now. No wake may be lost in either case.
                 thread::sleep(Duration::from_millis(3));
                 sender.send(7)
             }));
@@ -189,7 +189,6 @@ fn a_call_before_the_loop_runs_is_heard() {
     });
 }
 
-/// The waker of the task that awaits it.
 async fn own_waker() -> Waker {
     poll_fn(|context| Poll::Ready(context.waker().clone())).await
 }
@@ -205,7 +204,7 @@ fn a_wake_after_the_end_of_a_task_or_of_the_loop_does_no_harm() {
         executor.spawn(async move {
             let _held = token;
             handle.give_way().await;
-            // Its task is over, and this one may have its number: a call is for nobody.
+            // Its task has ended and its number may be reused, so this wake must have no effect.
             let waker: Waker = late.borrow().clone().expect("it was revealed");
             waker.wake_by_ref();
             handle.sleep_until(monotonic_ns() + 1_000_000).await;
@@ -289,7 +288,6 @@ fn what_is_reported_of_one_socket_of_a_task_says_nothing_of_the_other() {
             let _held = token;
             let (quiet_near, quiet_far) = pair(&handle).await;
             let (near, far) = pair(&handle).await;
-            // Registers both.
             assert!(quiet_far.readable(LATE).now_or_never().is_none());
             near.send_all(b"x", LATE).await.expect("a connection");
             far.readable(LATE).await.expect("in time");
@@ -407,7 +405,7 @@ fn what_an_earlier_run_of_a_loop_left_behind_does_no_harm_to_the_next() {
     }
     executor.run(|| false).expect("the loop runs");
     let wakers: Vec<Waker> = kept.take();
-    // Called between the runs, and again in the second one, which has fewer tasks.
+    // Wake between the runs, and again in the second run, which has fewer tasks.
     wakers.iter().for_each(Waker::wake_by_ref);
     let handle = executor.clone();
     executor.spawn(async move {
@@ -417,7 +415,7 @@ fn what_an_earlier_run_of_a_loop_left_behind_does_no_harm_to_the_next() {
     executor.run(|| false).expect("the loop runs");
 }
 
-/// What libraries for TLS and HTTP/2 ask of a connection.
+/// Implements the traits that TLS and HTTP/2 libraries require of a connection.
 struct Adapter(Socket);
 
 fn broken<T>(_: T) -> io::Error {

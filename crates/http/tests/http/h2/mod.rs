@@ -1,4 +1,4 @@
-//! An HTTP/2 session fed by hand: what no real server of a test can bring about at the right moment.
+//! An HTTP/2 session with hand-made input that a real server cannot produce at the right moment.
 
 use dyno_http::h2::{Request, RequestMaker, Session};
 use dyno_http::{Body, Conversation, Limits, Shape};
@@ -43,7 +43,7 @@ fn request() -> Request {
     RequestMaker::new("h", false, &Shape::default()).request("/")
 }
 
-/// With so many streams, whose heads have come.
+/// Makes a session with `streams` streams whose heads have arrived.
 fn session(streams: u32) -> Session<Counted> {
     let mut session = Session::new(Limits::default());
     session.feed(&frame(SETTINGS, 0, 0, &[])).expect("it is right");
@@ -62,7 +62,8 @@ fn fault(result: Result<(), Failure>) -> Option<Fault> {
 #[test]
 fn data_beyond_what_was_sent_of_the_windows_is_refused() {
     let data = |stream| frame(DATA, 0, stream, &[0; FRAME_BYTES]);
-    // Nothing is sent, so no window grows: that of the stream ends the stream, that of the connection the connection.
+    // Nothing is sent, so no window grows. A full stream window ends the stream, a full connection window the
+    // connection.
     let mut one = session(1);
     for _ in 0..WINDOW_BYTES / FRAME_BYTES {
         one.feed(&data(1)).expect("it fits");
@@ -102,7 +103,7 @@ fn windows_grow_with_what_was_sent_and_only_then() {
 #[test]
 fn late_data_of_a_cancelled_stream_is_nobodys_and_bounded() {
     let mut session = session(1);
-    // The frame is cut where the stream is cancelled, and its place is given to another stream.
+    // The frame is divided where the stream is cancelled and its slot reused.
     let late = frame(DATA, 0, 1, &[7; 100]);
     session.feed(&late[..50]).expect("it is right");
     session.cancel(0, Fault::ResponseTimeout.into());
@@ -150,7 +151,7 @@ fn grown(stream: u32, bytes: usize) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &(bytes as u32).to_be_bytes())
 }
 
-/// Stream, kind and length of the frames that the session wants to send now, which are taken away.
+/// Removes the queued frames. Returns stream, kind and length of each.
 fn sent_frames(session: &mut Session<Counted>) -> Vec<(u32, u8, usize)> {
     let outgoing = std::mem::take(session.outgoing());
     session.all_sent();
@@ -167,7 +168,7 @@ fn sent_frames(session: &mut Session<Counted>) -> Vec<(u32, u8, usize)> {
     frames
 }
 
-/// The lengths of all DATA frames that the session can send, which are taken away.
+/// Removes the queued frames. Returns the lengths of all DATA frames.
 fn sent_data(session: &mut Session<Counted>) -> Vec<usize> {
     let mut lengths = Vec::new();
     while !session.outgoing().is_empty() {
@@ -181,7 +182,6 @@ fn sent_data(session: &mut Session<Counted>) -> Vec<usize> {
     lengths
 }
 
-/// A session that uploads `bytes` on each of so many streams, within the windows that servers begin with.
 fn uploading(streams: usize, bytes: usize) -> Session<Counted> {
     let shape = Shape {
         method: "POST".into(),
@@ -197,7 +197,7 @@ fn uploading(streams: usize, bytes: usize) -> Session<Counted> {
     session
 }
 
-/// Feeds a frame until that is a flood; gives how often it was none.
+/// Feeds a frame until it counts as a flood. Returns how often it was accepted.
 fn fed_before_flood(session: &mut Session<Counted>, bytes: &[u8]) -> usize {
     for fed in 0..1_000_000 {
         session.outgoing().clear();
@@ -211,7 +211,7 @@ fn fed_before_flood(session: &mut Session<Counted>, bytes: &[u8]) -> usize {
 
 #[test]
 fn windows_and_pings_that_answer_our_data_are_no_flood_however_large_the_upload() {
-    // As servers do it whose handlers read 4 KiB at a time: two windows for each read, and a ping now and then.
+    // Like servers whose handlers read 4 KiB at a time: two window updates per read, and an occasional ping.
     const READ_BYTES: usize = 4096;
     const BODY_BYTES: usize = 8 << 20;
     let (streams, mut answered) = (8, 0);
@@ -248,7 +248,7 @@ fn windows_beyond_what_our_data_can_be_answered_by_are_a_flood() {
             "{bytes}: {allowed}"
         );
     }
-    // A server that never answered is owed no more than a bound, however much was sent.
+    // The credit for answers is bounded, however much was sent.
     let mut patient = uploading(1, 256 << 20);
     patient
         .feed(&setting(INITIAL_WINDOW_SIZE, (1 << 31) - 1))
@@ -276,7 +276,7 @@ fn resets_that_end_requests_are_no_flood() {
     }
 }
 
-/// Opens streams as long as there is room, 1,000 at most; gives how many.
+/// Opens streams while there is room, at most 1,000. Returns their number.
 fn open_all(session: &mut Session<Counted>) -> usize {
     let room = |session: &mut Session<Counted>| {
         session
@@ -288,10 +288,10 @@ fn open_all(session: &mut Session<Counted>) -> usize {
 
 #[test]
 fn no_more_streams_are_opened_than_the_last_settings_allow() {
-    // Before any have come: what servers are advised to allow at least.
+    // Before any settings: the recommended minimum.
     let mut session = Session::new(Limits::default());
     assert_eq!(open_all(&mut session), 100);
-    // They say nothing of it: there is no limit.
+    // Settings without a limit: unlimited.
     session.feed(&frame(SETTINGS, 0, 0, &[])).expect("it is right");
     assert_eq!(open_all(&mut session), 1000);
     let mut session = Session::new(Limits::default());
@@ -299,7 +299,7 @@ fn no_more_streams_are_opened_than_the_last_settings_allow() {
         .feed(&setting(MAX_CONCURRENT_STREAMS, 5))
         .expect("it is right");
     assert_eq!(open_all(&mut session), 5);
-    // A lower limit ends no stream, and opens none until enough have ended.
+    // A lower limit ends no stream, but none may be opened until enough have ended.
     session
         .feed(&setting(MAX_CONCURRENT_STREAMS, 2))
         .expect("it is right");
@@ -339,7 +339,7 @@ fn a_refusal_is_the_servers_within_its_limit_and_ours_beyond_it() {
         assert_eq!(ended.result.expect_err("it was refused").fault, expected);
         assert!(ended.unprocessed);
     }
-    // A reset for another reason says nothing of what was processed.
+    // A reset for another reason does not say whether the request was processed.
     let cancelled = frame(RST_STREAM, 0, 1, &8u32.to_be_bytes());
     session.feed(&cancelled).expect("it is right");
     let ended = session.take(0).expect("it has ended");
@@ -362,7 +362,6 @@ fn streams_above_the_last_of_a_goaway_are_unprocessed_and_those_below_go_on() {
     assert_eq!(session.take(1).expect("it has ended").result, Ok(200));
 }
 
-/// A session with uploads of 8 MiB on so many streams, to a server that leaves the windows open.
 fn uploading_freely(streams: usize) -> Session<Counted> {
     let mut session = uploading(streams, 8 << 20);
     session

@@ -1,4 +1,4 @@
-//! Connections that are not made at once, or never: seldom seen on loopback, where `connect` has ended on return.
+//! Slow and failed connections. Rare on loopback, where `connect` completes at once.
 
 use super::testbed::{Testbed, NOBODY, SERVER};
 use dyno_http::{Body, Connecting, Connection, Exchange, Limits, RequestStyle, Version};
@@ -15,7 +15,6 @@ impl Body for Ignored {
     fn part(&mut self, _data: &[u8], _last: bool) {}
 }
 
-/// One exchange with `address` from the thread's namespace: the status, or why there is none.
 fn get(address: SocketAddr, timeout_ms: u64) -> Result<u16, Failure> {
     let executor = Executor::new().expect("an epoll instance");
     let connecting = Connecting {
@@ -52,7 +51,7 @@ fn check(testbed: &Testbed, address: (IpAddr, u16), timeout_ms: u64, expected: R
     assert_eq!(got.map_err(|failure| failure.fault), expected, "{address:?}");
 }
 
-/// A server that says `words` to whoever connects, without listening, and ends its direction.
+/// Starts a server that sends `words` on each connection without reading, then closes its sending direction.
 fn talker(testbed: &Testbed, words: &'static str) -> u16 {
     let listener = testbed
         .server

@@ -1,4 +1,4 @@
-//! There is no way round consent: outside loopback, only the right document at the right place opens a target.
+//! Outside loopback, a target opens only with the right document at the right path.
 
 use super::testbed::{Testbed, SERVER};
 use dyno_http::{Opening, Target};
@@ -11,7 +11,7 @@ use std::net::TcpListener;
 const TOKEN: &str = "Zr4u7xKq9LmN2pWs";
 const PATH: &str = "/.well-known/serverdyno/Zr4u7xKq9LmN2pWs";
 
-/// One connection's request path, to the bytes that answer it.
+/// Maps a request path to the response.
 type Answer = fn(path: &str, host: &str) -> String;
 
 fn page(status: &str, body: &str) -> String {
@@ -21,7 +21,7 @@ fn page(status: &str, body: &str) -> String {
     )
 }
 
-/// Answers connections until the listener's namespace or the process ends, and says what was asked for.
+/// Answers connections and returns the requested paths, until the namespace or process ends.
 fn serve(listener: &TcpListener, answer: Answer, host: &str) {
     while let Ok((mut stream, _)) = listener.accept() {
         let mut request = Vec::new();
@@ -36,12 +36,12 @@ fn serve(listener: &TcpListener, answer: Answer, host: &str) {
         let Some(path) = request.split(' ').nth(1) else {
             continue;
         };
-        // The client may have had enough before everything is sent.
+        // The client may close before everything is sent.
         let _ = stream.write_all(answer(path, host).as_bytes());
     }
 }
 
-/// What `open` makes of a server that answers so, from another host.
+/// Opens a target on another host whose server answers with `answer`.
 fn open(testbed: &Testbed, answer: Answer, token: Option<&str>) -> Result<Target, TargetError> {
     let listener = testbed
         .server

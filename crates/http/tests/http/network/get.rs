@@ -1,4 +1,4 @@
-//! A single question outside of load: it ends at its deadline whatever comes, and keeps no more than it was told to.
+//! A single request ends at its deadline and keeps no more bytes than asked for.
 
 use dyno_http::{Answer, Opening, Target};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -6,10 +6,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 const MS: u64 = 1_000_000;
-/// So long that only a question that looks at no clock comes near it.
+/// Far beyond the deadline: only a request that ignores the clock takes so long.
 const PATIENCE_NS: u64 = 20_000 * MS;
 
-/// Asks a server that answers with `serve` what is at `/a`.
+/// Requests `/a` from a server that runs `serve`.
 fn asked(timeout_ns: u64, serve: impl FnOnce(TcpStream) + Send + 'static) -> Result<Answer, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it listens");
@@ -36,7 +36,7 @@ fn check(answer: &'static str, expected: Result<(u16, Option<&str>, &str, bool),
     assert_eq!(got.map_err(|fault| *fault), expected, "{answer:?}");
 }
 
-/// What a server that sends `part` again and again, as fast as it is read or a byte at a time, comes to.
+/// Checks the result of a server that repeats `part` endlessly, at full speed or byte by byte.
 fn check_without_end(start: &'static str, part: &'static str, fault: Fault) {
     let flooded = asked(500 * MS, move |mut stream| {
         let _ = stream.write_all(start.as_bytes());

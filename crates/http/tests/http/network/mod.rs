@@ -1,5 +1,5 @@
-//! What only shows where the server is not on loopback: consent, and connections that take time or can't be made.
-//! Everything happens in network namespaces of the tests' own; without the right to make them, the tests say so and end.
+//! Tests that need a server outside loopback: consent, slow and failed connections. They use network
+//! namespaces, and skip with a message without the right to create them.
 
 mod connecting;
 mod consent;

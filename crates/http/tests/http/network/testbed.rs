@@ -1,4 +1,4 @@
-//! Two hosts joined by a cable: network namespaces with a veth pair, made for one test and removed with it.
+//! Two hosts connected by a veth pair in network namespaces, removed after the test.
 
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::fs::File;
@@ -7,25 +7,25 @@ use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where servers listen.
+/// Address of the servers.
 pub const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
-/// On the same network as both, and nobody's.
+/// Unused address in the same network.
 #[allow(dead_code, reason = "not every test that shares this file asks for it")]
 pub const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 99));
 
-/// One host.
+/// A host.
 pub struct Namespace {
     name: String,
 }
 
-/// Both. Removed when it is dropped, whatever the test came to.
+/// Both hosts. Dropping it removes them.
 pub struct Testbed {
     pub server: Namespace,
     pub client: Namespace,
 }
 
 impl Testbed {
-    /// None, with the reason on standard error, where this process may not make namespaces.
+    /// Creates both, or returns None and prints why if this process may not make namespaces.
     pub fn new() -> Option<Self> {
         let made = Self::make();
         if let Err(reason) = &made {
@@ -68,12 +68,12 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// `ip` with these arguments in this namespace.
+    /// Runs `ip` with these arguments in this namespace.
     pub fn ip(&self, arguments: &str) -> Result<(), String> {
         ip(&format!("-netns {} {arguments}", self.name))
     }
 
-    /// Runs `work` on a thread that lives in this namespace, as do all threads that it starts.
+    /// Runs `work` on a thread in this namespace; threads that it starts inherit it.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let namespace = File::open(format!("/run/netns/{}", self.name)).expect("the namespace has a file");
         let in_namespace = move || {

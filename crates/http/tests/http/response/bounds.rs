@@ -1,4 +1,4 @@
-//! Whatever comes, what is kept and waited for has a bound.
+//! Limits on memory and waiting hold for any input.
 
 use super::reading::{read, Ending};
 use dyno_http::{Body, Limits, Progress, ResponseReader};
@@ -16,7 +16,7 @@ impl Body for Ignored {
     fn part(&mut self, _data: &[u8], _last: bool) {}
 }
 
-/// Feeds `start` and then `more` without end; after how many bytes of `more` the reader refuses, and why.
+/// Feeds `start`, then `more` repeatedly. Returns after how many bytes of `more` the reader refuses, and why.
 fn bytes_until_refused(start: &str, more: &[u8]) -> (usize, Fault) {
     let mut reader = ResponseReader::new(LIMITS);
     let started = reader.feed(start.as_bytes(), &mut Ignored);

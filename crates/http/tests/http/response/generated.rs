@@ -1,4 +1,4 @@
-//! Any response, in any pieces, through one reader: the same result.
+//! A reader returns the same result however the response is divided.
 
 use super::reading::{read, read_with, Ending};
 use dyno_http::{Limits, ResponseReader};
@@ -24,7 +24,7 @@ fn cut<'a>(bytes: &'a [u8], places: &[Index]) -> Vec<&'a [u8]> {
         .collect()
 }
 
-/// A right response, and the body that it carries.
+/// Generates a valid response and its body.
 fn right_response() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let chunks = vec(vec(any::<u8>(), 1..40), 0..5);
     (0..3usize, 0..3u8, chunks, "[a-z]{0,20}", any::<bool>()).prop_map(
@@ -60,7 +60,7 @@ fn right_response() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     )
 }
 
-/// Words of the protocol and noise, in any order: gets further than noise alone.
+/// Generates protocol words mixed with noise, which gets further than noise alone.
 fn words() -> impl Strategy<Value = Vec<u8>> {
     let word = select(vec![
         "HTTP/1.1 200 OK\r\n",

@@ -1,4 +1,4 @@
-//! The response reader against every kind of answer: right ones, wrong ones, hostile ones, in any pieces.
+//! The response reader with valid, invalid and hostile input in arbitrary pieces.
 
 mod bounds;
 mod generated;

@@ -1,12 +1,10 @@
-//! Reads a response in given pieces, as a client does.
-
 use dyno_http::{Body, Limits, Progress, ResponseReader};
 use dyno_measure::Fault;
 
-/// What the reader made of all bytes of a connection.
+/// Result of all bytes of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// A whole response.
+    /// A complete response.
     Whole {
         status: u16,
         body: Vec<u8>,
@@ -15,7 +13,7 @@ pub enum Ending {
     Failed(Fault),
 }
 
-/// Checks on its way that nothing follows the part that was said to be the last, and that one was.
+/// Collects a body and checks that exactly the last part is marked as last.
 #[derive(Default)]
 struct Collected {
     bytes: Vec<u8>,
@@ -30,13 +28,12 @@ impl Body for Collected {
     }
 }
 
-/// Feeds `pieces`, then ends the connection.
 pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: Limits) -> Ending {
     let mut reader = ResponseReader::new(limits);
     read_with(&mut reader, pieces)
 }
 
-/// As `read`, with a reader that may have read before.
+/// As `read`, with a reader that may have been used before.
 pub fn read_with<'a>(reader: &mut ResponseReader, pieces: impl IntoIterator<Item = &'a [u8]>) -> Ending {
     reader.reset();
     let mut body = Collected::default();
@@ -63,7 +60,7 @@ pub fn read_with<'a>(reader: &mut ResponseReader, pieces: impl IntoIterator<Item
     }
 }
 
-/// Reads `response` whole, byte by byte and cut at every place; all must end as expected.
+/// Reads `response` at once, byte by byte, and divided at every position. All results must be as expected.
 pub fn check(response: &[u8], expected: &Ending) {
     let shown = String::from_utf8_lossy(&response[..response.len().min(300)]);
     let limits = Limits::default();

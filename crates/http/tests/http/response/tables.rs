@@ -1,4 +1,4 @@
-//! Answers by hand, with what they must come to. In the tables `|` stands for CR LF.
+//! Hand-made responses with expected results. In the tables `|` stands for CR LF.
 
 use super::reading::{check, Ending};
 use dyno_measure::Fault;
@@ -15,14 +15,12 @@ fn whole(status: u16, body: &str, stays_open: bool) -> Ending {
     }
 }
 
-/// The connection can be used again.
 fn check_kept(cases: &[(&str, u16, &str)]) {
     for (response, status, body) in cases {
         check(&bytes(response), &whole(*status, body, true));
     }
 }
 
-/// The response is right, and the last on its connection.
 fn check_closing(cases: &[(&str, u16, &str)]) {
     for (response, status, body) in cases {
         check(&bytes(response), &whole(*status, body, false));
@@ -121,7 +119,7 @@ fn interim_answers_come_before_the_final_one() {
         ),
         ("HTTP/1.1 100 C|Content-Length: 9||HTTP/1.1 204 N||", 204, ""),
     ]);
-    // A WebDAV server sends one every few seconds of a long operation (RFC 2518, section 10.1).
+    // A WebDAV server sends one every few seconds during a long operation (RFC 2518, section 10.1).
     let many = format!("{}HTTP/1.1 204 N||", "HTTP/1.1 102 P||".repeat(100));
     check_kept(&[(&many, 204, "")]);
     check_failing(Fault::ClosedEarly, &["HTTP/1.1 100 Continue||"]);

@@ -1,5 +1,5 @@
-//! A toy cipher over TCP with the habits of TLS that make trouble: a handshake that takes a round trip, records that
-//! arrive in parts, and records without data. Nothing about it is secret.
+//! A toy cipher over TCP that imitates TLS: a handshake with a round trip, partial records and empty records.
+//! It protects nothing.
 
 use dyno_http::{Opened, Progress, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -12,14 +12,14 @@ use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
 pub const NONCE: [u8; 4] = *b"hi!\n";
-/// Their length in two bytes, then so many bytes under the cipher.
 const LENGTH_BYTES: usize = 2;
 const MAX_RECORD_BYTES: usize = 1000;
-/// The first byte of a record's contents.
+/// First byte of a record's contents.
 const DATA: u8 = 1;
 const TICKET: u8 = 2;
 
-/// One direction. Bytes differ by their place, so that one too many or too few is not overlooked.
+/// Cipher state of one direction. Encoding depends on the position, so that missing or extra bytes are
+/// noticed.
 #[derive(Debug, Default)]
 struct Cipher {
     place: u64,
@@ -49,7 +49,7 @@ impl Cipher {
     }
 }
 
-/// Takes the first whole record off `coded`: its kind and data.
+/// Removes the first complete record from `coded` and returns its kind and data.
 fn take_record(cipher: &mut Cipher, coded: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     let length = usize::from(u16::from_be_bytes(coded.get(..LENGTH_BYTES)?.try_into().ok()?));
     coded.get(LENGTH_BYTES..LENGTH_BYTES + length)?;
@@ -58,7 +58,7 @@ fn take_record(cipher: &mut Cipher, coded: &mut Vec<u8>) -> Option<(u8, Vec<u8>)
     Some((record.remove(0), record))
 }
 
-/// The client's side of a connection.
+/// Client side of a connection.
 #[derive(Debug)]
 pub struct CipherStream {
     socket: Socket,
@@ -71,7 +71,7 @@ pub struct CipherStream {
 }
 
 impl CipherStream {
-    /// Moves the next record with data to `plain`, as far as it has arrived.
+    /// Moves the next complete data record to `plain`.
     fn decode(&mut self) -> Result<(), Failure> {
         let mut buffer = [0; 256];
         while self.plain.is_empty() && !self.ended {
@@ -147,7 +147,7 @@ impl Stream for CipherStream {
     }
 }
 
-/// Makes such connections, and says how many were closed in order.
+/// Makes such connections and counts those closed normally.
 #[derive(Debug)]
 pub struct CipherTransport {
     pub dialer: Rc<Dialer>,
@@ -193,7 +193,7 @@ impl Transport for CipherTransport {
     }
 }
 
-/// The server's side, which blocks.
+/// Server side, blocking.
 pub struct CipherPeer {
     stream: TcpStream,
     sending: Cipher,
@@ -217,7 +217,7 @@ impl CipherPeer {
         })
     }
 
-    /// The data of the next record; None at the end.
+    /// Returns the data of the next record, or None at the end.
     pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some((_, data)) = take_record(&mut self.receiving, &mut self.coded) {
@@ -231,7 +231,7 @@ impl CipherPeer {
         }
     }
 
-    /// Sends `data`, at most `at_once` bytes of its records in a segment.
+    /// Sends `data` with at most `at_once` record bytes per segment.
     pub fn send(&mut self, data: &[u8], at_once: usize) -> io::Result<()> {
         let records = self.sending.records(data);
         records
@@ -239,7 +239,7 @@ impl CipherPeer {
             .try_for_each(|part| self.stream.write_all(part))
     }
 
-    /// Sends the records of each of `parts` in one segment.
+    /// Sends the records of all `parts` in one segment.
     pub fn send_at_once(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         let records: Vec<u8> = parts.iter().flat_map(|part| self.sending.records(part)).collect();
         self.stream.write_all(&records)

@@ -1,4 +1,4 @@
-//! HTTP over a stream that is not plain TCP: the connection above works as ever, whatever a record carries.
+//! HTTP over a stream other than TCP works the same, whatever the records contain.
 
 mod cipher;
 
@@ -34,20 +34,19 @@ fn answer() -> Vec<u8> {
     [head.as_bytes(), &body()].concat()
 }
 
-/// A server on a thread of its own: each connection is handled by `serve`, until the process ends.
+/// Starts a server thread that runs `serve` per connection until the process ends.
 fn server(serve: impl Fn(TcpStream) -> io::Result<()> + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it listens");
     thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            // A client that leaves is nothing to report here: it has its own opinion.
+            // A client that leaves is not an error here. The client side checks the result.
             let _ = serve(stream);
         }
     });
     address
 }
 
-/// Answers every request of a connection, so many bytes of the records in a segment.
 fn answering(at_once: usize) -> impl Fn(TcpStream) -> io::Result<()> + Send {
     move |stream| {
         let mut peer = CipherPeer::accept(stream)?;
@@ -97,7 +96,7 @@ fn check<Work: Future<Output = ()> + 'static>(
         dialer: Rc::new(Dialer::new(executor.clone(), address, 0)),
         closed: closed.clone(),
     };
-    // Smaller than a record, so that the rest of one waits in the stream.
+    // Smaller than a record, so that part of a record stays in the stream.
     let buffer = Rc::new(RefCell::new(vec![0; 300].into_boxed_slice()));
     let client = Connection::over(transport, executor.clone(), connecting, buffer, Limits::default());
     executor.spawn(task(Session {
