@@ -1,4 +1,4 @@
-"""The line under every table and figure: what was run, for how long, how often, and who took part."""
+"""The line under each table and figure: what was run, for how long, how often, and by how many clients."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ NAMES_STATEMENT = (
 
 
 class Over(StrEnum):
-    """What was done with the repetitions."""
-
     MEAN = "Mean of {count}, with their range"
     MEAN_ALONE = "Mean of {count}"
     TOGETHER = "{count} together, with the range of single ones"
@@ -27,24 +25,21 @@ class Over(StrEnum):
 
 
 def basis(results: Results, over: Over = Over.MEAN) -> str:
-    """Return one line that names shortening, window, repetitions, spread and the clients that took part."""
+    """Return one line with the shortening, window, repetitions, spread and number of clients."""
     parts = [shortening(results.source), _window(results), _repetitions(results, over), _clients(results)]
     return " ".join(f"{part}." for part in parts if part)
 
 
 def shortening(source: Source) -> str:
-    """Return `Suite shortened to 2 % of its full length`; empty for a run in full length."""
     shortened = suite_shortened(source.head.scale)
     return "" if shortened is None else f"Suite {shortened}"
 
 
 def mark_notes(marks: frozenset[Mark]) -> tuple[str, ...]:
-    """Return what the letters mean, for the marks that occur."""
     return tuple(f"{LETTERS[mark]} {mark.value}." for mark in Mark if mark in marks)
 
 
 def letters(marks: frozenset[Mark]) -> str:
-    """Return the letters of some marks, in a fixed order."""
     return "".join(LETTERS[mark] for mark in Mark if mark in marks)
 
 

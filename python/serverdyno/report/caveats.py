@@ -1,6 +1,6 @@
-"""What a reader must know before any figure: what is missing, what contradicts itself, what disturbed the load.
+"""What a reader must know before any figure: missing data, contradictions and disturbances.
 
-Each is said once, however many load levels it concerns. Here is their order; what concerns one subject is in its file.
+This module decides their order. Caveats about one subject are in that subject's module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from serverdyno.report.subjects import (
 
 
 def caveats(results: Results) -> tuple[Caveat, ...]:
-    """Return what a reader must know before any figure, each with a first sentence that stands alone."""
+    """Return the caveats; the first sentence of each can stand alone."""
     return tuple(_split(text) for text in _texts(results))
 
 
@@ -69,7 +69,7 @@ def _texts(results: Results) -> tuple[str, ...]:
         *cost.noise(results),
         *errors.left_early(results),
         *errors.starved(results),
-        # Who takes the server away means it to stand still.
+        # In outages the server is meant to stand still.
         *([] if source.cut is not None else [*errors.stalled(results), *timeline.drifting(results)]),
         *([] if source.head.suite.objective else open_load.caveats(results)),
         *_unlike_repetitions(results),
@@ -78,7 +78,6 @@ def _texts(results: Results) -> tuple[str, ...]:
 
 
 def _unlike_repetitions(results: Results) -> list[str]:
-    """Return load levels whose repetitions lie far apart, the farthest first."""
     repeated = [mix for mix in results.mixes if mix.throughput.n > 1 and mix.throughput.mean > 0]
     apart = sorted(
         (
@@ -99,7 +98,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Return levels too short for the workload: what was asked for then depends on how far a client came."""
+    """Return the levels too short for one pass of the workload: their operations depend on how far each client came."""
     known = [mix for mix in results.mixes if mix.passes_a_client is not None]
     short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
     if not short:

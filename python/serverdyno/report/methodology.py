@@ -1,4 +1,4 @@
-"""How the experiment was made, in facts: suite, length, load, order, generator, statistics, consent."""
+"""The facts on how the experiment was made: suite, length, load, order, generator, statistics and consent."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ UNRECORDED_CPUS = "on CPUs that this experiment doesn't record"
 
 
 def methodology(results: Results) -> tuple[Fact, ...]:
-    """Return all facts, in reading order."""
+    """Return all facts in reading order."""
     source = results.source
     facts = [
         *_suite(source),
@@ -156,7 +156,6 @@ def _mix(source: Source) -> str:
 
 
 def _work(source: Source) -> list[Fact]:
-    """Return what the kind of work says of its settings."""
     suite = source.head.suite
     facts = suite.work.facts(suite.settings(suite.work), negotiated.client_cache(source))
     return [Fact(label, text) for label, text in facts]
@@ -234,7 +233,6 @@ def _server_cpus(source: Source, configuration: Configuration) -> str:
 
 
 def _bounds(source: Source) -> list[Fact]:
-    """Return what the plan allows; empty if it bounds nothing."""
     operations = source.head.suite.terms.operations
     parts = [
         f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "

@@ -1,7 +1,7 @@
-"""What a server against itself says of the machine: its noise floor, and whether it is fit to measure on.
+"""Judges a self-test, which compares a server with itself: the machine's noise floor and fitness for measurements.
 
-The experiment is an ordinary one: two configurations that differ in nothing but their names, interleaved. Whatever
-difference they show is the machine's. Keeping the result is `probes.noise_floor`'s.
+The experiment has two configurations that differ only in name, interleaved. Any difference is the machine's.
+`probes.noise_floor` stores the result.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from serverdyno.errors import DynoError
 from serverdyno.report.model import Report
 
 FIT_CPUS = 0.10
-"""What others, or the hypervisor, may take in the mean. A rule of thumb."""
+"""The most CPUs that other programs or the hypervisor may use on average. A rule of thumb."""
 FIT_SCATTER_PERCENT = 5.0
-"""Standard deviation of equal runs, above which a machine is no place for comparisons. A rule of thumb: three
-repetitions then find differences above some 25 %."""
+"""The largest acceptable standard deviation of equal runs. A rule of thumb: three repetitions then find differences
+above some 25 %."""
 FIT_FLOOR_PERCENT = 10.0
-"""How far the server may differ from itself. A rule of thumb: beyond it the self-test itself says too little."""
+"""How far the server may differ from itself. A rule of thumb: beyond it the self-test is too imprecise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`floor_percent`: how far the server may differ from itself, by the 95 % interval. `scatter_percent`: the standard
-    deviation of equal runs. `unfit`: reasons not to measure here, a sentence each; `remarks`: what to know besides.
+    """`floor_percent`: how far the server may differ from itself, by the 95 % interval.
+
+    `scatter_percent`: standard deviation of equal runs. `unfit`: sentences with reasons not to measure here. `remarks`:
+    further sentences.
     """
 
     floor_percent: float
@@ -39,7 +41,7 @@ class Judged:
 
 
 def judge(report: Report) -> Judged:
-    """Judge a finished self-test. Raises DynoError where it can't be."""
+    """Judge a finished self-test. Raises DynoError if its data do not suffice."""
     averages = [
         runs.mean(axis=1)
         for result in report.results.configurations

@@ -1,6 +1,6 @@
-"""What must hold in every record, whatever was measured. A record for which it doesn't is a defect of ours or damage.
+"""What must hold in every record, whatever was measured. A violation is a bug of ours or damaged data.
 
-Requests against the server's own count are of a run, and stand with its note (`report/caveats.py`).
+The comparison of requests with the server's own count belongs to a run and is in its note (`report/caveats.py`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from serverdyno.report.figures import histograms, open_load
 from serverdyno.store.records import MixRecord
 
 LITTLE_SHARE = 0.01
-"""Histograms round by 0.1 %, and clocks are read a moment apart."""
+"""Histograms round by 0.1 %, and clocks are read at slightly different moments."""
 CPU_SHARE, CPU_S = 0.02, 0.05
-"""Ticks of 10 ms, and samples that are late by some milliseconds."""
+"""Covers ticks of 10 ms and samples that are late by some milliseconds."""
 
 
 def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
-    """Return what does not hold, a sentence each. `server_cpus`: None: not known. `closed`: without a pace."""
+    """Return each violated invariant as a sentence. `server_cpus`: None if unknown. `closed`: no pacing."""
     name = f"run {record.run}, {record.configuration}, mix {record.name}"
     found = [
         *_sums(record),
@@ -59,7 +59,7 @@ def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
 
 
 def _little(record: MixRecord) -> Iterator[str]:
-    """Little's law: throughput x response time = operations under way, up to those across the window's borders."""
+    """Check Little's law: throughput x response time = operations in flight, within those across the borders."""
     times = histograms.times([record.response_time_hdr])
     if record.outstanding_s is None or times is None or any(row.in_window for row in record.errors):
         return

@@ -1,4 +1,4 @@
-"""Every figure unrounded, for readers who compute with them: CSV files, and downloads in the page."""
+"""All figures unrounded, for the CSV files and the downloads in the page."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ COST_COLUMNS = (
     *("ready_work_s", "run_delay_s", "io_wait_s", "connections", "reconnects", "source_addresses"),
     *("passes", "pass_operations", "bytes_checked"),
 )
-"""Columns of a mix that are figures of its record, before and after the response times."""
+"""Columns of cost, computed from a level's record, around the response times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawTable:
-    """Figures as measured or computed, unrounded, for `tables/<name>.csv`. Units are in the column names."""
+    """Figures as measured or computed, unrounded, for `tables/<name>.csv`. Column names end in the unit."""
 
     name: str
     description: str
@@ -71,7 +71,7 @@ def raw_tables(results: Results) -> tuple[RawTable, ...]:
 
 
 def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> RawTable:
-    """The table with the level of each factor after the configuration's name; None: the factor is not its server's."""
+    """Add each factor's level after the configuration's name; None if the factor is not of that server."""
     factors = list(dict.fromkeys(factor for of_one in levels.values() for factor in of_one))
     if not factors or CONFIGURATION not in table.columns:
         return table
@@ -87,7 +87,6 @@ def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> Ra
 
 
 def _level(level: object) -> Value:
-    """A number as it is, anything else as a plan writes it."""
     if isinstance(level, bool):
         return f"{level}".lower()
     return level if level is None or isinstance(level, int | float) else f"{level}"
@@ -109,7 +108,6 @@ def _tables(results: Results) -> tuple[RawTable, ...]:
 
 
 def _seconds(results: Results) -> RawTable:
-    """The seconds of every mix, ramps included."""
     columns = (*RUN_COLUMNS, "second", "operations", "bytes_in", "errors")
     rows = tuple(
         (*_run(record), row.second, row.operations, row.bytes_in, row.errors)
@@ -126,7 +124,7 @@ HISTOGRAM_QUANTILES = (
 
 
 def _histograms(results: Results) -> RawTable:
-    """Response times as percentiles, which are far fewer than buckets; those with ten samples beyond them."""
+    """Return response times as percentiles with at least ten samples beyond them, which are far fewer than buckets."""
     columns = (*RUN_COLUMNS, "samples", "quantile", "response_ms")
     rows = []
     for record in results.used:
@@ -138,7 +136,6 @@ def _histograms(results: Results) -> RawTable:
 
 
 def _of_files(results: Results) -> tuple[RawTable, ...]:
-    """Of single clients, and of what lies below the application."""
     return (
         _rows("clients", "client", ClientRow, results),
         _rows("calls", "kind of call below the client cache, ramps included", CallRow, results),
@@ -148,7 +145,6 @@ def _of_files(results: Results) -> tuple[RawTable, ...]:
 
 
 def _rows(name: str, what: str, row_type: type[Row], results: Results) -> RawTable:
-    """Rows of the records as they are, each with its run and mix."""
     nested = {"clients": "by_client"}.get(name, name)
     columns = (*RUN_COLUMNS, *(field.name for field in fields(row_type)))
     rows = tuple((*_run(record), *astuple(row)) for record in results.used for row in getattr(record, nested))
@@ -346,7 +342,7 @@ def _improvements(results: Results) -> RawTable:
 
 
 def _of_two_file_servers(comparison: Comparison, figure: Metric) -> tuple[Value, ...]:
-    """What makes them unlike but for speed; nothing in the cell where it is not known."""
+    """Return the differences between two file servers other than speed; an empty cell if unknown."""
     differs = comparison.differs_in_durability
     return (
         "yes" if figure in comparison.parts_of_a_pass else "no",

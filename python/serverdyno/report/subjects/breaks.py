@@ -1,6 +1,6 @@
-"""Breaks, by which a file server takes caching back from its clients, and how long these took to answer.
+"""Breaks, by which a file server revokes its clients' caching, and how long clients took to answer them.
 
-Figures follow from the columns of breaks and the rows of calls of the records.
+The figures come from the records' break columns and call rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTES = (
 
 
 def table(results: Results) -> Table | None:
-    """Return one row per load level; None if no server took anything back."""
+    """Return one row per load level; None if no server revoked anything."""
     if not any(record.breaks for record in results.used):
         return None
     rows = []

@@ -1,6 +1,6 @@
-"""Client by client: how much each moved, and how evenly they were served; what the client cache kept from the server.
+"""Throughput and fairness of single clients of file servers, and what their caches kept from the server.
 
-Of file servers; the figures follow from the rows of clients and of calls of the records.
+The figures come from the records' client and call rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def applies(results: Results) -> bool:
 
 
 def build(results: Results) -> Part:
-    # Of outages, the handles stand in the summary.
+    # For outages, the summary has the table of handles.
     handles = outages.handles_table(results, Over.SUM) if results.source.cut is None else None
     tables = (_clients(results), _cache(results), _calls(results), breaks.table(results), handles)
     there = tuple(table for table in tables if table is not None)
@@ -35,7 +35,7 @@ def build(results: Results) -> Part:
 
 
 def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
-    """Return operations/s or Mbit/s of each client that was there until the window closed."""
+    """Return operations/s or Mbit/s of each client that stayed until the window closed."""
     return [
         row.operations / record.window_s
         if in_operations
@@ -46,7 +46,6 @@ def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
 
 
 def _clients(results: Results) -> Table:
-    """Return one row per load level."""
     unit = results.terms.unit
     columns = (
         NAME,
@@ -71,8 +70,8 @@ def _clients(results: Results) -> Table:
 def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
     """Return the throughput of the clients that stayed; empty if none did.
 
-    Mean, deviation and fairness are of the clients of each repetition by itself, so that a difference between runs is
-    not taken for one between clients.
+    Mean, deviation and fairness are computed per repetition, so that differences between runs do not count as
+    differences between clients.
     """
     terms = results.terms
     runs = [
@@ -96,7 +95,6 @@ def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
 
 
 def _cache(results: Results) -> Table:
-    """Return one row per configuration, at its peak."""
     columns = (
         NAME,
         CLIENTS,
@@ -136,7 +134,6 @@ def _cache_row(mix: MixFigures, records: Sequence[MixRecord]) -> tuple[Cell, ...
 
 
 def _by_kind(records: Sequence[MixRecord]) -> Counter[str]:
-    """Return the calls below the cache."""
     found: Counter[str] = Counter()
     for record in records:
         for row in record.calls:
@@ -145,7 +142,6 @@ def _by_kind(records: Sequence[MixRecord]) -> Counter[str]:
 
 
 def _calls(results: Results) -> Table:
-    """Return one row per kind of call, one column per configuration, at its peak."""
     peaks = _peaks(results)
     records = [results.records(mix.configuration, mix.mix) for mix in peaks]
     operations = [sum(record.operations_total for record in of_mix) for of_mix in records]

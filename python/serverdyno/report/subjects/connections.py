@@ -1,4 +1,4 @@
-"""Connections and TLS handshakes of each load level, and how long making one took."""
+"""Connections and TLS handshakes of each load level, and how long these took."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def build(results: Results) -> Part:
 
 
 def _connections(results: Results) -> Table:
-    """Return connections made and made again, and how long making one took, one row per load level."""
     rows = tuple(
         (
             Cell(mix.configuration),
@@ -57,7 +56,7 @@ def _connections(results: Results) -> Table:
 
 
 def _handshakes(results: Results) -> Iterator[Table]:
-    """Yield TLS handshakes by kind, and how long they took, one row per load level; nothing without TLS."""
+    """Yield TLS handshakes by kind and their duration, one row per load level; nothing without TLS."""
     rows = tuple(
         (
             Cell(mix.configuration),

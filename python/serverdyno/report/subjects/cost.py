@@ -1,6 +1,6 @@
-"""What operations cost: CPU of server and generator, how near the generator was to its limits, what others took.
+"""The cost of operations: CPU time of server and generator, the generator's headroom, and use by other programs.
 
-The figures of a level are computed in `figures/cost.py`, the generator's part in `analysis.trust`.
+`figures/cost.py` computes the figures of a level, and `analysis.trust` the generator's influence.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _cost_cells(mix: MixFigures) -> list[Cell]:
 
 
 def _busy(results: Results) -> Iterator[Figure]:
-    """Yield how busy server and generator were, and what a CPU-second of the server bought."""
+    """Yield how busy server and generator were, and the operations per CPU second of the server."""
     per_s = f"{results.terms.operations} a CPU-second"
     plots = (
         ("Server", "CPUs busy", _server_busy),
@@ -149,7 +149,6 @@ def _per_cpu_second(mix: MixFigures) -> Point | None:
 
 
 def _costs(results: Results) -> Iterator[Figure]:
-    """Yield the CPU time per operation of server and generator."""
     operation = results.terms.operation
     plots = (("Server", _cost_point(server=True)), ("Generator", _cost_point(server=False)))
     yield from level_figures(
@@ -183,7 +182,7 @@ def _unmeasured(results: Results) -> tuple[str, ...]:
 
 
 def _generator(results: Results, tables: Labels) -> list[Finding]:
-    """Return how far the generator limited the figures; empty where its part is of the response times."""
+    """Return how far the generator limited the figures; empty for open load, which judges response times."""
     if results.source.open or results.source.cut is not None or not results.mixes:
         return []
     known = [mix for mix in results.mixes if mix.hidden_speed is not None and not mix.is_failing]
@@ -216,7 +215,7 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _machine(results: Results, tables: Labels) -> list[Finding]:
-    """Return what else used the machine; empty if that was not measured, or a warning has said it."""
+    """Return what else used the machine; empty if not measured, or if a caveat says it."""
     if any(Mark.NOISY in mix.marks for mix in results.mixes):
         return []
     costs = [mix.cost for mix in results.mixes]
@@ -235,7 +234,6 @@ def _machine(results: Results, tables: Labels) -> list[Finding]:
 
 
 def shared_cpus(source: Source) -> list[str]:
-    """Return which servers run on CPUs of the generator."""
     sharing: dict[tuple[int, ...], list[str]] = {}
     for configuration in source.head.configurations:
         if shared := source.cpus_shared_with_generator(configuration):
@@ -248,7 +246,7 @@ def shared_cpus(source: Source) -> list[str]:
 
 
 def noise(results: Results) -> list[str]:
-    """Return what others took from the load levels that are marked for it."""
+    """Return the disturbances at the levels that are marked for them."""
     noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
     if not noisy:
         return []
@@ -273,10 +271,10 @@ def _most(cpus: Iterable[float | None]) -> str:
 
 
 def ranking(results: Results) -> str:
-    """Return the configurations that the generator limited by the server's CPU time per operation, least first.
+    """Return the generator-limited configurations by server CPU time per operation, lowest first.
 
-    A generator at its limit hides which server is faster. The one that needs less CPU time can serve more, as long as
-    its CPU is what limits it. Empty if no order is hidden, or the first two may be equal.
+    A generator at its limit hides which server is faster. The server that needs less CPU time can serve more, if its
+    CPU is the limit. Empty if no order is hidden, or the first two may be equal.
     """
     comparisons = results.comparisons
     if not any(_hidden(comparison) for comparison in comparisons):
@@ -303,12 +301,12 @@ def _limited(comparison: Comparison) -> set[str]:
 
 
 def _hidden(comparison: Comparison) -> bool:
-    """Return whether the generator may hide the order of the two: it limits both."""
+    """Return whether the generator limits both and may therefore hide their order."""
     return _limited(comparison) == {comparison.base, comparison.other} and not comparison.faster
 
 
 def _cost(result: ConfigurationResult) -> float | None:
-    """Return CPU microseconds per operation, in the mean of the load levels; None if one is not known."""
+    """Return the mean CPU time per operation over the levels, in microseconds; None if one is unknown."""
     known = [mix.cost.server_cpu_us for mix in result.finished]
     values = [spread.mean for spread in known if spread is not None]
     return sum(values) / len(values) if values and len(values) == len(known) else None

@@ -1,7 +1,7 @@
-"""The shape of curves: how sure the peak is and where it is, whether throughput was still rising, overload and dips.
+"""The shape of curves: the peak and its uncertainty, saturation, overload and dips.
 
-Where a configuration's runs can't carry a statement, the table has a dash and no sentence is made. The statistics are
-in `figures/shape.py` and `analysis`.
+If the runs do not support a statement, the table has a dash and no sentence is made. The statistics are in
+`figures/shape.py` and `analysis`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from serverdyno.report.model import Cell, Column, Finding, Labels, Part, Section
 from serverdyno.report.parts import NAME
 
 MOST_FALLS = 4
-"""Findings on dips; the table has them all."""
+"""The most findings on dips; the table has all."""
 MORE_CLIENTS = "`dyno run PLAN --clients ...` with more clients goes on; `dyno load` has `--clients`, too."
 
 
@@ -33,7 +33,7 @@ def build(results: Results) -> Part:
 
 
 def _falls(results: Results, tables: Labels) -> list[Finding]:
-    """Return a finding for each dip, and one for the drops of a configuration, the clearest first; count the rest."""
+    """Return a finding for each dip and one for a configuration's drops, clearest first; count the rest."""
     found = [group for result in results.configurations for group in _groups(result)]
     found.sort(key=lambda group: group[1][0].times_critical, reverse=True)
     said = [_fall(result, falls, tables) for result, falls in found[:MOST_FALLS]]
@@ -44,7 +44,7 @@ def _falls(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list[ThroughputFall]]]:
-    """Return dips one by one and drops together: a curve that comes down over several levels does one thing."""
+    """Return dips one by one and drops together: a curve that falls over several levels has one cause."""
     found = sorted(result.shape.dips.findings or (), key=lambda fall: fall.times_critical, reverse=True)
     groups = [[fall] for fall in found if fall.kind is FallKind.DIP]
     drops = [fall for fall in found if fall.kind is not FallKind.DIP]
@@ -91,7 +91,6 @@ def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Seque
 
 
 def _before(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """Return the clients of the last finished level before a fall."""
     place = next(index for index in range(fall.first - 1, -1, -1) if result.mixes[index] is not None)
     return _with_clients(clients_of(result, [place]))
 
@@ -101,7 +100,7 @@ def _with_clients(clients: str) -> str:
 
 
 def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """Return what else than the server may have made it: another's use of the machine, or errors."""
+    """Return other possible causes than the server: use of the machine by others, or errors."""
     mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
     marks = frozenset().union(*(mix.marks for mix in mixes))
     named = {
@@ -115,7 +114,7 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
 
 
 def unsaturated(results: Results, tables: Labels) -> list[Finding]:
-    """Return which peaks were not passed, and what to do about it."""
+    """Return which peaks were at the end of the range, and what to do about it."""
     rising = [
         result for result in results.configurations if result.throughput and result.throughput.still_rising
     ]
@@ -134,7 +133,7 @@ def unsaturated(results: Results, tables: Labels) -> list[Finding]:
 def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: Labels) -> Finding:
     parts = []
     for result in group:
-        assert result.last is not None  # a curve that rises has mixes
+        assert result.last is not None  # a rising curve has levels
         parts.append(f"{result.name} ({_with_clients(f'{result.last.clients:,}')})")
     peaks = "Its peak is" if len(group) == 1 else "Their peaks are"
     bounds = "a lower bound" if len(group) == 1 else "lower bounds"
@@ -146,7 +145,7 @@ def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: Labe
 
 
 def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
-    """Return the peak by leave-one-out, which noise does not lift, in a sentence of its own where it differs."""
+    """Return a sentence on the leave-one-out peak, which noise does not inflate, if it differs."""
     peak = result.shape.peak
     if peak is None or peak.value is None or terms.written(peak.value) == terms.written(result.peak_height):
         return ""
@@ -154,7 +153,7 @@ def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
-    """Return how sure the peak is, where it may be, and what is kept beyond it, for the evidence of a finding."""
+    """Return how certain the peak is, where it may be, and how much remains beyond it, as evidence for a finding."""
     shape, words = result.shape, []
     peak, retained = shape.peak, shape.retained
     if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:
@@ -171,7 +170,6 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
 
 
 def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
-    """Return the clients of levels, by their index."""
     found = [wording.whole(mix.clients) for place in places if (mix := result.mixes[place]) is not None]
     return found[0] if len(found) == 1 else ", ".join(found)
 

@@ -1,7 +1,7 @@
-"""Differences in throughput: what may be said of one configuration against another, of many at once, and odd runs.
+"""Differences in throughput between pairs of configurations, corrected for their number, and odd runs.
 
-"No difference shown" is a finding too. Estimates and intervals are made in `analysis.improvement`, the rule of odd runs
-in `analysis.contrast`.
+"No difference shown" is a finding too. `analysis.improvement` has the estimates and intervals, `analysis.contrast` the
+rule for odd runs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def compared(results: Results) -> tuple[Comparison, ...]:
 
 
 def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, most: int) -> list[Finding]:
-    """Return a finding for each comparison; of more than `most`, their verdicts counted and the largest"""
+    """Return a finding for each comparison; if there are more than `most`, the counts of verdicts and the largest."""
     if len(comparisons) <= most:
         return [_finding(comparison, terms, tables) for comparison in comparisons]
     largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
@@ -83,7 +83,7 @@ def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, mo
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:
-    """Return how many comparisons came to which verdict in the overall average."""
+    """Return how many comparisons of the overall average had which verdict."""
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
     found = Counter(comparison.average.verdict for comparison in comparisons)
@@ -94,7 +94,7 @@ def tally(comparisons: Sequence[Comparison]) -> str:
 
 
 def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
-    """Return one sentence for each verdict, and one more if something else than the server may have set the result."""
+    """Return one sentence for the verdict, and another if something besides the server may have set the result."""
     by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
     by_obstacles: dict[tuple[Obstacle, ...], list[Improvement]] = defaultdict(list)
     for improvement in comparison.improvements:
@@ -145,7 +145,7 @@ def correction(improvements: Sequence[Improvement]) -> str:
 
 
 def _could_have_found(improvement: Improvement) -> list[str]:
-    """Return what the design finds, without which "no difference shown" says little."""
+    """Return the smallest detectable difference, without which "no difference shown" says little."""
     if improvement.found_percent is None:
         return []
     found = wording.change(improvement.found_percent)
@@ -156,7 +156,7 @@ def _could_have_found(improvement: Improvement) -> list[str]:
 
 
 def _size(comparison: Comparison) -> float:
-    """Return how far the averages are apart, twice as far as half; what can't be compared comes last."""
+    """Return how far the averages are apart (2 and 1/2 are alike). What can't be compared comes last."""
     percent = comparison.average.percent
     return -1.0 if percent is None else abs(math.log1p(percent / 100))
 
@@ -189,7 +189,7 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
 
 
 def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequence[Improvement]) -> str:
-    """Return the reasons first, and then what was measured all the same."""
+    """Return the reasons first, then what was measured."""
     names = wording.listing([improvement.figure.value for improvement in found])
     seen = "; ".join(
         f"in {improvement.figure.value} {wording.change(improvement.percent)} ({_range(improvement)})"
@@ -222,7 +222,7 @@ def _slowed(name: str, share: float) -> str:
 
 
 def _chance(found: Sequence[Improvement]) -> str:
-    """Return why no difference is shown if an interval alone would show one."""
+    """Return why no difference is shown although the interval alone would show one."""
     among = [improvement.among or 1 for improvement in found if improvement.proven_alone]
     return (
         f" By itself it would be proven; among {max(among):,} comparisons it may be chance." if among else ""
@@ -230,7 +230,7 @@ def _chance(found: Sequence[Improvement]) -> str:
 
 
 def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
-    """Say that proven gaps may be the machine's: those of which all are below what equal servers may differ by."""
+    """Return a warning if all proven differences are smaller than what equal servers may differ by."""
     proven = [
         found for comparison in comparisons for found in comparison.improvements if found.verdict.proven
     ]
@@ -253,7 +253,7 @@ def _range(improvement: Improvement) -> str:
 
 
 def _limits(comparison: Comparison) -> str:
-    """Return what held a side back; if it was the faster one alone, the gap is a lower bound."""
+    """Return what limited the sides. If only the faster one was limited, the gap is a lower bound."""
     limited: dict[str, list[str]] = defaultdict(list)
     for name, mark in comparison.limits:
         limited[LIMITS[mark]].append(name)
@@ -309,7 +309,7 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
 
 
 def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return what the verdicts are about, and how many of them there are."""
+    """Return what the verdicts are about, and their number."""
     notes = []
     if least := comparisons[0].improvements[0].minimum_percent:
         notes.append(
@@ -354,14 +354,14 @@ def _improvement_row(
 
 
 def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
-    """Return both figures, the base below; empty if there is no whole run of both."""
+    """Return both figures, the base below; empty if the sides have no complete run."""
     if not improvement.repetitions or not improvement.mixes:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
 
 
 def _chart(results: Results) -> Iterator[Figure]:
-    """Yield the difference of each pair in the overall average, with its interval; hollow if something else limited."""
+    """Yield each pair's difference in the overall average with its interval; hollow if not limited by the servers."""
     bars = []
     for comparison in results.comparisons[:MOST_PAIRS]:
         average = comparison.average
@@ -423,7 +423,6 @@ def _reasons(records: Sequence[MixRecord], number: int) -> Iterator[str]:
 
 
 def _by_run(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> dict[int, float]:
-    """Return the mean over the load levels of each repetition."""
     known: dict[int, list[float]] = {}
     for record in records:
         if (value := figure(record)) is not None:

@@ -1,4 +1,4 @@
-"""Errors, clients that left or got nothing, and seconds in which nothing was completed."""
+"""Errors, clients that left or got nothing, and seconds without a completed operation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from serverdyno.report.parts import NAME, always, errors_cell, level_column, lev
 LEFT_UNCOUNTED = "Throughput counts nothing of who left, whatever it had done before."
 MOST_KINDS = 6
 MOST_STALLS = 4
-"""Points in one finding; the tables have the marks of all."""
+"""The most points in one finding; the tables have the marks of all."""
 LONG_IN_FLIGHT_S = 1.0
-"""A stall whose operations were in flight for so long at the close went on beyond the window."""
+"""If operations in flight at the close took this long, the stall continued beyond the window."""
 REFUSALS = {
     "status 429": " (the server limits the rate: ask less often with --rate or --max-rate, or raise its limit)",
     "status 503": " (the server is overloaded, or limits the rate or the number of connections: ask less often)",
 }
-"""What to do about errors that end with these words."""
+"""Advice on the errors that end with these words."""
 
 
 applies = always
@@ -79,7 +79,7 @@ def _error_row(mix: MixFigures) -> tuple[Cell, ...]:
 
 
 def _charts(results: Results) -> Iterator[Figure]:
-    """Yield a panel for each kind of error; nothing if there was none."""
+    """Yield a panel for each kind of error; nothing without errors."""
     kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))[:MOST_KINDS]
 
     def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
@@ -155,7 +155,7 @@ def _starved_in(results: Results) -> str:
 
 
 def _stalls(results: Results, tables: Labels) -> list[Finding]:
-    """Return which configuration stood still, when and for how long; empty if none did."""
+    """Return which configurations stalled, when and for how long; empty if none did."""
     found = [
         f"{mix.configuration}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
         f"{mix.at} (repetition "
@@ -175,7 +175,7 @@ def _stalls(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _in_flight(mix: MixFigures, terms: Terms) -> str:
-    """Return the operations in flight at the close; empty if they were answered at once, since the stall was over."""
+    """Return the operations in flight at the close; empty if they ended at once, because the stall was over."""
     longest_s = (mix.under_way_longest_ms or 0.0) / units.MS_PER_S
     if longest_s < LONG_IN_FLIGHT_S:
         return ""
@@ -184,7 +184,7 @@ def _in_flight(mix: MixFigures, terms: Terms) -> str:
 
 
 def failing(results: Results) -> list[str]:
-    """Return load levels at which too many operations failed for a figure of the server's speed, the worst first."""
+    """Return the load levels with too many failures for a figure of the server's speed, worst first."""
     points = sorted(
         (mix for mix in results.mixes if mix.failed_share > FAILED_SHARE), key=lambda mix: -mix.failed_share
     )
@@ -201,7 +201,7 @@ def failing(results: Results) -> list[str]:
 
 
 def _failed_of(mix: MixFigures) -> str:
-    """Return `12 of 34`, the failures and all operations of the windows: a share would be rounded to 100 %."""
+    """Return `12 of 34`, the failures and all operations of the windows; a share might be rounded to 100 %."""
     ended = sum(mix.operations.values()) + mix.errors_in_window
     if not ended:
         return f"{sum(mix.errors.values()):,} before the window, and none ended in it"
@@ -215,12 +215,12 @@ def failed_words(mix: MixFigures, terms: Terms) -> str:
 
 
 def first_error(mix: MixFigures) -> str:
-    """Return the first error of the most frequent kind, as it may be shown; empty if there was none."""
+    """Return the first error of the most frequent kind, safe for display; empty if there was none."""
     return clean.quoted(mix.first_error)
 
 
 def away(results: Results) -> list[str]:
-    """Return load levels in which nothing accepted connections for a while."""
+    """Return the load levels during which nothing accepted connections for some time."""
     points = [mix for mix in results.mixes if mix.refused]
     if not points:
         return []
@@ -240,7 +240,7 @@ def away(results: Results) -> list[str]:
 
 
 def left_early(results: Results) -> list[str]:
-    """Return load levels whose load was lower than they say, those first in which nobody was left."""
+    """Return the load levels that clients left, so that the load was too low; those without clients come first."""
     points = [mix for mix in results.mixes if Mark.CLIENTS_LEFT in mix.marks]
     if not points:
         return []
@@ -266,7 +266,7 @@ def left_early(results: Results) -> list[str]:
 
 
 def starved(results: Results) -> list[str]:
-    """Return load levels at which clients got nothing, those with the largest share first."""
+    """Return the load levels at which clients got nothing, largest share first."""
     points = [mix for mix in results.mixes if mix.clients_starved]
     if not points:
         return []
@@ -287,7 +287,7 @@ def starved(results: Results) -> list[str]:
 
 
 def stalled(results: Results) -> list[str]:
-    """Return load levels at which everything stood still for a second or more, the longest first."""
+    """Return the load levels without any success for a second or more, longest first."""
     points = [
         (mix, repetition, seconds) for mix in results.mixes for repetition, seconds in mix.stalls.items()
     ]

@@ -1,6 +1,4 @@
-"""Plans that cross factors of one server: the main effect of each on the overall average, and whether two depend on
-each other.
-"""
+"""Plans that cross factors of one server: main effects on the overall average, and interactions of two factors."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def build(results: Results) -> Part:
 
 
 def _crossed(results: Results) -> tuple[Effect, ...]:
-    """Return the effects; none unless the configurations are every combination of two or more factors of one server."""
+    """Return the effects; empty unless the configurations are all combinations of two or more factors of one server."""
     source = results.source
     configurations = source.head.configurations
     first = configurations[0]
@@ -89,7 +87,6 @@ def _varies(name: str, cells: list[dict[str, str]]) -> bool:
 
 
 def _table(found: Sequence[Effect], results: Results) -> Table:
-    """Return one row per effect."""
     columns = (
         Column("Factor", numeric=False),
         Column("Level", numeric=False),
@@ -119,7 +116,6 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
 
 
 def _chart(found: Sequence[Effect], results: Results) -> Figure:
-    """Return each effect with its interval."""
     points = tuple(
         Series(_name(effect), 0, (Point(0, effect.percent, effect.low_percent, effect.high_percent),))
         for effect in found
@@ -164,7 +160,7 @@ def _part(effect: Effect) -> str:
 
 
 def _in_full(effect: Effect) -> str:
-    """Return the same with its interval, or with what was measured and why it can't be compared."""
+    """Return the effect with its interval, or with what was measured and why it can't be compared."""
     if effect.obstacles:
         return f"{_part(effect)}, since {_why(effect)}; measured {wording.change(effect.percent)} ({_interval(effect)})"
     return f"{_part(effect)} ({_interval(effect)})"

@@ -1,7 +1,7 @@
-"""What the sessions with a file server came to, and what their clients kept: facts, and where configurations differ.
+"""What sessions with file servers negotiated, what clients cached, and how configurations differ in this.
 
-A plan says what clients ask for; what a server makes of it decides what every message costs both sides. Signing and
-encryption are work for each byte, so a server without them and one with them are not compared by throughput alone.
+A plan says what clients ask for; what a server grants decides the cost of every message on both sides. Signing and
+encryption are work per byte, so throughput alone can't compare a server that uses them with one that does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WITH_DELEGATIONS = f"{BY_RULES} and read delegations"
 
 
 def _protection(session: Session) -> str:
-    """Return how messages are protected. An encrypted one is not signed besides (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
+    """Return how messages are protected. Encrypted messages are not signed (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
     if session.encryption:
         return f"encrypted with {session.encryption}"
     signed = f"signed with {session.signing}" if session.signing else "unsigned"
@@ -75,14 +75,13 @@ def size(count: int) -> str:
 
 
 def _notes(source: Source, configuration: str) -> Iterator[RunNote]:
-    """Yield the notes of a configuration's runs."""
     for key in source.head.order:
         if key.configuration == configuration and key.number in source.run_notes:
             yield source.run_notes[key.number]
 
 
 def kinds(source: Source, configuration: str) -> Counter[Session] | None:
-    """Count clients by what their sessions agreed on, over levels and runs, the most first; None: not recorded."""
+    """Count clients by their negotiated session over levels and runs, most frequent first; None if not recorded."""
     noted = [note.sessions for note in _notes(source, configuration) if note.sessions is not None]
     if not noted:
         return None
@@ -93,13 +92,12 @@ def kinds(source: Source, configuration: str) -> Counter[Session] | None:
 
 
 def _with_sessions(source: Source) -> list[str]:
-    """Return the configurations whose protocol has sessions."""
     head = source.head
     return [each.name for each in head.configurations if protocol_of(each, head.suite).has_sessions]
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions agreed on; empty if the protocol has none."""
+    """Return what a configuration's sessions negotiated; empty for protocols without sessions."""
     if configuration not in _with_sessions(source):
         return ""
     found = kinds(source, configuration)
@@ -118,7 +116,7 @@ def sentences(source: Source, configuration: str) -> str:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return where what is compared, or merged, is not protected alike."""
+    """Return differences in protection between what is compared or merged."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     ways = {name: sorted({_protection(kind) for kind in known}) for name, known in found.items() if known}
     if len({way for each in ways.values() for way in each}) < 2:
@@ -133,7 +131,7 @@ def warnings(source: Source) -> list[str]:
 
 
 def client_cache(source: Source) -> str | None:
-    """Return what each client kept in the runs, and how; None if that is not recorded, or nothing was kept."""
+    """Return what each client cached, and how; None if not recorded or nothing was cached."""
     found: list[str] = []
     for name in source.configuration_names:
         for note in _notes(source, name):
@@ -152,7 +150,7 @@ def client_cache(source: Source) -> str | None:
 
 
 def _without_directories(source: Source) -> str:
-    """Return which configurations offer no leases of directories, for clients that ask for them; "" if all do."""
+    """Return the configurations that offer no directory leases to clients that ask for them; empty if none."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     without = [
         name for name, known in found.items() if known and not any(kind.directory_leases for kind in known)

@@ -1,6 +1,6 @@
-"""The nodes of a fleet: what each did at the highest load level, how its clock was known, and how late it began.
+"""The nodes of a fleet: what each did at the highest load level, its clock's error, and how late it began.
 
-Nothing where one machine made the load. Not for: what the nodes are, which the disclosure says.
+Empty if one machine made the load. The disclosure says what the nodes are.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ def build(results: Results) -> Part:
 
 
 def _rows(results: Results) -> tuple[tuple[Cell, ...], ...]:
-    """Return one row per configuration and node."""
     return tuple(
         _row(result.name, node, found)
         for result in results.configurations
@@ -61,7 +60,7 @@ def _rows(results: Results) -> tuple[tuple[Cell, ...], ...]:
 
 
 def _at_the_highest(results: Results, configuration: str) -> dict[str, list[tuple[NodeRow, MixRecord]]]:
-    """Return the rows of each node with their records, at the highest load level."""
+    """Return the rows and records of each node at the highest load level."""
     records, axis = results.source.records_of(configuration), results.axis
     most = max((axis.level(record) for record in records), default=0)
     found: dict[str, list[tuple[NodeRow, MixRecord]]] = defaultdict(list)
@@ -97,7 +96,7 @@ def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) 
 
 
 def vague_clocks(source: Source) -> list[str]:
-    """Return nodes whose clocks were known too badly for their windows, the worst first."""
+    """Return nodes whose clock error was too large for their windows, worst first."""
     worst: dict[str, float] = {}
     for record in source.records:
         for row in record.nodes:

@@ -1,7 +1,7 @@
-"""Open load: which rates each server kept up with, how long answers took there, and who answers sooner.
+"""Open load: the rates that each server kept up with, the response times, and who answers sooner.
 
-Configurations are compared at equal offered rate, by the 99th percentile of the response time. A level at which a side
-did not keep up has no such figure, since it depends on the length of the test: that side is named instead.
+Configurations are compared by their 99th percentile of the response time at equal offered rate. If a side falls
+behind, this figure depends on the length of the test, so that side is named instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from serverdyno.store.records import MixRecord
 
 QUANTILE = histograms.QUANTILES.index(0.99)
 RESOLUTION_PERCENT = 0.2
-"""Two buckets of a histogram of three digits: equal servers may be in neighbouring ones in every run."""
+"""Two buckets of a histogram of three digits: equal servers may be in adjacent ones in every run."""
 
 TITLE = "Offered rate and response time"
 LOAD = (
@@ -51,7 +51,7 @@ PEAKS = (
     "before the runs, in a window of {window}: {listed} {unit}."
 )
 MOST_NAMED = 4
-"""Points in one sentence."""
+"""The most points in one sentence."""
 LAWS = {"poisson": "at random (Poisson)", "uniform": "at even intervals"}
 
 
@@ -63,7 +63,7 @@ def build(results: Results) -> Part:
     pairs = at_equal_rate(results)
     differences = tuple(_differences(results, pairs))
     if results.source.head.suite.objective is not None:
-        # Of a search, the answer is the capacity.
+        # For a search, the answer is the capacity.
         return Part((Section("rates", TITLE, tables=(table(results),)), *differences))
     figures = (*response_times.charts(results), *response_times.tail_against_throughput(results))
     return Part(
@@ -82,7 +82,7 @@ def build(results: Results) -> Part:
 
 
 def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
-    """Compare each pair of configurations, the earlier of the plan as the base."""
+    """Compare each pair of configurations, with the earlier in the plan as the base."""
     source = results.source
     timeout_ms = source.head.suite.timeout_s * 1000
     by_side = [
@@ -97,7 +97,7 @@ def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
 
 
 def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
-    """Return p99 as in the table of response times: operations without an answer took longer than every answer."""
+    """Return p99 as in the table of response times, with operations without an answer above every answer."""
     if not kept_up(record):
         return None
     found = histograms.times([record.response_time_hdr], *unanswered([record], timeout_ms))
@@ -105,7 +105,6 @@ def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
 
 
 def table(results: Results) -> Table:
-    """Return the response times, one row per offered rate."""
     rows = tuple(_row(mix, results) for mix in results.mixes if mix.open is not None)
     terms = results.terms
     one = f"{'an' if terms.operation[0] in 'aeiou' else 'a'} {terms.operation}"
@@ -134,7 +133,7 @@ def table(results: Results) -> Table:
 
 
 def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
-    """Return operations/s, whatever throughput is counted in."""
+    """Return operations/s, whatever the unit of throughput."""
     if terms.throughput_counts_operations:
         return spread_cell(mix.throughput, terms.written)
     return spread_cell(mix.second, terms.second_written)
@@ -142,7 +141,7 @@ def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
 
 def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
     found = mix.open
-    assert found is not None  # the caller looked
+    assert found is not None
     percentiles = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILE_NAMES)
     late = found.scheduling_error.percentiles_ms[QUANTILE] if found.scheduling_error else None
     return (
@@ -161,7 +160,7 @@ def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
 
 
 def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[Section]:
-    """Yield the table of each pair at each offered rate, if there are pairs."""
+    """Yield the comparison of each pair at each offered rate, if there are pairs."""
     if not pairs:
         return
     rows = times_compared.rows(pairs, lambda pair, level: results.at(pair.base, level.mix).level)
@@ -180,7 +179,7 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
 def load(source: Source) -> str:
     """Return the line of the methodology on how load is made."""
     suite = source.head.suite
-    assert suite.open is not None  # the caller looked
+    assert suite.open is not None
     connections, terms = suite.clients[-1] * suite.threads, suite.terms
     return LOAD.format(
         Operations=terms.operations.capitalize(),
@@ -193,7 +192,7 @@ def load(source: Source) -> str:
 
 
 def peaks(source: Source) -> str:
-    """Return the line of the methodology on where the rates come from; empty if the suite gives them."""
+    """Return the line of the methodology on the source of the rates; empty if the suite gives them."""
     found = source.head.peaks
     if found is None:
         return ""
@@ -215,7 +214,7 @@ def peaks(source: Source) -> str:
 
 
 def _hidden(peak: PeakNote) -> str:
-    """Return that the generator may have held a peak back."""
+    """Return a note that the generator may have limited a peak."""
     clients_s = peak.connections * peak.window_s
     hidden = hidden_speed(waiting_share(peak.ready_work_s, clients_s, peak.run_delay_share), None)
     return (
@@ -226,7 +225,7 @@ def _hidden(peak: PeakNote) -> str:
 
 
 def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
-    """Return who answers sooner at equal rate; of one configuration, what it kept up with."""
+    """Return who answers sooner at equal rate; for one configuration, what it kept up with."""
     counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
     if not results.mixes:
         return "There is no result: no test finished."
@@ -265,7 +264,7 @@ def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
 
 
 def _kept(result: ConfigurationResult, terms: Terms) -> str:
-    """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms.`"""
+    """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms`."""
     failing = [mix for mix in result.finished if mix.failed_share > FAILED_SHARE]
     kept = [mix for mix in result.finished if mix.open and mix.open.kept_up and mix not in failing]
     words = [errors.failed_words(mix, terms) for mix in failing[:1]]
@@ -348,7 +347,7 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
 
 
 def caveats(results: Results) -> list[str]:
-    """Return where response times are no property of the server, since it did not keep up."""
+    """Return the levels at which a server fell behind, so that response times depend on the test's length."""
     behind = [f"{mix.configuration} at {mix.at}" for mix in results.mixes if Mark.BEHIND in mix.marks]
     if not behind:
         return []

@@ -1,6 +1,6 @@
-"""What was done: each class of operation and kind of content at the peak and at the last level.
+"""The operations by class and by kind of content, at the peak and at the last level.
 
-Which class belongs to which workload is the workload's matter; nothing here knows one by name.
+Workloads define the classes; this module knows none by name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ def build(results: Results) -> Part:
 
 
 def _by_class(results: Results) -> Table:
-    """Return how many operations of each class there were at the peak, and how large they were."""
     rows = tuple(
         _class_row(result, row, in_phases=results.terms.in_phases)
         for result in results.configurations
@@ -84,14 +83,13 @@ def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases:
 
 
 def _in_phase_per_s(result: ConfigurationResult, row: OperationFigures) -> float | None:
-    """Return how many clients do in a second that are in this phase, by Little's law."""
+    """Return the number of clients that are in this phase at a time, by Little's law."""
     if result.peak is None or row.response is None or not row.response.mean_ms:
         return None
     return result.peak.clients * 1000 / row.response.mean_ms
 
 
 def _by_content(results: Results) -> Iterator[Table]:
-    """Yield each kind of content at the peak and at the last level; nothing if there are no kinds."""
     rows = tuple(
         (
             Cell(result.name),
@@ -129,7 +127,6 @@ def _by_content(results: Results) -> Iterator[Table]:
 
 
 def _times_by_class(results: Results) -> Table:
-    """Return the response times of each class, at the peak and at the last level."""
     rows = tuple(
         (
             Cell(result.name),
@@ -156,7 +153,7 @@ def _times_by_class(results: Results) -> Table:
 
 
 def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, MixFigures]]:
-    """Yield class by class, so that the two levels of one stand together."""
+    """Yield class by class, so that the two levels of a class are adjacent."""
     mixes = [mix for mix in result.finished if mix.mix in result.operations_by_mix]
     names = [row.operation for rows in result.operations_by_mix.values() for row in rows]
     for name in dict.fromkeys(names):
@@ -172,7 +169,7 @@ def _which(result: ConfigurationResult, mix: MixFigures) -> str:
 
 
 def time_cells(times: Times | None) -> list[Cell]:
-    """Return the cells of `TIMES`; only the count of zero if nothing was timed."""
+    """Return the cells of `TIMES`; only a count of zero if nothing was timed."""
     if times is None:
         return [Cell(wording.whole(0)), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
     values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)

@@ -1,6 +1,6 @@
 """Power cuts: how many flushed files were lost when the power of a guest with the same server was cut.
 
-Not for: how the power is cut (`run/powercut/rounds.py`).
+`run/powercut/rounds.py` cuts the power.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from serverdyno.store.powercut import PowerCuts
 
 
 def table(results: Results) -> Table:
-    """Return the table, one row per configuration, with the throughput that was measured next to each verdict."""
+    """Return one row per configuration, with its measured throughput next to the verdict."""
     columns = (
         NAME,
         Column("Power cuts"),
@@ -68,7 +68,7 @@ def _notes(source: Source) -> tuple[str, ...]:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return which configurations lost what they had acknowledged as flushed."""
+    """Return the configurations that lost data which they had acknowledged as flushed."""
     lost = [cuts for cuts in source.power_cuts if cuts.lost_files]
     if not lost:
         return []
@@ -77,7 +77,6 @@ def warnings(source: Source) -> list[str]:
 
 
 def findings(source: Source, tables: Labels) -> list[Finding]:
-    """Return what the power cuts of each configuration left."""
     if not source.power_cuts:
         return []
     parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in source.power_cuts)
@@ -86,7 +85,6 @@ def findings(source: Source, tables: Labels) -> list[Finding]:
 
 
 def _losses(cuts: PowerCuts) -> str:
-    """Return how many flushed files were lost: `0 of 212 flushed files lost in 5 power cuts`."""
     times = wording.plural(len(cuts.cuts), "power cut")
     lost = f"{cuts.lost_files:,} of {wording.plural(cuts.flushed_files, 'flushed file')} lost"
     return f"{lost} in {cuts.cuts_with_loss:,} of {times}" if cuts.lost_files else f"{lost} in {times}"

@@ -1,4 +1,4 @@
-"""What somebody else needs to make the same test: plan, suite, command, seed, software."""
+"""What others need to repeat the test: plan, suite, command, seed and software."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reproduce(source: Source) -> Disclosure:
     suites = [(suite.name, as_toml(suite, f"Suite {suite.name}, as it was run.")) for suite in head.suites]
     only = " --suite suite.toml" if len(suites) == 1 else ""
     if only and head.suite.ends_when_done and scale:
-        scale = " --scale 1"  # the suite as it was run has the sizes of the scale in force
+        scale = " --scale 1"  # the recorded suite has the sizes of the scale in force
     facts = [
         Fact("Command", f"dyno run plan.toml{only}{scale}" if all(text for _, text in suites) else BY_LOAD),
         Fact("Tool", f"Serverdyno {head.tool_version}, commit {software.get('commit') or NOT_RECORDED}"),
@@ -54,11 +54,11 @@ def reproduce(source: Source) -> Disclosure:
 
 
 def as_toml(suite: Suite, comment: str) -> str:
-    """Return a suite as its TOML file, with one line of comment; empty for what TOML can't say, as of `dyno load`."""
+    """Return a suite as its TOML file with one comment line; empty if TOML can't express it, as for `dyno load`."""
     document = suite.model_dump(mode="json", exclude_defaults=True)
     if _has_unset(document):
         return ""
-    # What is at its default is said all the same, where it is a number of the load and its certainty is.
+    # Defaults are included for numbers that define the load or its certainty.
     said = {key: value for key, value in suite.model_dump(mode="json").items() if key in suite.certainty}
     keys = [*Suite.model_fields, *Suite.tables()]
     ordered = {key: said.get(key, document.get(key)) for key in keys if key in said or key in document}
@@ -66,7 +66,7 @@ def as_toml(suite: Suite, comment: str) -> str:
 
 
 def _has_unset(table: dict[str, Any]) -> bool:
-    """Return whether a parameter has no value; TOML has no null."""
+    """Return whether a parameter has no value, because TOML has no null."""
     return any(value is None or (isinstance(value, dict) and _has_unset(value)) for value in table.values())
 
 

@@ -1,6 +1,6 @@
-"""The runs: their order, how much of each was finished, what the server counted, and the CPU time of its members.
+"""The runs: their order, how much of each was finished, the server's counts, and its members' CPU time.
 
-Not for: odd runs, which comparisons leave out (`differences.py`).
+Odd runs, which comparisons leave out, are in `differences.py`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _members(results: Results) -> Iterator[Table]:
 
 
 def set_aside(source: Source) -> list[str]:
-    """Return which files were damaged, and what happened to their contents: by the kind of the file."""
+    """Return which files were damaged and what was done with them, by kind of file."""
     if not source.set_aside:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
@@ -129,7 +129,7 @@ def set_aside(source: Source) -> list[str]:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return which runs failed, and of which the server counted other requests than the generator."""
+    """Return which runs failed, and in which the server counted other requests than the generator."""
     found = []
     for key in source.head.order:
         note = source.run_notes.get(key.number)
@@ -154,7 +154,7 @@ def warnings(source: Source) -> list[str]:
 
 
 def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
-    """Yield what is not known of a run, since it was killed, or carried on by a resume."""
+    """Yield what is unknown about a run because it was killed or resumed."""
     finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
     planned = {mix.index for mix in source.head.mixes}
     whole = bool(planned) and finished >= planned

@@ -1,8 +1,8 @@
-"""Scaling over CPUs: configurations that differ in nothing but the number of their CPUs, and what each CPU brought.
+"""Scaling over CPUs: configurations that differ only in their number of CPUs, and the gain of each CPU.
 
-The speed-ups and the law are `analysis.scaling`'s. Here is decided which configurations belong together: the same
-server with the same settings on different numbers of CPUs, whether the plan says so by `cpus` or by a setting of that
-name. Not for: which CPUs a server gets (`fleet/placement.py`).
+`analysis.scaling` computes speed-ups and the law. This module groups the configurations: the same server and settings
+with different numbers of CPUs, given by `cpus` or by a setting of that name. `fleet/placement.py` assigns CPUs to
+servers.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ from serverdyno.report.source import Source
 
 COUNT_SETTINGS = ("cpus", "processors")
 MOST_GROUPS = 6
-"""Lines of one figure, half of them what linear scaling would be."""
+"""The most groups in one figure; each has a second line for linear scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """`count`: cores with at least one of the CPUs. `hyperthreads`: CPUs that share a core, a tuple for each core.
-    `nodes`: NUMA nodes. None: not disclosed, as by versions before this one.
+    """The place of a configuration's CPUs.
+
+    `count`: cores with at least one of the CPUs. `hyperthreads`: the CPUs that share a core, one tuple per core.
+    `nodes`: NUMA nodes. None: not disclosed, as in earlier versions.
     """
 
     count: int | None
@@ -55,18 +57,18 @@ class Cores:
 
 UNKNOWN = Cores(None, (), None)
 Cpus = Annotated[str, Field(pattern=r"^(\d{1,9}(-\d{1,9})?(,|$))*$")]
-"""A list as the kernel writes it: `0-3,8`."""
+"""A CPU list in the kernel's format: `0-3,8`."""
 
 
 class _Disclosed(BaseModel):
-    """What a folder says of the machine's CPUs, which need not be ours."""
+    """What a folder says about the machine's CPUs. The machine need not be this one."""
 
     thread_siblings: list[Cpus] = []
     numa_node_cpus: dict[int, Cpus | None] = {}
 
 
 def cores_of(source: Source, configuration: Configuration) -> Cores:
-    """Return where the CPUs of a configuration lie; not known for a server on a node of a fleet."""
+    """Return the place of a configuration's CPUs; unknown for a server on a node of a fleet."""
     if configuration.node is not None or not configuration.cpus:
         return UNKNOWN
     try:
@@ -83,7 +85,6 @@ def cores_of(source: Source, configuration: Configuration) -> Cores:
 
 
 def _among(cpus: Iterable[int], listed: Cpus | None) -> tuple[int, ...]:
-    """Return those of the CPUs that a list has."""
     ranges = [part.partition("-") for part in (listed or "").split(",") if part]
     return tuple(
         sorted(
@@ -94,24 +95,23 @@ def _among(cpus: Iterable[int], listed: Cpus | None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One server on different numbers of CPUs. `left_out`: configurations without throughput."""
+    """One server with different numbers of CPUs. `left_out`: configurations without throughput."""
 
     name: str
     by_count: dict[int, ConfigurationResult]
     left_out: tuple[str, ...]
     shared: dict[int, tuple[int, ...]]
-    """CPUs that the generator had, too, by the count of the server's; counts with none are not there."""
+    """The CPUs shared with the generator, by the number of the server's CPUs; numbers without any are absent."""
     cores: dict[int, Cores]
-    """Where the CPUs lie, by their count."""
+    """The place of the CPUs, by their number."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The speed-ups, by the highest means."""
+        """Return the speed-ups of the highest means."""
         return speed_ups({count: _peak(result) for count, result in self.by_count.items()})
 
     @property
     def law(self) -> Law | Trouble:
-        """The law of the single runs, each read at the mix where the mean of its configuration has its peak."""
         counts, figures = [], []
         for count, result in self.by_count.items():
             assert result.throughput is not None  # `groups` took only those that have one
@@ -123,7 +123,7 @@ class Group:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """The marks of all peaks."""
+        """Return the marks of all peaks."""
         peaks = (result.peak for result in self.by_count.values())
         return frozenset().union(*(peak.marks for peak in peaks if peak is not None))
 
@@ -145,7 +145,7 @@ def build(results: Results) -> Part:
 
 
 def groups(results: Results) -> list[Group]:
-    """Return the groups with at least two counts of CPUs, each count once."""
+    """Return the groups with at least two different numbers of CPUs."""
     source = results.source
     alike: dict[str, list[tuple[int, ConfigurationResult]]] = defaultdict(list)
     for configuration, result in zip(source.head.configurations, results.configurations, strict=True):
@@ -185,13 +185,13 @@ def _count(configuration: Configuration) -> int:
 
 
 def _all_else(configuration: Configuration) -> str:
-    """Return everything but the number of CPUs, in a form that can be compared."""
+    """Return everything but the number of CPUs, in a comparable form."""
     settings = {name: value for name, value in configuration.settings.items() if name not in COUNT_SETTINGS}
     return repr((configuration.server, sorted(settings.items()), configuration.url, configuration.bounds))
 
 
 def _common_name(names: Sequence[str]) -> str:
-    """Return the parts that all names begin with, `samba` of `samba-1-cpu` and `samba-2-cpus`; else the first name."""
+    """Return the common prefix, `samba` for `samba-1-cpu` and `samba-2-cpus`; else the first name."""
     parts = [name.split("-") for name in names]
     common = []
     for column in zip(*parts, strict=False):
@@ -208,7 +208,6 @@ def _peak(result: ConfigurationResult) -> float:
 
 
 def _table(found: Sequence[Group], results: Results) -> Table:
-    """Return one row per group and number of CPUs."""
     terms = results.terms
     columns = (
         Column("Server", numeric=False),
@@ -251,7 +250,6 @@ def _row(group: Group, step: Step, terms: Terms) -> tuple[Cell, ...]:
 
 
 def _chart(found: Sequence[Group], results: Results) -> Figure:
-    """Return the peak against the number of CPUs, and what linear scaling would be."""
     series = []
     for place, group in enumerate(found):
         spreads = [
@@ -268,7 +266,7 @@ def _chart(found: Sequence[Group], results: Results) -> Figure:
 
 
 def _law(group: Group, terms: Terms) -> str:
-    """Return what the Universal Scalability Law says of a group, or why it says nothing."""
+    """Return what the Universal Scalability Law says about a group, or why it says nothing."""
     law = group.law
     if isinstance(law, Trouble):
         return (
@@ -320,7 +318,7 @@ def _finding(group: Group, tables: Labels) -> Finding:
 
 
 def _of_cores(group: Group) -> str:
-    """Return which CPUs are hyperthreads of one core, and which lie on several NUMA nodes: both limit scaling."""
+    """Return which CPUs share a core, and which are on several NUMA nodes: both limit scaling."""
     said = ""
     for count, cores in group.cores.items():
         if cores.hyperthreads:

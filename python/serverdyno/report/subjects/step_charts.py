@@ -1,4 +1,4 @@
-"""The charts of steps: elapsed times and speeds, step by step. A part of `steps.py`."""
+"""The charts of steps: elapsed times and speeds. Part of `steps.py`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.source import Source
 
 MOST_ROWS = 30
-"""Of one chart, so that it fits a sheet of paper."""
+"""The most rows of one chart, so that it fits a sheet of paper."""
 MOST_STEPS = 24
 
 
 def elapsed(source: Source, suite: Suite, steps: Sequence[Step], place: int) -> tuple[Figure, ...]:
-    """Return the elapsed time of each step of a suite, one bar per configuration; a step has a scale of its own.
-    `place`: of the suite among those with steps.
+    """Return the elapsed time of each step of a suite, one bar per configuration; steps have their own scales.
+
+    `place`: index of the suite among those with steps.
     """
     panels = [_panel(source, step) for step in steps if step.suite is suite]
     panels = [panel for panel in panels if panel.series]
@@ -62,7 +63,7 @@ def _mean(values: Sequence[float]) -> Point:
 
 
 def speeds(source: Source, steps: Sequence[Step]) -> tuple[Figure, ...]:
-    """How much faster each configuration is than the first, in each step, with the interval that a verdict rests on."""
+    """Return each configuration's speed relative to the first, step by step, with the interval of the verdict."""
     found = []
     base, *others = source.configuration_names
     for place, other in enumerate(others, start=1):

@@ -1,6 +1,7 @@
-"""Levels that end when their work is done: who leads in which step and by how much, how sure that is, and caveats.
+"""Levels that end when their work is done: who leads which step, by how much and how certainly, and caveats.
 
-Here is what is said; tables are in `step_tables.py`, charts in `step_charts.py`, figures in `report/figures/steps.py`.
+This module has the sentences; `step_tables.py` has the tables, `step_charts.py` the charts, and
+`report/figures/steps.py` the figures.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from serverdyno.report.subjects.step_tables import lead_words, ratio
 from serverdyno.store.records import MixRecord
 
 OWN_CPU_SHARE = 0.9
-"""From this share of a client's time on, its own CPU time sets the speed of a step."""
+"""From this share of a client's time on, its own CPU time limits the speed of a step."""
 MOST_NAMED = 8
-"""Steps that a line of the answer names; the table has all."""
+"""The most steps in a line of the answer; the table has all."""
 NO_RESULT = (
     "Steps re-create published ones. They are not the original programs, and no figure is a result of theirs."
 )
@@ -64,7 +65,7 @@ def build(results: Results) -> Part:
 
 
 def _published(source: Source) -> published.PublishedReport | None:
-    """Return the report that the plan names, or the first that a suite re-creates; None: this version has none."""
+    """Return the report that the plan names or that a suite re-creates; None if this version does not have it."""
     of_suites = (found.published for suite in suites_of(source) if (found := suite.settings(FILES).scenario))
     name = source.head.plan.published or next(filter(None, of_suites), None)
     try:
@@ -74,7 +75,7 @@ def _published(source: Source) -> published.PublishedReport | None:
 
 
 def verdict(source: Source, steps: Sequence[Step]) -> str:
-    """Say who leads in how many steps, or why that can't be told."""
+    """Return who leads in how many steps, or why that is unknown."""
     if not steps:
         return "Nothing was measured yet."
     if len(source.configuration_names) < 2:
@@ -96,7 +97,7 @@ def verdict(source: Source, steps: Sequence[Step]) -> str:
 
 
 def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...]:
-    """Return a line for each who leads somewhere, the widest lead first; and one of steps that nobody leads in."""
+    """Return a line for each leader, widest lead first, and one for steps without a leader."""
     if len(source.configuration_names) < 2 or not steps or _fewest(steps) < 2:
         return ()
     lines = []
@@ -113,7 +114,6 @@ def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...
 
 
 def sure(source: Source, steps: Sequence[Step]) -> str:
-    """Say what the claims rest on."""
     if len(source.configuration_names) < 2 or not steps:
         return "No comparison was made."
     if _fewest(steps) < 2:
@@ -126,7 +126,7 @@ def sure(source: Source, steps: Sequence[Step]) -> str:
 
 
 def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Finding, ...]:
-    """Return one finding per suite, with the time of all its steps by configuration, and one on flushes."""
+    """Return one finding per suite, with each configuration's total time, and one on flushes."""
     promises, found = durability.promises_of_steps(source), list[Finding]()
     for suite, of_suite in zip(suites_of(source), totals(steps, source), strict=True):
         known = {name: list(by_run.values()) for name, by_run in of_suite.items() if by_run}
@@ -144,7 +144,7 @@ def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Fi
 
 
 def compared_findings(steps: Sequence[Step], table: str) -> tuple[Finding, ...]:
-    """Return one finding for each pair of configurations: the steps in which one is proven faster or slower."""
+    """Return one finding per pair of configurations: the steps in which one is proven faster or slower."""
     by_pair: dict[tuple[str, str], dict[str, list[str]]] = {}
     for step in steps:
         for gap in step.gaps:
@@ -171,7 +171,6 @@ def compared_findings(steps: Sequence[Step], table: str) -> tuple[Finding, ...]:
 
 
 def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
-    """Return what must be known of steps before a figure is quoted."""
     if not suites_of(source):
         return ()
     head, found = source.head, list[Caveat]()
@@ -203,7 +202,6 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
 
 
 def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Of servers whose datagrams were lost or late."""
     told = {name: repeated_requests(steps, name) for name in source.configuration_names}
     return [
         Caveat(
@@ -217,8 +215,10 @@ def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
 
 
 def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Of steps that a faster server would hardly shorten. What Bonnie computes itself, character by character, is its
-    work. Below a directory the client's CPU time has the work of the file system in it.
+    """Return steps that a faster server would hardly shorten.
+
+    Bonnie's own computation per character is its work and is not reported. For a directory, the client's CPU time
+    includes the file system's.
     """
     served = [
         each.name
@@ -246,7 +246,6 @@ def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
 
 
 def _busy(record: MixRecord) -> float:
-    """Return the share of its time for which the threads of a step's clients used a CPU."""
     return record.generator_cpu_s / max(record.window_s * record.generator_threads, 1e-9)
 
 
@@ -272,12 +271,10 @@ def _of_caches(source: Source) -> list[Caveat]:
 
 
 def _all_bytes(suite: Suite) -> int:
-    """Return the size of the files of all clients."""
     return suite.clients[0] * suite.work.workspace_bytes(suite.settings(suite.work))
 
 
 def methodology(source: Source) -> tuple[Fact, ...]:
-    """Return how steps were made, line by line; nothing of an experiment without."""
     head, suites = source.head, suites_of(source)
     if not suites:
         return ()
@@ -318,7 +315,6 @@ def methodology(source: Source) -> tuple[Fact, ...]:
 
 
 def _place(source: Source) -> str:
-    """Return where clients of steps run."""
     plan = source.head.plan
     if plan.generator.fleet is not None or plan.testbed is not None:
         return "several nodes, which begin and end each level together"
@@ -334,7 +330,6 @@ def _described(suite: Suite) -> str:
 
 
 def disclosures(results: Results) -> list[Disclosure]:
-    """Return the rows of each suite of Bonnie as its program prints them."""
     source = results.whole
     return [
         step_tables.rows_of_bonnie(source, results.steps, suite)
@@ -344,7 +339,7 @@ def disclosures(results: Results) -> list[Disclosure]:
 
 
 def raw(results: Results) -> list[RawTable]:
-    """Return one row per step of a run; requests by name in one more column. Nothing without steps."""
+    """Return one row per step and run, with requests by name in one column; nothing without steps."""
     found = [
         (record, figures_of(record, step.suite), step.suite.name)
         for step in results.steps

@@ -1,7 +1,7 @@
-"""What the TLS sessions of each configuration came to, and where configurations that are compared differ in it.
+"""What each configuration's TLS sessions negotiated, and how compared configurations differ in it.
 
-In VeriTest's report of 2003 (figure 46) the servers did not even use the same cipher. What a handshake and a byte cost
-depends on version, cipher, key exchange, key, and on the share of sessions that are taken up again.
+In VeriTest's report of 2003 (figure 46) the servers did not even use the same cipher. The cost of a handshake and of a
+byte depends on version, cipher, key exchange, key, and the share of resumed sessions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from serverdyno.report.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Handshakes:
-    """Of one configuration, from start to end of all its mixes: by terms, by key exchange of the full ones."""
+    """One configuration's handshakes from start to end of all levels: by terms, and full ones by key exchange."""
 
     terms: Counter[str]
     groups: Counter[str]
@@ -27,12 +27,11 @@ class Handshakes:
 
     @property
     def share_resumed(self) -> float:
-        """Of all handshakes."""
         return self.resumed / (self.full + self.resumed)
 
 
 def handshakes(source: Source, configuration: str) -> Handshakes | None:
-    """Return the handshakes of a configuration; None: it has none."""
+    """Return the handshakes of a configuration; None without TLS."""
     terms: Counter[str] = Counter()
     groups: Counter[str] = Counter()
     full = resumed = 0
@@ -47,7 +46,7 @@ def handshakes(source: Source, configuration: str) -> Handshakes | None:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions agreed on; empty if it has none."""
+    """Return what a configuration's sessions negotiated; empty without TLS."""
     found = handshakes(source, configuration)
     if found is None:
         return ""
@@ -64,7 +63,7 @@ def sentences(source: Source, configuration: str) -> str:
 
 
 def warnings(source: Source) -> Iterator[str]:
-    """Yield where configurations differ in TLS, or it is not known who answered."""
+    """Yield differences in TLS between configurations, and servers whose identity is unknown."""
     found = {name: handshakes(source, name) for name in source.configuration_names}
     measured = {record.configuration for record in source.records}
     secure = {name: each for name, each in found.items() if each is not None}
@@ -103,7 +102,6 @@ def warnings(source: Source) -> Iterator[str]:
 
 
 def _keys_logged(source: Source) -> bool:
-    """Return whether this machine, or a node, was asked to keep keys."""
     host = source.disclosure.get("host", {}).get("software", {})
     nodes = source.disclosure.get("fleet", {}).get("nodes", [])
     return any(facts.get("tls_keys_logged", False) for facts in (host, *nodes))
