@@ -47,13 +47,13 @@ def _window(results: Results) -> str:
     planned = results.source.head.mixes
     windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in planned}
     lengths = {mix.length_s for mix in planned}
-    return f"Window {wording.seconds_span(windows)} of each mix's {wording.seconds_span(lengths)}"
+    return f"Window {wording.seconds_span(windows)} of each load level's {wording.seconds_span(lengths)}"
 
 
 def _repetitions(results: Results, over: Over) -> str:
     counts = [mix.repetitions for mix in results.mixes]
     if not counts:
-        return "No mix was finished"
+        return "No load level was finished"
     if max(counts) == 1:
         return "1 repetition, so no spread"
     low, high = min(counts), max(counts)
@@ -70,5 +70,5 @@ def _clients(results: Results) -> str:
         "left": sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes),
         "completed nothing": sum(Mark.STARVED in mix.marks for mix in mixes),
     }
-    parts = [f"{what} in {count} of {points}" for what, count in counted.items() if count]
+    parts = [f"{what} at {count} of {points}" for what, count in counted.items() if count]
     return f"Clients {wording.listing(parts)}" if parts else "All planned clients took part"

@@ -39,20 +39,18 @@ def _split(text: str) -> Caveat:
 def _texts(results: Results) -> tuple[str, ...]:
     source, found = results.source, []
     if source.shortened and source.head.mixes:
-        found.append(
-            f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
-        )
+        found.append(f"{shortening(source)}. The figures apply to this length only, not to the full suite.")
     found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
     found += runs.set_aside(source)
     if not results.mixes and source.head.mixes:
-        found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
+        found.append("No load level was finished, so the report only has the setup of the experiment.")
     elif len(results.used) < source.planned_mixes:
         found.append(
-            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix')} "
-            "can be reported. Figures are of those alone."
+            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned test')} can be "
+            "reported. The figures cover only these."
         )
     found += [
-        f"Left out: run {record.run}, {record.configuration}, mix {record.name} ({reason})."
+        f"Left out: run {record.run}, {record.configuration}, load level {record.name} ({reason})."
         for record, reason in results.left_out
     ]
     found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
@@ -93,7 +91,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
         f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {which}. Small "
-        "differences can't be shown there, and more repetitions may move the means."
+        "differences can't be shown there, and more repetitions may change the means."
     ]
 
 
@@ -105,10 +103,8 @@ def _parts_of_a_pass(results: Results) -> list[str]:
         return []
     clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
     return [
-        "In tests marked P, clients had too little time to finish the workload; compare with care. "
-        f"That is so in {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients): a "
-        "client completed "
-        "less than one pass in the window, in the mean of the repetition with the fewest. A faster server gets "
-        "further, so "
-        "it is asked for other operations. Longer mixes compare like with like."
+        "At points marked P, clients had too little time to finish the workload; compare with care. This applies to "
+        f"{len(short):,} of {wording.plural(len(known), 'point')} (with {clients} clients): in the repetition with "
+        "the fewest passes, a client completed less than one pass on average. A faster server gets further, so it "
+        "is asked for other operations. Longer load levels make the work comparable."
     ]

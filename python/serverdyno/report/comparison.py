@@ -70,8 +70,8 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
         head = each.results.source.head
         if head.suite.open is not None:
             raise UserError(
-                f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput says "
-                "nothing of the server",
+                f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput does not "
+                "describe the server",
                 hint="dyno report compares the response times of an experiment's configurations at each rate",
             )
     if len(reports) == 1:
@@ -342,7 +342,9 @@ def _outages_result(
     if made is None:
         raise UserError(
             "There are no times without service to compare.",
-            hint="In each test of both, half of the clients have to be served again before it ends.",
+            hint=(
+                "In each test of both, at least half of the clients must be served again before the test ends."
+            ),
         )
     table = replace(made, number=1)
     found = [outages.outages(report.results) for report in reports]

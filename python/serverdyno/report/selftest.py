@@ -77,18 +77,18 @@ def _unfit(report: Report, scatter: float, floor_percent: float) -> list[str]:
         known = [cpus for cpus in taken if cpus is not None]
         if known and (mean := float(np.mean(known))) > FIT_CPUS:
             why.append(
-                f"{who} took {wording.cpus(mean)} CPUs in the mean of the load levels; up to "
-                f"{wording.cpus(FIT_CPUS)} can be borne"
+                f"{who} used {wording.cpus(mean)} CPUs on average over the load levels; the limit is "
+                f"{wording.cpus(FIT_CPUS)}"
             )
     if scatter > FIT_SCATTER_PERCENT:
         why.append(
-            f"equal runs scatter by {wording.significant(scatter)} % (standard deviation); up to "
-            f"{FIT_SCATTER_PERCENT:g} % can be borne"
+            f"equal runs scatter by {wording.significant(scatter)} % (standard deviation); the limit is "
+            f"{FIT_SCATTER_PERCENT:g} %"
         )
     if floor_percent > FIT_FLOOR_PERCENT:
         why.append(
-            f"the server may differ from itself by {wording.significant(floor_percent)} %; up to "
-            f"{FIT_FLOOR_PERCENT:g} % can be borne (more repetitions narrow it)"
+            f"the server may differ from itself by {wording.significant(floor_percent)} %; the limit is "
+            f"{FIT_FLOOR_PERCENT:g} % (more repetitions narrow the interval)"
         )
     return why
 
@@ -100,12 +100,12 @@ def _remarks(report: Report) -> list[str]:
     if governor not in (None, "performance"):
         said.append(f'the CPUs\' frequency governor is {governor}; "performance" scatters less')
     if governor is None:
-        said.append("the CPUs' frequency is not known: this system does not show its governor")
+        said.append("the CPUs' frequency governor is not known: this system does not show it")
     shared = [
         configuration
         for configuration in report.source.head.configurations
         if report.source.cpus_shared_with_generator(configuration)
     ]
     if shared:
-        said.append("the load and the server share CPUs, so each disturbs the other")
+        said.append("the load and the server share CPUs, so each slows the other")
     return said

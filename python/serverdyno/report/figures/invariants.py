@@ -19,7 +19,7 @@ CPU_SHARE, CPU_S = 0.02, 0.05
 
 def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
     """Return each violated invariant as a sentence. `server_cpus`: None if unknown. `closed`: no pacing."""
-    name = f"run {record.run}, {record.configuration}, mix {record.name}"
+    name = f"run {record.run}, {record.configuration}, load level {record.name}"
     found = [
         *_sums(record),
         *_arrivals(record),
@@ -38,14 +38,18 @@ def _sums(record: MixRecord) -> Iterator[str]:
     }
     for name, (count, wanted) in counted.items():
         if count != wanted:
-            yield f"{name} add up to {count:,} operations, the mix to {wanted:,}"
+            yield f"{name} add up to {count:,} operations, the load level has {wanted:,}"
     if record.operations > record.operations_total:
-        yield f"{record.operations:,} operations in the window, {record.operations_total:,} in the mix"
+        yield (
+            f"{record.operations:,} operations in the window, {record.operations_total:,} in the whole load level"
+        )
 
 
 def _arrivals(record: MixRecord) -> Iterator[str]:
     if missing := open_load.unaccounted(record):
-        yield f"{missing:,} of {record.arrivals or 0:,} requests that came are in no other count"
+        yield (
+            f"{missing:,} of {record.arrivals or 0:,} requests that were due are missing from all other counts"
+        )
 
 
 def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
@@ -65,11 +69,13 @@ def _little(record: MixRecord) -> Iterator[str]:
         return
     streams_s = record.clients * record.threads * record.window_s
     if record.outstanding_s > streams_s * (1 + LITTLE_SHARE):
-        yield f"{record.outstanding_s:.2f} s under way, in {streams_s:.2f} s of all clients"
+        yield (
+            f"{record.outstanding_s:.2f} s of operations in flight, but only {streams_s:.2f} s of all clients"
+        )
     slowest_s = max(times.max_ms * units.NS_PER_MS / units.NS_PER_S, record.under_way_longest_s or 0.0)
     across_s = slowest_s * record.clients * record.threads
     answered_s = times.count * times.mean_ms * units.NS_PER_MS / units.NS_PER_S
     apart_s = abs(answered_s - record.outstanding_s)
     if apart_s > LITTLE_SHARE * record.outstanding_s + across_s:
         share = wording.share(apart_s / max(record.outstanding_s, units.NS_PER_MS / units.NS_PER_S))
-        yield f"response times and operations under way differ by {share} (Little's law)"
+        yield f"response times and operations in flight differ by {share} (Little's law)"

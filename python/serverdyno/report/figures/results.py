@@ -339,7 +339,7 @@ def _server_cpu_us(record: MixRecord) -> float:
 
 def _unusable(record: MixRecord) -> str | None:
     if record.window_s <= 0:
-        return "no window to measure in"
+        return "the measurement window is empty"
     return record.void
 
 

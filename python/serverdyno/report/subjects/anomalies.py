@@ -37,11 +37,14 @@ def _findings(results: Results, tables: Labels) -> list[Finding]:
     decisive = [words for result in results.configurations if (words := _decisive(result))]
     found = []
     if tails:
-        claim = f"The slowest responses take over {TAIL_TIMES} times the usual one (p99.9 over p50): {_few(tails)}."
+        claim = (
+            f"The slowest responses take over {TAIL_TIMES} times as long as the median (p99.9 over p50): "
+            f"{_few(tails)}."
+        )
         found.append(Finding("Anomaly", claim, f"{tables['response']}."))
     if idle:
         claim = (
-            f"Server and generator were both less than half busy: {_few(idle)}. Something else set these figures: "
+            f"Server and generator were both less than half busy: {_few(idle)}. Something else limited throughput: "
             "waiting, locks, the disk or the network."
         )
         found.append(Finding("Anomaly", claim, f"{tables['costs']}."))

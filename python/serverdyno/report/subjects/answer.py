@@ -198,7 +198,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
     elif largest.verdict is Verdict.NOT_COMPARABLE and why and why <= HELD_BACK:
-        because = "the generator or the plan's rate may hide more than the gap"
+        because = "the generator or the plan's rate may hide more than the difference"
     elif largest.verdict is Verdict.NOT_COMPARABLE:
         because = "the configurations can't be compared fairly"
     elif _missed(results) > TOO_NOISY_PERCENT:
@@ -294,7 +294,7 @@ def _why_unranked(names: Sequence[str], comparisons: Sequence[Comparison]) -> st
     among = [each for each in comparisons if each.base in names and each.other in names]
     limited = {name for each in among for name, mark in each.limits if mark in GENERATOR}
     if limited:
-        return ": the load generator held them back"
+        return ": the load generator limited them"
     return ""
 
 
@@ -343,7 +343,7 @@ def _gaps(results: Results) -> str:
         return _level_by_level(*of_pairs[0], results)
     if not proven:
         why = f"; {wording.plural(len(apart), 'gap')} can't be compared ({_kinds(apart)})" if apart else ""
-        return f"No gap is proven at any load level{why}."
+        return f"No difference is proven at any load level{why}."
     comparison, level = max(proven, key=lambda each: abs(_log(each[1].percent)))
     winner, loser, ratio = comparison.other, comparison.base, 1 + level.percent / 100
     if ratio < 1:
@@ -351,7 +351,7 @@ def _gaps(results: Results) -> str:
     least = "at least " if level.at_least else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
     at = wording.plural(results.at(comparison.base, level.mix).level, results.axis.noun)
-    return f"Largest proven gap: {winner} over {loser} with {at}, {least}{gap}."
+    return f"Largest proven difference: {winner} over {loser} with {at}, {least}{gap}."
 
 
 def _levels(results: Results) -> list[tuple[Comparison, tuple[AtLevel, ...]]]:
@@ -419,11 +419,11 @@ def _chart(results: Results) -> Iterator[Figure]:
     if len(bars) < 2:
         return
     bars.sort(key=lambda bar: -bar.points[0].y)
-    title = "Average throughput over all load levels, and lines from the lowest to the highest repetition"
+    title = "Average throughput over all load levels, with lines from the lowest to the highest repetition"
     if len(bars) > MOST_BARS:
         title += f", the first {MOST_BARS} of {len(bars)}"
     unit = results.terms.unit
     panel = Panel("", unit, tuple(bars[:MOST_BARS]))
     hollow = any(bar.points[0].limited_by for bar in bars)
-    line = basis(results) + (" Hollow: something other than the server held it back." if hollow else "")
+    line = basis(results) + (" Hollow: not limited by the server." if hollow else "")
     yield Figure("overview", 0, title, line, "bars", capital(unit), (panel,))

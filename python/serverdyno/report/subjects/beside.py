@@ -40,8 +40,8 @@ def section(results: Results, published: PublishedReport) -> Section:
     by_count = [] if curves else by_processors(published, unit)
     if not curves and not by_count:
         raise UserError(
-            f"{published.name} has no curve in {unit}, so none can be drawn next to this one",
-            hint="`dyno published show NAME` draws what a published report has",
+            f"{published.name} has no curve in {unit} to show next to this experiment",
+            hint="`dyno published show NAME` shows what a published report has",
         )
     left_out = len(curves) + len(by_count) - MOST_PICTURES
     more = f" `dyno published show {published.name}` draws {left_out:,} more." if left_out > 0 else ""
@@ -158,7 +158,7 @@ def _table_by_count(
         f"{NOT_COMPARABLE} {now}: highest mean of the repetitions. {year}: {meta.method.combined}.",
         columns,
         rows,
-        (f"{wording.NOTHING}: not measured, or not printed.",),
+        (f"{wording.NOTHING}: not measured or not printed.",),
         key_columns=3,
     )
 

@@ -28,11 +28,11 @@ COLUMNS = (
     Column("Locks refused"),
 )
 NOTES = (
-    "From start to end of the mix, all repetitions together. A break takes caching back from a client, since another "
-    "one wants the file. To answer: the server waits for it, and the other client with it. Those that were not "
-    "answered as such were answered by a close.",
-    "Answer: from the arrival of a break until its answer was sent; the client writes back what it had kept in "
-    "between. Locks refused: somebody else had the range; the client asked again.",
+    "Over all repetitions, ramps included. A break takes caching back from one client because another wants the "
+    "file. To answer: the server waits for the answer, and so does the other client. Breaks without an answer of "
+    "their own were answered by a close.",
+    "Answer: from the arrival of a break until its answer was sent; in between the client writes its cached data "
+    "back. Locks refused: another client held the range, and the client asked again.",
 )
 
 
@@ -45,7 +45,7 @@ def table(results: Results) -> Table | None:
         records = results.records(mix.configuration, mix.mix)
         if known := [record for record in records if record.breaks is not None]:
             rows.append(_row(mix.configuration, known))
-    title, under = "Caching that servers took back", basis(results, Over.SUM)
+    title, under = "Caching that servers took back from clients", basis(results, Over.SUM)
     return Table("breaks", 0, title, under, COLUMNS, tuple(rows), NOTES, key_columns=2)
 
 

@@ -41,11 +41,11 @@ from serverdyno.report.subjects.limits import LIMITED_BY, no_limit_words
 from serverdyno.store.records import MixRecord
 
 SEARCH = (
-    "The highest rate that holds {objective} is looked for between {lowest} and {highest} {operations}/s. The rate is "
-    "doubled until a trial fails; then each trial is at the median of what is known (QUEST, Watson and Pelli 1983). A "
-    "trial holds where the server kept up and each bound was met; one that failed is slower than every answer. "
-    "Capacity is the rate at which half of the trials hold. A search ends once half of its 95 % interval is within "
-    "{precision:g} %, or after {most} trials."
+    "The search looks for the highest rate between {lowest} and {highest} {operations}/s that meets {objective}. It "
+    "doubles the rate until a trial fails; then each trial is at the median of the current estimate (QUEST, Watson "
+    "and Pelli 1983). A trial passes if the server kept up and each bound was met; failed requests count as slower "
+    "than every answer. Capacity is the rate at which half of the trials pass. A search ends when half of its 95 % "
+    "interval is within {precision:g} %, or after {most} trials."
 )
 BUSY_SHARE = 0.9
 """From this busy share on, the busiest generator thread is named as the limit."""
@@ -339,9 +339,9 @@ def _table(found: Capacities, results: Results) -> Table:
         Column("n", "runs"),
     )
     notes = (
-        f"Capacity: the rate at which half of the trials hold {found.objective.words}; the geometric mean of the runs. "
-        "The interval is over the runs, Student's; of one run it is that of its search.",
-        "Held every time: the highest rate tried up to which every trial held, in the lowest run.",
+        f"Capacity: the rate at which half of the trials meet {found.objective.words}, as the geometric mean of the "
+        "runs. The interval is Student's over the runs; for one run it is that of its search.",
+        "Held every time: the highest rate up to which every trial passed, in the worst run.",
     )
     title = f"Capacity at {found.objective.words}"
     return Table("capacity", 0, title, basis(results, Over.TOGETHER), columns, rows, notes)
@@ -383,8 +383,8 @@ def _trials(found: Capacities, results: Results) -> Table:
     )
     marks = frozenset().union(*(trial.marks for each in found.searched for trial in each.trials))
     notes = (
-        f"Percentiles are of all {found.operations}; one that failed is slower than every answer, and nothing stands "
-        "where too many failed. Failed: errors, dropped, and not answered.",
+        f"Percentiles cover all {found.operations}; failed ones count as slower than every answer. The cell is empty "
+        "if too many failed. Failed: errors, dropped, and not answered.",
         *mark_notes(marks),
     )
     under = basis(results, Over.EACH)
@@ -456,7 +456,7 @@ def _claim(searched: Searched, found: Capacities) -> str:
             "capacity is at least that."
         )
     if searched.rate_per_s is None:
-        return f"{name}: {_disagreement(searched)}, so there is no figure."
+        return f"{name}: {_disagreement(searched)}, so its capacity is not known."
     least = "at least " if searched.by_generator else ""
     rate = f"{least}{wording.rate(searched.rate_per_s)} {found.operations}/s"
     words = f"{name} {holds} up to {rate} ({_interval(searched)})"
@@ -506,7 +506,7 @@ def _findings(found: Capacities, tables: Labels) -> list[Finding]:
         known = [rate for rate in held if rate is not None]
         if known and len(known) == len(held) and each.rate_per_s is not None:
             rate = f"{min(known):,} {found.operations}/s"
-            words = f"{each.name} held it in every trial up to {rate}: the rate to plan with."
+            words = f"{each.name} held it in every trial up to {rate}, the rate to plan with."
             said.append(Finding("Held every time", words, f"{tables['trials']}."))
     for base, other, level in found.compared:
         words = _gap(base, other, level, found) if level.proven else _no_gap(base, other, level)
@@ -532,7 +532,7 @@ def _no_gap(base: str, other: str, level: AtLevel) -> str:
         reasons = "; ".join(reason(each) for each in level.obstacles)
         return f"{other} and {base} can't be compared: {reasons}."
     if level.low_percent is None:
-        return f"{other} against {base}: {wording.change(level.percent)}; a verdict takes two repetitions."
+        return f"{other} against {base}: {wording.change(level.percent)}; a verdict needs two repetitions."
     span = wording.change_span(level.low_percent, level.high_percent)
     return f"{other} against {base}: {wording.change(level.percent)} (95 % interval {span}), no difference is proven."
 
@@ -543,7 +543,7 @@ def _generator_words(searched: Searched, found: Capacities) -> str:
         return ""
     failed = [trial for trial in searched.trials if not trial.held and Mark.GENERATOR_LIMITED in trial.marks]
     lowest = min(failed, key=lambda trial: trial.rate_per_s)
-    return f". The load generator, and not the server, may have been the limit: {_seen(lowest, found.operations)}"
+    return f". The load generator, not the server, may have been the limit: {_seen(lowest, found.operations)}"
 
 
 def _seen(trial: TrialFigures, operations: str) -> str:
@@ -558,13 +558,11 @@ def _seen(trial: TrialFigures, operations: str) -> str:
 def _budget(searched: Searched, found: Capacities) -> str:
     if End.BUDGET not in searched.ends:
         return ""
-    return (
-        f" The search ended after {found.within.most_trials} trials, before it was as precise as asked for."
-    )
+    return f" The search ended after {found.within.most_trials} trials, before it reached the requested precision."
 
 
 def _disagreement(searched: Searched) -> str:
     if None in searched.ends:
-        return "a search is not over"
+        return "a search is unfinished"
     said = sorted(f"{end}" for end in searched.ends if end is not None)
     return f"its searches do not agree ({wording.listing(said)})"

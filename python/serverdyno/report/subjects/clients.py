@@ -59,10 +59,10 @@ def _clients(results: Results) -> Table:
     )
     rows = tuple(row for mix in results.mixes if (row := _client_row(results, mix)))
     notes = (
-        "Of the clients that were in the mix to its end. Mean, standard deviation and fairness: of the clients of each "
-        "repetition by itself, so that what differs between repetitions is in none of them. Smallest and largest: of "
-        "any client in any repetition.",
-        "Fairness: 1 where all came to the same, 1 / clients where one did all (Jain, Chiu and Hawe, 1984).",
+        "Clients that stayed to the end of the load level. Mean, standard deviation and fairness are computed per "
+        "repetition, so that they contain no differences between repetitions. Smallest and largest: of any client "
+        "in any repetition.",
+        "Fairness: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, 1984).",
     )
     return Table("clients", 0, "Single clients", basis(results), columns, rows, notes, key_columns=2)
 
@@ -107,8 +107,8 @@ def _cache(results: Results) -> Table:
     )
     rows = tuple(_cache_row(mix, results.records(mix.configuration, mix.mix)) for mix in _peaks(results))
     notes = (
-        "At the mix of each configuration's peak, all repetitions together, ramps included. Passes: through the whole "
-        "workload, those that ended in the mix. Content checked: what was read and compared, byte by byte.",
+        "At each configuration's peak, all repetitions together, ramps included. Passes: through the whole "
+        "workload, counted when they end. Content checked: read and compared byte by byte.",
     )
     title = "What the client cache kept from the server"
     return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)
@@ -162,8 +162,8 @@ def _calls(results: Results) -> Table:
         if any(found[kind] for found in calls)
     )
     notes = (
-        "Below the client cache, ramps included; operations are those of applications that succeeded. At the mix of "
-        "each configuration's peak.",
+        "Below the client cache, ramps included, at each configuration's peak. Operations are the successful ones "
+        "of applications.",
     )
     under = basis(results, Over.SUM)
     return Table("calls", 0, "Calls that reached the server", under, columns, rows, notes)

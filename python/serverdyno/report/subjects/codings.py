@@ -9,7 +9,7 @@ from serverdyno.report.subjects.http2 import counts_by_name
 # Defined in crates/http/src/coding.rs.
 DECODED = {"body decoded (gzip)": "gzip", "body decoded (deflate)": "deflate", "body decoded (br)": "br"}
 OTHERS = {
-    "body not decoded (another content coding)": "in another content coding",
+    "body not decoded (another content coding)": "with another content coding",
     "body not decoded (more than 16 MiB)": "of more than 16 MiB",
 }
 
@@ -19,6 +19,6 @@ def sentences(source: Source, configuration: str) -> str:
     counts = counts_by_name(source, configuration)
     decoded = [f"{counts[name]:,} {coding}" for name, coding in DECODED.items() if counts[name]]
     others = [f"{counts[name]:,} {which}" for name, which in OTHERS.items() if counts[name]]
-    parts = [f"Decoded to check them: {wording.listing(decoded)} bodies."] if decoded else []
+    parts = [f"Bodies decoded to check them: {wording.listing(decoded)}."] if decoded else []
     parts += [f"Bodies in the sample that were not checked: {wording.listing(others)}."] if others else []
     return " ".join(parts)

@@ -74,17 +74,17 @@ def _table(results: Results) -> Table:
     )
     notes = (
         f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
-        "Generator, of round trips: the share of each that was spent waiting in or for the generator. Hidden speed: by "
-        "how much the server may be faster than shown, at most.",
-        "Others: all else on the CPUs of generator and server, the kernel's work included. Steal: taken by the "
+        "Generator, of round trips: the share of each spent waiting in or for the generator. Hidden speed: how much "
+        "faster than shown the server may be, at most.",
+        "Others: everything else on the CPUs of generator and server, including the kernel. Steal: taken by the "
         "hypervisor.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
-        "Limited by: what ran at its limit; the server's CPUs from 85 % on. Where neither they nor the generator were "
-        "busy, it is the disk where something waited for it for more than 10 % of the window, latency where more "
-        "clients got more, else latency or locks. Nothing found: not measured, or the generator had a part in it.",
+        "Limited by: what reached its limit; for the server's CPUs, 85 %. If neither they nor the generator were "
+        "busy: the disk, if something waited for it for more than 10 % of the window; latency, if more clients got "
+        "more; else latency or locks. Nothing found: not measured, or the generator contributed.",
         *mark_notes(results.marks & COST_MARKS),
     )
-    title = f"CPU per {results.terms.operation}, and the generator's own limits"
+    title = f"CPU time per {results.terms.operation}, and the generator's own limits"
     return Table("costs", 0, title, basis(results), columns, tuple(rows), notes, key_columns=2)
 
 
@@ -178,7 +178,7 @@ def _unmeasured(results: Results) -> tuple[str, ...]:
     ]
     if not unmeasured:
         return ()
-    return (f"The server's CPU could not be measured for {wording.listing(unmeasured)}.",)
+    return (f"The CPU time of {wording.listing(unmeasured)} could not be measured.",)
 
 
 def _generator(results: Results, tables: Labels) -> list[Finding]:
@@ -188,7 +188,7 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     known = [mix for mix in results.mixes if mix.hidden_speed is not None and not mix.is_failing]
     points = wording.plural(len(results.mixes), "point")
     busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
-    evidence = f"busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
+    evidence = f"busiest generator thread used {wording.share(busiest)} of its time; {tables['costs']}."
     if not known:
         failing = any(mix.is_failing for mix in results.mixes)
         why = "is not known, because errors limited them" if failing else "was not measured"
@@ -202,7 +202,8 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
         longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
         claim = (
             f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to {longest} of the "
-            "window. How much faster the servers are is not known: measure again while nothing else uses its CPU."
+            "window. How much faster the servers are is not known: repeat the experiment while nothing else uses "
+            "the generator's CPUs."
         )
     elif limited:
         claim = (
@@ -229,7 +230,7 @@ def _machine(results: Results, tables: Labels) -> list[Finding]:
         parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
     if not parts:
         return []
-    claim = f"In the window of any mix, {wording.listing(parts)}."
+    claim = f"At every load level, {wording.listing(parts)}."
     return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
 
 
@@ -239,8 +240,8 @@ def shared_cpus(source: Source) -> list[str]:
         if shared := source.cpus_shared_with_generator(configuration):
             sharing.setdefault(shared, []).append(configuration.name)
     return [
-        f"{wording.listing(names)} {'shares' if len(names) == 1 else 'share'} {wording.cpu_set(cpus)} with the "
-        "generator: each takes time from the other, so the figures are of both together."
+        f"{wording.listing(names)} {('shares' if len(names) == 1 else 'share')} {wording.cpu_set(cpus)} with the "
+        "generator. Each takes CPU time from the other, so the figures describe both together."
         for cpus, names in sharing.items()
     ]
 
@@ -261,8 +262,8 @@ def noise(results: Results) -> list[str]:
             f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
         )
     return [
-        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: {wording.listing(parts)}. "
-        "These points are marked noisy (N); figures of a quiet machine may differ."
+        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: "
+        f"{wording.listing(parts)}. These points are marked noisy (N); a quiet machine may give other figures."
     ]
 
 

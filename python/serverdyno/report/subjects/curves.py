@@ -20,7 +20,9 @@ from serverdyno.report.parts import NAME
 
 MOST_FALLS = 4
 """The most findings on dips; the table has all."""
-MORE_CLIENTS = "`dyno run PLAN --clients ...` with more clients goes on; `dyno load` has `--clients`, too."
+MORE_CLIENTS = (
+    "Continue with `dyno run PLAN --clients ...` and more clients; `dyno load` has `--clients` too."
+)
 
 
 def applies(results: Results) -> bool:
@@ -73,16 +75,14 @@ def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: 
 def _dip_claim(result: ConfigurationResult, fall: ThroughputFall) -> str:
     where = _with_clients(clients_of(result, [fall.deepest]))
     lost = wording.share(fall.lost)
-    return (
-        f"{result.name} has a dip at {where}: {lost} below the lower of the two sides that it lies between."
-    )
+    return f"{result.name} has a dip at {where}: {lost} below the lower of its two sides."
 
 
 def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Sequence[ThroughputFall]) -> str:
     verb = "collapses" if fall.kind is FallKind.COLLAPSE else "drops"
     claim = (
-        f"{result.name} {verb} beyond {_before(result, fall)}: every later mix lies {wording.share(fall.lost)} or more "
-        "below, and it does not recover."
+        f"{result.name} {verb} beyond {_before(result, fall)}: every later load level is {wording.share(fall.lost)} "
+        "or more lower, and it does not recover."
     )
     if not others:
         return claim
@@ -104,7 +104,7 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
     mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
     marks = frozenset().union(*(mix.marks for mix in mixes))
     named = {
-        Mark.NOISY: "others used the machine",
+        Mark.NOISY: "other programs used the machine",
         Mark.ERRORS: "there were errors",
         Mark.CLIENTS_LEFT: "clients left",
     }
@@ -124,7 +124,7 @@ def unsaturated(results: Results, tables: Labels) -> list[Finding]:
         _unsaturated(group, advice, tables)
         for group, advice in (
             (free, MORE_CLIENTS),
-            (held, "There the generator or the plan's bound held it, so more clients would show no more."),
+            (held, "The generator or the plan's bound limited these, so more clients would not show more."),
         )
         if group
     ]
@@ -140,7 +140,7 @@ def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: Labe
     where = wording.listing(parts)
     claim = f"Throughput was still rising at the highest load tested: {where}. {peaks} {bounds}. {advice}"
     return Finding(
-        "Still rising", claim, f"Rule: by more than the noise, and by 2 % or more; {tables['peaks']}."
+        "Still rising", claim, f"Rule: by more than the noise and by at least 2 %; {tables['peaks']}."
     )
 
 
@@ -190,13 +190,12 @@ def _table(results: Results) -> Table:
         Column("n", "whole runs"),
     )
     notes = (
-        "Cross-validation: each half of the runs is read where the other half peaks, since noise lifts the highest "
-        "of several means. Intervals: t intervals on logarithms, from two runs on.",
-        "The peak may be at: the true peak is at one of these load levels in 95 of 100 experiments (subset "
-        "selection, Gupta "
-        "1965).",
-        "Dips and drops: by a rule that finds any in 5 % of curves that are flat but for normal noise. "
-        f"{wording.NOTHING} can't be judged: too few mixes or repetitions, or a mix without throughput.",
+        "Cross-validation: each half of the runs is read where the other half peaks, because noise inflates the "
+        "highest of several means. Intervals: t intervals on logarithms, from two runs on.",
+        "The peak may be at: in 95 of 100 experiments, the true peak is at one of these load levels (subset "
+        "selection, Gupta 1965).",
+        "Dips and drops: found by a rule with a 5 % chance of finding any in a flat curve with normal noise. "
+        f"{wording.NOTHING} can't be judged: too few load levels or repetitions, or a level without throughput.",
     )
     rows = tuple(_row(result, results.terms) for result in results.configurations)
     return Table("shape", 0, "Peak, overload and dips", basis(results), columns, rows, notes)

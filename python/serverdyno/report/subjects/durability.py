@@ -44,7 +44,7 @@ from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 FLUSH = "flush"
 FLUSHES = ("COMMIT", "FLUSH")
 """Requests by which clients of NFS and SMB ask for data to be written to disk."""
-HOW = "A flush promises that what was written is on the disk. This is how we know whether it was."
+HOW = "A flush promises that written data are on disk. This section shows whether they were."
 
 
 def applies(results: Results) -> bool:
@@ -237,41 +237,40 @@ def table(found: Sequence[Promise], under: str, key: str = "durability") -> Tabl
 
 def _notes(found: Sequence[Promise]) -> Iterator[str]:
     yield (
-        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the same "
-        "windows, counted in the kernel; whatever they were for. A server inside the kernel, and files opened for "
-        "synchronous writing, can't be counted so."
+        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the same windows "
+        "for any reason, counted in the kernel. A server inside the kernel, and files opened for synchronous "
+        "writing, can't be counted this way."
     )
     yield (
-        f"{wording.NOTHING} not known. Each mix is judged on its own. As its window opens, syncs of flushes that were "
-        f"counted may fall outside: {BORDER_EACH_CLIENT} a client, and those of {LATE_S * 1000:g} ms ({LATE_LEAST} at "
-        f"least), by which the count may be late; at most {wording.share(BORDER_MOST)} of the mix's flushes, or a "
-        f"single one where that is more, and {wording.share(BORDER_MOST)} of the run's. At least as many syncs as "
-        "flushes, but for these, is what a server does that "
-        "keeps each flush; the syncs may have been for something else. Fewer: flushes of the same moment may have "
-        "shared a sync, or some were answered without one; the counts can't tell. Without any: at most "
-        f"{wording.share(STRAY_SHARE)}."
+        f"{wording.NOTHING} not known. Each load level is judged on its own. Syncs of counted flushes may fall "
+        f"outside the window: {BORDER_EACH_CLIENT} per client, and those of the {LATE_S * 1000:g} ms by which the "
+        f"count may be late ({LATE_LEAST} at least). This allowance is at most {wording.share(BORDER_MOST)} of the "
+        f"level's flushes, or one if that is more, and {wording.share(BORDER_MOST)} of the run's. A server that "
+        "keeps each flush makes at least as many syncs as flushes, within this allowance; the syncs may have had "
+        "another reason. Fewer: flushes may have shared a sync, or some were answered without one; the counts can't "
+        f"tell. Without any: at most {wording.share(STRAY_SHARE)}."
     )
     yield (
-        "The disk's own fsync: of a file in the server's data directory that grew by 4 KiB each time, before any "
-        "load, and after the mixes."
+        "The disk's own fsync: on a file in the server's data directory that grows by 4 KiB each time, before any "
+        "load and after the last load level."
     )
     if any(promise.unstable for promise in found):
-        yield f"Unstable: the two differ by more than {UNSTABLE:g} times, so that they are no measure of the disk."
+        yield f"Unstable: the two differ by more than {UNSTABLE:g} times, so they do not describe the disk."
     if any(promise.syncs is None for promise in found):
         yield (
-            "Where syncs were not counted: a flush that takes much less than a disk that is stable may not have "
-            "waited for it."
+            "If syncs were not counted: a flush that takes much less than a stable disk's fsync may not have waited "
+            "for the disk."
         )
     # Servers without a sync were not slowed. If nobody counted, some may have been made.
     slowed = [promise for promise in found if promise.added_ms and promise.syncs != 0]
     added = {promise.configuration: promise.added_ms for promise in slowed}
     for name, added_ms in added.items():
         yield (
-            f"{name}: fsync_delay_ms adds {added_ms:g} ms at least to each sync of the server, and so to flushes; "
-            "the disk's own fsync is without it."
+            f"{name}: fsync_delay_ms adds at least {added_ms:g} ms to each sync of the server, and so to flushes. "
+            "The disk's own fsync is without it."
         )
     for text in dict.fromkeys(text for promise in found for text in promise.media.in_full()):
-        yield f"Files on {text}: by the server's own list of mounts, from its file system down."
+        yield f"Files on {text}: from the server's list of mounts, its file system first."
     yield from (f"Run {promise.run}: {promise.because}." for promise in found if promise.because)
 
 
@@ -346,8 +345,8 @@ def warnings(found: Sequence[Promise]) -> list[str]:
         sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
         parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
-            "When clients ask for durable data (a flush), these configurations "
-            f"{'do' if sure else 'may do'} different things: their speeds are not of the same work. {parts}."
+            f"When clients ask for durable data (a flush), these configurations {('do' if sure else 'may do')} "
+            f"different things. They did not do the same work, so their speeds can't be compared. {parts}."
         )
     else:
         said += _without_sync(found, did)
@@ -359,7 +358,7 @@ def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[
     if not names:
         return []
     lost = all(promise.media.ordinary for promise in found if promise.configuration in names)
-    so = " What a client believed to be on the disk was not." if lost else ""
+    so = " Data that a client believed to be on disk were not." if lost else ""
     parts = "; ".join(f"{name}: {_told(did[name], found, name)}" for name in names)
     return [f"{parts}.{so}"]
 
@@ -379,8 +378,8 @@ def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
     if because:
         return f"The syncs don't show what a flush did on {names}: {because}."
     return (
-        f"It is not known what a flush did on {names}: what a client believed to be on the disk may not have "
-        "been there."
+        f"What a flush did on {names} is not known. Data that a client believed to be on disk may not have been "
+        "there."
     )
 
 
@@ -395,16 +394,18 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
             weak[promise.media.weak][promise.configuration] = None
     for where, names in in_memory.items():
         yield (
-            f"{wording.listing(list(names))}: the files are in memory (on {where}): nothing is on a disk, and no "
-            "figure is of one."
+            f"{wording.listing(list(names))}: the files are in memory (on {where}). Nothing is on a disk, so no "
+            "figure describes one."
         )
     for how, names in weak.items():
         unless = ", unless that cache is protected" if how.by_device_cache else ""
-        yield f"{wording.listing(list(names))}: {how}. What was flushed can be lost with the power{unless}."
+        yield f"{wording.listing(list(names))}: {how}. A power cut can lose flushed data{unless}."
     # If syncs were not counted either, an earlier warning says that nothing is known.
     unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
     if unknown:
-        yield f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. On memory, nothing would be on a disk."
+        yield (
+            f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. If it is memory, nothing is on a disk."
+        )
 
 
 def _preloaded(found: Sequence[Promise]) -> list[str]:
@@ -413,8 +414,9 @@ def _preloaded(found: Sequence[Promise]) -> list[str]:
         if promise.preloaded:
             names[promise.preloaded][promise.configuration] = None
     return [
-        f"{wording.listing(list(of))}: loaded before all other libraries, in this tool or the server (LD_PRELOAD): "
-        f"{', '.join(libraries)}. Such a library can answer a sync itself; then the disk's own fsync is no measure."
+        f"{wording.listing(list(of))}: this program or the server loads a library before all others (LD_PRELOAD): "
+        f"{', '.join(libraries)}. Such a library can answer syncs itself, and then the disk's own fsync does not "
+        "describe the disk."
         for libraries, of in names.items()
     ]
 
@@ -446,12 +448,12 @@ def price(found: Sequence[Promise], name: str) -> str:
     if outcome.extent is SyncExtent.NONE:
         flushes = sum(promise.flushes for promise in _by_name(found)[name])
         return (
-            f"{name} answered {flushes:,} flushes without a sync, so a power cut can lose data that clients "
-            "believe safe."
+            f"{name} answered {flushes:,} flushes without a sync, so a power cut can lose data that clients believe "
+            "to be safe."
         )
     if outcome.extent is SyncExtent.MEMORY:
         return f"The files of {name} are in memory, so nothing survives a power cut."
-    return "The two don't keep the same promise when a client flushes, so the gap is not speed alone."
+    return "The two don't keep the same promise for a flush, so speed alone can't compare them."
 
 
 def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
@@ -488,7 +490,7 @@ def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
 def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
     """Return the outcome in words that remain true if a few unrelated syncs were counted."""
     if outcome.extent is SyncExtent.NONE and any(promise.syncs for promise in found):
-        return f"{outcome}".replace("any sync", "a sync but for strays", 1)
+        return f"{outcome}".replace("any sync", "a sync except for unrelated ones", 1)
     return f"{outcome}"
 
 
@@ -521,6 +523,4 @@ def _outside(found: Sequence[Promise]) -> str:
     missing, most = (
         sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
     )
-    return (
-        f"{missing:,} missing in {wording.plural(len(short), 'mix')}, where up to {most:,} may fall outside"
-    )
+    return f"{missing:,} missing in {wording.plural(len(short), 'load level')}, where up to {most:,} may fall outside"

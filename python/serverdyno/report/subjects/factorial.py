@@ -107,9 +107,9 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
         for effect in found
     )
     notes = (
-        "Effect: the ratio of the averages over all load levels, in the mean over the settings of the other factors. "
+        "Effect: the ratio of the averages over all load levels, averaged over the settings of the other factors. "
         "Interaction: half the ratio of one factor's effect at the two levels of the other. Verdicts hold for all "
-        "effects together (Holm 1979); each interval stands alone.",
+        "effects together (Holm 1979); intervals are not corrected.",
         *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
     return Table("effects", 0, "Main effects and interactions", basis(results), columns, rows, notes)
@@ -146,7 +146,7 @@ def margin(results: Results) -> str:
     depends = [effect for effect in _interactions(found) if effect.proven]
     if depends:
         pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
-        said += f" The effects of {pairs} depend on each other: read the single combinations."
+        said += f" The effects of {pairs} depend on each other: look at the single combinations."
     return said
 
 

@@ -36,7 +36,7 @@ def sentences(source: Source, configuration: str) -> str:
     how = "by ALPN" if any(record.handshakes for record in records) else "with prior knowledge"
     refused = [f"{counts[name]:,} {by}" for name, by in UNPROCESSED.items() if counts[name]]
     return (
-        f"Spoken: HTTP/2 {how}; {wording.plural(counts[STREAM], 'stream')} on "
-        f"{wording.plural(connections, 'connection')}, ramps included."
-        f"{f' Refused unprocessed: {wording.listing(refused)}.' if refused else ''}"
+        f"Protocol: HTTP/2 {how}; {wording.plural(counts[STREAM], 'stream')} on "
+        f"{wording.plural(connections, 'connection')}, ramps "
+        f"included.{(f' Refused unprocessed: {wording.listing(refused)}.' if refused else '')}"
     )

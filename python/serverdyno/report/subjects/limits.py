@@ -57,7 +57,7 @@ def no_limit_words(mixes: Sequence[MixFigures]) -> str:
     """Return why no limit is named. An unknown CPU use is not an idle CPU."""
     if any(mix.server_share is None for mix in mixes):
         return "not known, because the server's CPU time was not measured"
-    return "not found, because neither the server's nor the generator's CPU was full"
+    return "not found, because neither the server's nor the generator's CPU was busy"
 
 
 def _noun(levels: Sequence[str], axis: Axis) -> str:

@@ -102,17 +102,17 @@ def sentences(source: Source, configuration: str) -> str:
         return ""
     found = kinds(source, configuration)
     if found is None:
-        return "Agreed: not recorded."
+        return "Negotiated: not recorded."
     unsaid = sum(note.sessions is None for note in _notes(source, configuration))
-    more = f" In {wording.plural(unsaid, 'run')} it was not recorded." if unsaid else ""
+    more = f" {wording.plural(unsaid, 'run')} did not record it." if unsaid else ""
     if not found:
-        return f"Agreed: nothing, since no session came up.{more}"
+        return f"Negotiated: nothing, because no session was established.{more}"
     if len(found) == 1:
-        return f"Agreed: {_words(next(iter(found)))}.{more}"
+        return f"Negotiated: {_words(next(iter(found)))}.{more}"
     parts = "; ".join(
         f"{wording.plural(count, 'client')} with {_words(kind)}" for kind, count in found.items()
     )
-    return f"Agreed, not by all alike, summed over the mixes: {parts}.{more}"
+    return f"Negotiated, differing between sessions, summed over the load levels: {parts}.{more}"
 
 
 def warnings(source: Source) -> list[str]:
@@ -124,10 +124,10 @@ def warnings(source: Source) -> list[str]:
     parts = "; ".join(f"{name}: {' / '.join(each)}" for name, each in ways.items())
     if len({tuple(each) for each in ways.values()}) > 1:
         return [
-            "The configurations differ in the protection of their sessions, so their difference in throughput is also "
-            f"that of signing and encryption. {parts}."
+            "The configurations protect their sessions differently, so their difference in throughput includes the "
+            f"cost of signing and encryption. {parts}."
         ]
-    return [f"Sessions of one configuration differ in protection, so its figures are of several. {parts}."]
+    return [f"Sessions of one configuration differ in protection, so its figures mix several kinds. {parts}."]
 
 
 def client_cache(source: Source) -> str | None:
@@ -159,34 +159,33 @@ def _without_directories(source: Source) -> str:
         return ""
     offer = "offers" if len(without) == 1 else "offer"
     names = wording.listing(without)
-    return f" {names} {offer} no leases of directories: every listing and look-up reaches the server."
+    return f" {names} {offer} no directory leases, so every listing and lookup reaches the server."
 
 
 def _cache_words(cache: ClientCache) -> str:
     ahead = (
-        f"{size(cache.read_ahead_bytes)} more is fetched where an application reads on from where it stopped"
+        f"{size(cache.read_ahead_bytes)} more is fetched if an application continues reading where it stopped"
         if cache.read_ahead_bytes
         else "nothing is read ahead"
     )
     kept = (
-        f"{cache.most_deferred:,} closed files are kept open for {wording.seconds(cache.deferred_age_s)} at most"
+        f"{cache.most_deferred:,} closed files are kept open, for at most {wording.seconds(cache.deferred_age_s)}"
         if cache.most_deferred
-        else "no closed file is kept open"
+        else "closed files are not kept open"
     )
     if cache.asks_for in (BY_RULES, WITH_DELEGATIONS):
         how = (
-            "Keeps files by close-to-open rules, as an NFS client does (each open asks the server, attributes count "
-            "for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
+            "Caches files by close-to-open rules like an NFS client (each open asks the server, attributes are "
+            "valid for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
         )
         if cache.asks_for == WITH_DELEGATIONS:
-            how += ", and a file that the server delegates for reading without asking until it recalls it"
+            how += ", and a file that the server delegates for reading without asking until the server recalls it"
     else:
         asks_for_leases = cache.asks_for in ("leases", WITH_DIRECTORIES)
-        instead = " (for oplocks where the server has no leases)" if asks_for_leases else ""
-        how = f"Asks for {cache.asks_for}{instead}, as a workstation's redirector ({cache.redirector}) does"
+        instead = " (for oplocks if the server has no leases)" if asks_for_leases else ""
+        how = f"Asks for {cache.asks_for}{instead}, like a workstation's redirector ({cache.redirector})"
     return (
-        f"{how}: up to "
-        f"{size(cache.most_bytes)} of data a client in pages of {size(cache.page_bytes)}; as far as the session "
-        f"allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of up to "
-        f"{size(cache.write_run_bytes)}; {ahead}; {kept}."
+        f"{how}: up to {size(cache.most_bytes)} of data per client in pages of {size(cache.page_bytes)}; as far as "
+        f"the session allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of "
+        f"up to {size(cache.write_run_bytes)}; {ahead}; {kept}."
     )

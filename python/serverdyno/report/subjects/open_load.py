@@ -41,14 +41,14 @@ RESOLUTION_PERCENT = 0.2
 
 TITLE = "Offered rate and response time"
 LOAD = (
-    "{Operations} come at a rate of their own, {law}, whatever becomes of those before them. {connections} serve them. "
-    "{One} that finds no {connection} free waits for one, and response time counts from when it came (Tene, How NOT to "
-    "measure latency). At most {queue} may wait; what comes then is dropped, and counts as slower than every answer."
+    "{Operations} are due at a given rate, {law}, regardless of earlier ones. {connections} serve them. {One} that "
+    "finds no {connection} free waits for one, and its response time counts from when it was due (Tene, How NOT to "
+    "measure latency). At most {queue} may wait; further ones are dropped and count as slower than every answer."
 )
 PEAKS = (
-    "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. Every configuration is offered the same "
-    "ones, since response times compare at equal rate alone. Peaks, by a closed load of {connections} "
-    "before the runs, in a window of {window}: {listed} {unit}."
+    "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. All configurations get the same rates, "
+    "because response times compare only at equal rate. Peaks come from a closed load of {connections} before the "
+    "runs, in a window of {window}: {listed} {unit}."
 )
 MOST_NAMED = 4
 """The most points in one sentence."""
@@ -122,10 +122,10 @@ def table(results: Results) -> Table:
         Column("n", "runs"),
     )
     notes = (
-        f"Response times count from when {one} came, whether a {terms.server_of_arrivals} was free or not. Dropped "
-        f"{terms.operations} count as slower than every answer in percentiles.",
-        f"Overdue: came before the end of the mix, and no {terms.server_of_arrivals} came to them. Sent late: how much "
-        f"later than it could the generator sent {one}.",
+        f"Response times count from when {one} was due, whether a {terms.server_of_arrivals} was free or not. In "
+        f"percentiles, dropped {terms.operations} count as slower than every answer.",
+        "Overdue: due before the end of the load level, but never sent for lack of a free "
+        f"{terms.server_of_arrivals}. Sent late: how much later than possible the generator sent {one}.",
         *mark_notes(results.marks),
     )
     title = "Response time by offered rate"
@@ -245,7 +245,7 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
     elif not any(pair.found for pair in pairs):
         said.insert(0, "No winner: there is no rate that two of them kept up with in every repetition.")
     elif undecided(pairs):
-        said.insert(0, "No winner: a difference at equal rate takes two repetitions.")
+        said.insert(0, "No winner: a difference at equal rate needs two repetitions.")
     else:
         said.insert(0, "No winner: no difference in p99 at equal rate is proven.")
     return " ".join(said)
@@ -273,7 +273,7 @@ def _kept(result: ConfigurationResult, terms: Terms) -> str:
         words.insert(0, f"{result.name} kept up with {best.level:,} {terms.rate_unit}{_times(best)}.")
     elif not failing:
         return (
-            f"{result.name} kept up with no rate that was offered. Its response times say nothing but that."
+            f"{result.name} kept up with none of the offered rates, so its response times are not meaningful."
         )
     return " ".join([*words, _behind(result, terms)]).rstrip()
 
@@ -340,8 +340,8 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
     claim = f"{sent} were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
     if limited:
         claim += (
-            f" In {limited:,} of {wording.plural(len(results.mixes), 'point')}, marked G, more than 9 % of "
-            "the response time may be the generator's own."
+            f" At {limited:,} of {wording.plural(len(results.mixes), 'point')}, marked G, the generator may have "
+            "caused more than 9 % of the response time."
         )
     return [Finding("Generator", claim, f"{tables['open']}.")]
 
@@ -353,6 +353,6 @@ def caveats(results: Results) -> list[str]:
         return []
     named = f"{wording.listing(behind[:MOST_NAMED])}{' and others' if len(behind) > MOST_NAMED else ''}"
     return [
-        f"The server did not keep up in {wording.plural(len(behind), 'point')}. Its response times there grow with "
+        f"The server did not keep up at {wording.plural(len(behind), 'point')}. Its response times there grow with "
         f"the length of the test, and are marked B: {named}."
     ]

@@ -52,15 +52,13 @@ def _by_class(results: Results) -> Table:
         Column("Mean size", "bytes"),
         Column("Errors"),
     )
-    notes: tuple[str, ...] = (
-        "At the mix of each configuration's peak, in its window, all repetitions together.",
-    )
+    notes: tuple[str, ...] = ("At each configuration's peak, in the window, all repetitions together.",)
     if terms.in_phases:
         notes = (
             *notes,
-            "Rate: over the whole window, in which clients are in all phases. Rate in its phase: clients divided by "
-            "the mean response time, the rate of all clients if all were in that phase and it took each as long. "
-            "With one client mdtest measures the same; with several, clients in other phases share the server.",
+            "Rate: over the whole window, during which clients are in all phases. Rate in its phase: clients "
+            "divided by the mean response time, which is the rate of all clients if all were in that phase. With "
+            "one client mdtest measures the same; with several, clients in other phases share the server.",
         )
     title = f"By class of {results.terms.classes}, at the peak"
     return Table("operations", 0, title, basis(results, Over.SUM), columns, rows, notes, key_columns=3)
@@ -122,7 +120,7 @@ def _by_content(results: Results) -> Iterator[Table]:
         *TIMES,
     )
     notes = ("In the windows, all repetitions together; errors are those of the windows.", TOO_FEW_SAMPLES)
-    title = "Results by kind of content, at the peak and at the last mix"
+    title = "Results by kind of content, at the peak and at the highest load"
     yield Table("content", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
 
@@ -144,11 +142,11 @@ def _times_by_class(results: Results) -> Table:
         *TIMES,
     )
     notes = (
-        f"Of successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
+        f"Successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
         "deviation of single times about their mean.",
         TOO_FEW_SAMPLES,
     )
-    title = f"Response time by class of {results.terms.classes}, at the peak and at the last mix"
+    title = f"Response time by class of {results.terms.classes}, at the peak and at the highest load"
     return Table("times", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
 

@@ -53,7 +53,7 @@ WRONG_READS = frozenset({"wrong_content", "stale_content"})
 MOST_LISTED = 4
 """The most configurations that one sentence names."""
 KILLED_ALONE = (
-    "Killed processes lose nothing that the kernel has; what a power cut loses, dyno powercut shows."
+    "Killed processes lose nothing that the kernel has. `dyno powercut` shows what a power cut loses."
 )
 
 
@@ -270,14 +270,13 @@ BACK = (
     Column("Unflushed, lost"),
 )
 BACK_NOTES = (
-    "All repetitions together. Back: from the moment at which the server or the connections were taken away to the "
-    "first operation of a client that succeeded on another connection. A client that was not back before the end of "
-    "the mix counts as slower than every other. Went on: with the file that they had open; the others had to open it "
-    "again.",
-    "Blocks read back: after the mix, from the server. Flushed, lost: older than what the server had acknowledged "
-    "and flushed. Wrong: no version as a whole, and reads in the mix that were given other bytes than the file has. "
-    "Unflushed, lost: acknowledged and not flushed, which a server may lose with the session. What was not "
-    "acknowledged counts nowhere.",
+    "All repetitions together. Back: from the moment when the server or the connections were taken away to a "
+    "client's first success on another connection. A client that was not back before the end of the load level "
+    "counts as slower than all others. Went on: kept its open file; the others had to open it again.",
+    "Blocks read back: from the server, after the load level. Flushed, lost: older than what the server had "
+    "acknowledged and flushed. Wrong: not a whole version, and reads during the load level that returned other "
+    "bytes than the file has. Unflushed, lost: acknowledged and not flushed, which a server may lose with the "
+    "session. Blocks that were not acknowledged are not counted.",
 )
 HANDLES = (
     NAME,
@@ -290,10 +289,10 @@ HANDLES = (
     Column("Calls sent again"),
 )
 HANDLES_NOTES = (
-    "From start to end of the mix, all repetitions together. Asked: opens of which clients asked that the handle "
-    "outlive its connection. Persistent: those granted handles that also outlive a restart of the server. Regained: "
-    "opened again on another connection, with what the server had kept. Calls sent again: those without an answer when "
-    "the connection was lost.",
+    "Over all repetitions, ramps included. Asked: opens that asked for a handle that survives its connection. "
+    "Persistent: granted handles that also survive a restart of the server. Regained: opened again on another "
+    "connection, with what the server had kept. Calls sent again: those without an answer when the connection was "
+    "lost.",
 )
 
 
@@ -307,7 +306,7 @@ def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...
     if len(bars) < 2:
         return ()
     bars.sort(key=lambda bar: bar.points[0].y)
-    title = "Median time until a client was served again, and lines from the quickest to the slowest client"
+    title = "Median time until a client was served again, with lines from the fastest to the slowest client"
     if len(bars) > MOST_BARS:
         title += f", the first {MOST_BARS} of {len(bars)}"
     panel = Panel("", "s", tuple(bars[:MOST_BARS]))
@@ -321,7 +320,7 @@ def back_table(results: Results) -> Table | None:
     if not rows:
         return None
     under = basis(results, Over.TOGETHER)
-    return Table("outages", 0, "What an outage cost", under, BACK, rows, BACK_NOTES, key_columns=2)
+    return Table("outages", 0, "Cost of the outages", under, BACK, rows, BACK_NOTES, key_columns=2)
 
 
 def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
@@ -353,7 +352,7 @@ def handles_table(results: Results, over: Over) -> Table | None:
     )
     if not rows:
         return None
-    title = "Handles that were to outlive connections"
+    title = "Handles that should survive connections"
     return Table("handles", 0, title, basis(results, over), HANDLES, rows, HANDLES_NOTES, key_columns=2)
 
 
@@ -383,7 +382,7 @@ def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str
     )
     notes = (
         "Faster: clients were served again sooner. Without service: harmonic mean of the repetitions' medians. "
-        f"A client tries again every {RESOLUTION_S:g} s at the latest, so no difference below that is claimed. "
+        f"Clients try again at least every {RESOLUTION_S:g} s, so smaller differences are not claimed. "
         f"{times_compared.VERDICTS_NOTE}",
     )
     title = "Time without service compared"
@@ -426,7 +425,7 @@ def _slowest(found: Sequence[OutageFigures]) -> str:
         whose = f", of {last.name}" if len(found) > 1 else ""
         said.append(f"The slowest client waited {_s(last.slowest_s)}{whose}.")
     said += [
-        f"{each.never_back:,} of {each.clients:,} clients of {each.name} never were."
+        f"{each.never_back:,} of {each.clients:,} clients of {each.name} were never served again."
         for each in found
         if each.never_back and each.median_s is not None
     ]
@@ -442,7 +441,7 @@ def data(found: Sequence[OutageFigures]) -> str:
     if not read:
         return "Whether data were lost is not known: no block was read back."
     unread = [each.name for each in found if not each.blocks_read_back]
-    rest = f" Of {wording.listing(unread)} none was read back." if unread else ""
+    rest = f" Of {wording.listing(unread)} no block was read back." if unread else ""
     return f"No flushed data were lost: all {read:,} blocks that were read back are right.{rest}"
 
 
@@ -470,9 +469,9 @@ def _lines(
 
 def _went_on(found: Sequence[OutageFigures]) -> str:
     if not any(each.went_on for each in found):
-        return "No client went on with the file that it had open; all had to open it again."
+        return "No client kept its open file; all had to open it again."
     listed = "; ".join(f"{each.name} {each.went_on:,} of {each.clients:,}" for each in found)
-    return f"Clients that went on with the file that they had open: {listed}."
+    return f"Clients that kept their open file: {listed}."
 
 
 def _each_slowest(found: Sequence[OutageFigures]) -> str:
@@ -490,7 +489,7 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
     if not pairs:
         return ""
     if undecided(pairs):
-        return "None: that takes two repetitions."
+        return "None: a comparison needs two repetitions."
     mixes = source.head.mixes
     said = []
     for pair in pairs:
@@ -501,8 +500,8 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
             levels = [level for level in pair.found if level.verdict is wanted]
             if levels:
                 at = wording.listing([f"{mixes[level.mix].clients:,}" for level in levels])
-                said.append(f"{winner} is proven sooner than {loser} with {at} clients")
-    return f"{'; '.join(said)}." if said else "No difference of the medians is proven."
+                said.append(f"{winner} is proven faster than {loser} with {at} clients")
+    return f"{'; '.join(said)}." if said else "No difference between the medians is proven."
 
 
 def _outage(source: Source) -> str:
@@ -538,7 +537,7 @@ def _claim(each: OutageFigures) -> str:
     slowest = (
         f", the slowest after {_s(each.slowest_s)}"
         if each.slowest_s is not None
-        else f", {each.never_back:,} of {each.clients:,} not before the end of the mix"
+        else f", {each.never_back:,} of {each.clients:,} not before the end of the load level"
     )
     lost = _losses(each) if each.data_wrong else "no flushed data lost"
     unflushed = (

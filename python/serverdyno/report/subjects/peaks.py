@@ -35,13 +35,13 @@ from serverdyno.report.subjects import curves, durability
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
-    "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
-    "included; for operations of the window, of all clients. Throughput counts above the client's cache, which answers "
-    "a part itself."
+    "Below the cache: all bytes between clients and server in both directions, including framing and the clients' "
+    "own requests; for the window's operations, of all clients. Throughput counts above the client's cache, which "
+    "answers a part itself."
 )
 FAIRNESS = (
-    "Fairness, at the peak: 1 where all clients were served alike, 1 / clients where one had everything (Jain, Chiu "
-    "and Hawe, 1984)."
+    "Fairness, at the peak: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, "
+    "1984)."
 )
 LEAST_UPLOAD_BYTES = 1000
 """Size from which on a request is taken to have a body: heads are usually smaller."""
@@ -98,7 +98,7 @@ def _peak_table(results: Results) -> Table:
     )
     notes = (*mark_notes(marks), FAIRNESS)
     if any(result.throughput and result.throughput.still_rising for result in results.configurations):
-        notes = (*notes, "≥ throughput was still rising at the last mix, so the peak is a lower bound.")
+        notes = (*notes, "≥ throughput was still rising at the highest load, so the peak is a lower bound.")
     title = "Peak and overall average by configuration"
     return Table("peaks", 0, title, basis(results), columns, tuple(rows), notes)
 
@@ -252,7 +252,7 @@ def _highest_and_lowest(results: Results) -> str:
         return f"Peak: {highest}"
     if _may_be_as_high(ranked[-1], ranked[0]):
         claims = " ".join(_peak_claim(result, results.terms, beside) for result in (ranked[0], ranked[-1]))
-        return f"The peaks can't be ranked, since the generator or the plan held the lowest back: {claims}"
+        return f"The peaks can't be ranked, because the generator or the plan limited the lowest: {claims}"
     return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms, beside)}"
 
 
@@ -326,10 +326,10 @@ def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
     deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
     if not deserted:
         return f"{result.name} moved no data in any window."
-    mixes = "the mix" if len(deserted) == 1 else "the mixes"
+    mixes = "the load level" if len(deserted) == 1 else "the load levels"
     clients = f"{wording.listing(deserted)} {'client' if deserted == ['1'] else 'clients'}"
     return (
-        f"{result.name} has no throughput: all clients left in {mixes} of {clients}, and what they did before is not "
+        f"{result.name} has no throughput: all clients left at {mixes} of {clients}, and what they did before is not "
         "counted."
     )
 
@@ -337,7 +337,7 @@ def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
 def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels) -> Finding:
     summary, peak, terms = result.throughput, result.peak, results.terms
     if summary is None or peak is None:
-        return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
+        return Finding("Peak", f"{result.name} finished no load level, so it has no figures.", tables["runs"])
     if summary.peak.mean == 0:
         return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
     sent = sent_words(results, result)
@@ -350,8 +350,8 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
     if Mark.RATE_BOUND in peak.marks:
         bound = wording.rate(results.source.max_rate_per_s[result.name])
         claim = (
-            f"{result.name} reached {figures}, held by the bound of {bound} {terms.operations}/s in its plan "
-            f"({limited}): its own peak is not known."
+            f"{result.name} reached {figures}, limited by the bound of {bound} {terms.operations}/s in its plan "
+            f"({limited}). Its own peak is not known."
         )
     else:
         qualified = f", {limited}" if limited else ""
@@ -390,7 +390,7 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     if summary.still_rising:
         return "That is the highest load tested, so the true peak may lie higher."
     if summary.share_of_peak_kept is None:
-        return "The last mix is missing, so what it keeps of its peak is not known."
+        return "The highest load is missing, so what it keeps of its peak is not known."
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
@@ -428,9 +428,9 @@ def _hidden_words(mix: MixFigures) -> str:
     if mix.is_failing:
         return ""
     if mix.hidden_speed is None:
-        return "whether the generator held it back was not measured"
+        return "whether the generator limited it was not measured"
     if mix.hidden_speed_is_loose:
-        return "the generator waited for a CPU, so how much it held back is not known"
+        return "the generator waited for a CPU, so how much it limited the figure is not known"
     return f"without the generator at most {wording.share(mix.hidden_speed)} more"
 
 

@@ -12,7 +12,7 @@ from serverdyno.report.model import DisclosedText, Disclosure, Fact
 from serverdyno.report.source import Source
 
 NOT_RECORDED = "not recorded"
-BY_LOAD = "`dyno load` with the URL, clients and length of this test; what it adds no suite file can hold."
+BY_LOAD = "`dyno load` with the URL, clients and length of this test; a suite file can't express its other settings."
 
 
 def reproduce(source: Source) -> Disclosure:
@@ -30,7 +30,7 @@ def reproduce(source: Source) -> Disclosure:
         for key in ("data_plane_version", "data_plane_profile", "data_plane_target")
         if software.get(key)
     )
-    suites = [(suite.name, as_toml(suite, f"Suite {suite.name}, as it was run.")) for suite in head.suites]
+    suites = [(suite.name, as_toml(suite, f"Suite {suite.name}, as run.")) for suite in head.suites]
     only = " --suite suite.toml" if len(suites) == 1 else ""
     if only and head.suite.ends_when_done and scale:
         scale = " --scale 1"  # the recorded suite has the sizes of the scale in force
@@ -43,7 +43,10 @@ def reproduce(source: Source) -> Disclosure:
         ),
         Fact("Servers", f"{'; '.join(versions)}." if versions else NOT_RECORDED),
         Fact("Documents", _documents(source, software)),
-        Fact("Seed", f"{head.seed}; each mix draws its own from it, the repetition and the load level."),
+        Fact(
+            "Seed",
+            (f"{head.seed}; each load level derives its own seed from it, the repetition and its number."),
+        ),
         Fact("Order", f"{head.plan.order}: {_order(source)}"),
     ]
     documents = [DisclosedText("plan.toml", source.plan_text)] if source.plan_text else []
@@ -79,7 +82,7 @@ def _documents(source: Source, software: dict[str, Any]) -> str:
     if not source.head.suite.work.uses_documents:
         return "Each client writes its own files; the workload and the seed decide their content."
     digest = software.get("documents_digest")
-    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
+    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` creates it."
 
 
 def _order(source: Source) -> str:

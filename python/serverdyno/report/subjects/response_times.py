@@ -63,17 +63,16 @@ def table(results: Results) -> Table:
         Column("Largest", "ms"),
         Column("Responses"),
         Column("Generator's own queue", "ms"),
-        Column("Under way at close", f"{results.terms.operations}; longest, ms"),
+        Column("In flight at close", f"{results.terms.operations}; longest, ms"),
     )
     marks = results.marks & RESPONSE_MARKS
     notes = (
         "Percentiles are of all repetitions together.",
         TOO_FEW_SAMPLES,
-        "Generator's own queue: connections x the generator's CPU time of one / its threads. Where the "
-        "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
-        "server's.",
-        f"Under way at close: {results.terms.operations} that had not ended when the window closed. They are in no "
-        "other figure here, so an operation longer than the window appears only there.",
+        "Generator's own queue: connections x the generator's CPU time per operation / its threads. If the "
+        "generator is at its limit, the mean is near this value, and the times are an upper bound of the server's.",
+        f"In flight at close: {results.terms.operations} that had not ended when the window closed. No other figure "
+        "here includes them, so an operation longer than the window appears only there.",
         *mark_notes(marks),
     )
     return Table(

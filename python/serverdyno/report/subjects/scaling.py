@@ -216,7 +216,7 @@ def _table(found: Sequence[Group], results: Results) -> Table:
         Column("Peak", terms.unit),
         Column("Speed-up", "over the fewest"),
         Column("Efficiency", "of linear"),
-        Column("Change", "from the count before"),
+        Column("Change", "from the previous count"),
         Column("Scaling", numeric=False),
         Column("Cores"),
         Column("NUMA nodes", numeric=False),
@@ -224,8 +224,8 @@ def _table(found: Sequence[Group], results: Results) -> Table:
     rows = tuple(_row(group, step, terms) for group in found for step in group.steps)
     marks: frozenset[Mark] = frozenset().union(*(group.marks for group in found))
     notes = (
-        "Negative: less throughput than with fewer CPUs, by the means alone; whether a difference is shown is in the "
-        "table of improvements.",
+        "Negative: less throughput than with fewer CPUs, by the means alone. The table of improvements says whether "
+        "a difference is proven.",
         *mark_notes(marks),
     )
     return Table("scaling", 0, "Scaling over CPUs", basis(results), columns, rows, notes, key_columns=2)
@@ -270,8 +270,8 @@ def _law(group: Group, terms: Terms) -> str:
     law = group.law
     if isinstance(law, Trouble):
         return (
-            f"{group.name}: the Universal Scalability Law (Gunther 2007) is not fitted to {law.value}, so nothing is "
-            "said of more CPUs."
+            f"{group.name}: the Universal Scalability Law (Gunther 2007) is not fitted to {law.value}, so it "
+            "predicts nothing for more CPUs."
         )
     fit = f"R squared {wording.significant(law.r_squared)}, error {wording.share(law.relative_error)} of the mean"
     if law.trouble is not None:
@@ -282,7 +282,7 @@ def _law(group: Group, terms: Terms) -> str:
         for each in (law.sigma, law.kappa)
     )
     most = (
-        "The figures allow that there is no maximum, or it lies too far beyond them."
+        "The figures allow no maximum, or one far beyond them."
         if law.peak_count is None
         else f"The throughput is highest at about {wording.significant(law.peak_count.value)} CPUs."
     )
@@ -296,24 +296,20 @@ def _finding(group: Group, tables: Labels) -> Finding:
     steps = group.steps
     fewest, most = steps[0], steps[-1]
     claim = (
-        f"{group.name} with {most.count} CPUs has {most.speed_up:.2f} times the peak that it has with {fewest.count}: "
+        f"{group.name} with {most.count} CPUs has {most.speed_up:.2f} times its peak with {fewest.count}: "
         f"{wording.share(most.efficiency)} of linear scaling."
     )
     if negative := [f"{step.count}" for step in steps if step.negative]:
-        claim += (
-            f" Scaling was negative at {wording.listing(negative)} CPUs: less than with the count before."
-        )
+        claim += f" Scaling was negative at {wording.listing(negative)} CPUs: less throughput than with fewer CPUs."
     for count, cpus in group.shared.items():
         listed = wording.listing(list(map(str, cpus)))
-        claim += (
-            f" With {count} the generator could not be kept off CPU {listed}: it took time from the server."
-        )
+        claim += f" With {count} the generator also ran on CPU {listed} and took time from the server."
     claim += _of_cores(group)
     words = {LIMITS[mark] for mark in limits(group.marks)}
     if words:
         claim += f" A peak is {wording.listing(sorted(words))}, so the server may scale better."
     if group.left_out:
-        claim += f" Without throughput, so left out: {wording.listing(group.left_out)}."
+        claim += f" Left out, because they have no throughput: {wording.listing(group.left_out)}."
     return Finding("Scaling", claim, f"Highest means; {tables['scaling']}.")
 
 
@@ -327,5 +323,5 @@ def _of_cores(group: Group) -> str:
                 f" The {count} CPUs are {cores.count} cores; hyperthreads of one core: {'; '.join(pairs)}."
             )
         if cores.nodes is not None and len(cores.nodes) > 1:
-            said += f" The {count} CPUs lie on NUMA nodes {wording.listing(list(map(str, cores.nodes)))}."
+            said += f" The {count} CPUs are on NUMA nodes {wording.listing(list(map(str, cores.nodes)))}."
     return said

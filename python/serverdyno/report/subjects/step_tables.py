@@ -127,8 +127,8 @@ def _leads(source: Source, steps: Sequence[Step]) -> Table:
         for step in steps
     )
     notes = (
-        "Leader: proven faster than every other; by how much than the next, with the 95 % interval of that ratio of "
-        "speeds.",
+        "Leader: proven faster than every other. By how much: speed against the next, with the 95 % interval of the "
+        "ratio.",
     )
     return Table(
         "leads", 0, "Elapsed time of each step, and who leads", basis(source), columns, rows, notes, 3
@@ -155,8 +155,8 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
         if runs
     )
     notes = (
-        "User and system: CPU time of the client's threads. Requests: to the server, by the protocol's own names, mean "
-        f"of the repetitions; the {MOST_REQUESTS} most frequent kinds. MB are of 10^6 bytes.",
+        "User and system: CPU time of the client's threads. Requests: to the server, by the protocol's own names, "
+        f"mean of the repetitions; only the {MOST_REQUESTS} most frequent kinds. MB are of 10^6 bytes.",
     )
     title = f"{suite.name}: elapsed, user and system time, and requests"
     return Table(f"steps-{suite.name}", 0, title, basis(source), columns, rows, notes, 3)
@@ -201,10 +201,10 @@ def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
         for suite in suites_of(source)
         if (runs := list(groups(steps, suite, name).values()))
     )
-    notes = ("Server's CPU: of all its processes, in the steps.",)
+    notes = ("Server's CPU: time of all its processes during the steps.",)
     yield Table("servers", 0, "CPU time of servers", basis(source), columns, rows, notes, 2)
     if durability.is_flushed(promises := durability.promises_of_steps(source)):
-        under = "Each run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
+        under = "One row per run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
         yield durability.table(promises, under, DURABILITY)
 
 
@@ -228,7 +228,7 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
     table = Table(
         "bonnie", 0, "Bonnie in the layout of the original", basis(source), _columns(), tuple(rows), (), 2
     )
-    text = "Rates from the mean times of the repetitions. The rows as the program prints them are in the disclosure."
+    text = "Rates from the mean times of the repetitions. The disclosure has the rows as the program prints them."
     return Section("bonnie", "Bonnie's row", text=(text,), tables=(table,))
 
 
@@ -285,7 +285,7 @@ def _beside(published: PublishedReport, steps: Sequence[Step]) -> Section:
         text=(
             text,
             *hardware(published.meta),
-            *(("What we doubt in it: " + " ".join(doubts),) if doubts else ()),
+            *(("Doubtful in it: " + " ".join(doubts),) if doubts else ()),
         ),
         tables=tuple(table for table in found if table is not None and table.rows),
     )

@@ -38,7 +38,7 @@ OWN_CPU_SHARE = 0.9
 MOST_NAMED = 8
 """The most steps in a line of the answer; the table has all."""
 NO_RESULT = (
-    "Steps re-create published ones. They are not the original programs, and no figure is a result of theirs."
+    "Steps re-create published ones. They are not the original programs, and no figure is one of theirs."
 )
 
 
@@ -79,16 +79,14 @@ def verdict(source: Source, steps: Sequence[Step]) -> str:
     if not steps:
         return "Nothing was measured yet."
     if len(source.configuration_names) < 2:
-        return "One configuration was measured, so nothing is compared."
+        return "Only one configuration was measured, so nothing is compared."
     if _fewest(steps) < 2:
-        return (
-            "Each configuration ran once, so chance can't be told from a difference: nobody is said to lead."
-        )
+        return "Each configuration ran once, so nobody can be proven faster."
     counted = [(name, sum(_leads(step, name) for step in steps)) for name in source.configuration_names]
     leaders = sorted((each for each in counted if each[1]), key=lambda each: -each[1])
     open_steps = sum(step.lead is None for step in steps)
     if not leaders:
-        return f"In none of {len(steps)} steps is one configuration proven faster than all others."
+        return f"No configuration is proven faster than all others in any of {len(steps)} steps."
     name, count = leaders[0]
     parts = [f"{name} leads in {count} of {len(steps)} steps"]
     parts += [f"{other} in {number}" for other, number in leaders[1:]]
@@ -115,13 +113,13 @@ def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...
 
 def sure(source: Source, steps: Sequence[Step]) -> str:
     if len(source.configuration_names) < 2 or not steps:
-        return "No comparison was made."
+        return "Nothing was compared."
     if _fewest(steps) < 2:
-        return "Two repetitions or more would tell."
+        return "A comparison needs two repetitions."
     plan, claims = source.head.plan, sum(len(step.gaps) for step in steps)
     return (
         f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. In brackets 95 % intervals of single "
-        f"comparisons. The chance that any of {claims} comparisons claims a false lead is at most 5 %."
+        f"comparisons. The risk that any of {claims} comparisons claims a false lead is at most 5 %."
     )
 
 
@@ -186,16 +184,16 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     if source.shortened:
         found.append(
             Caveat(
-                f"Scale {head.scale:g}: not the sizes of the suites at full length.",
-                "Fewer and smaller files fit into caches that the full ones overflow.",
+                f"Scale {head.scale:g}: smaller than the suites at full length.",
+                "Fewer and smaller files fit into caches that the full set would overflow.",
             )
         )
     found += _of_caches(source)
     if head.plan.generator.fleet is None and all(each.url is None for each in head.configurations):
         found.append(
             Caveat(
-                "Client and server run on one machine: no network lies between them.",
-                "A network of the size of the published one would set most of the times.",
+                "Client and server run on one machine without a network between them.",
+                "A network like the published one would determine most of the times.",
             )
         )
     return tuple(found)
@@ -206,8 +204,8 @@ def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     return [
         Caveat(
             f"{name}: {repeated:,} of {asked:,} requests got no answer in time and were sent again.",
-            "Over UDP a client waits 0.1 s or more before it sends a request again. So these times are also those of "
-            "lost or late datagrams, not of the server's work alone.",
+            "Over UDP a client waits at least 0.1 s before it repeats a request. These times therefore include lost "
+            "or late datagrams, not only the server's work.",
         )
         for name, (repeated, asked) in told.items()
         if repeated
@@ -239,7 +237,7 @@ def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     count = wording.plural(len(own), "step")
     return [
         Caveat(
-            f"The client's own CPU time set the speed of {count} of {len(steps)}.",
+            f"The client's own CPU time limited {count} of {len(steps)}.",
             f"A faster server would not change these times: {_named(own)}",
         )
     ]
@@ -256,15 +254,15 @@ def _of_caches(source: Source) -> list[Caveat]:
         if bonnie is not None and of_machine is not None and _all_bytes(suite) < 2 * of_machine:
             found.append(
                 Caveat(
-                    "What Bonnie writes is smaller than twice the memory: caches answer most requests.",
+                    "Bonnie's file is smaller than twice the memory, so caches answer most requests.",
                     f"{bonnie.size_mib:,} MB, and {of_machine // MIB:,} MB of memory.",
                 )
             )
         elif bonnie is None and not source.head.plan.drop_caches:
             found.append(
                 Caveat(
-                    "Cold means a fresh session: the machine's page cache kept what it had.",
-                    "drop_caches in the plan drops it before each step; the original's machines were started anew.",
+                    "Cold means a fresh session; the machine's page cache keeps its contents.",
+                    "drop_caches in the plan drops it before each step; the original's machines were rebooted.",
                 )
             )
     return list(dict.fromkeys(found))
@@ -284,7 +282,7 @@ def methodology(source: Source) -> tuple[Fact, ...]:
     return (
         Fact(
             "Runs",
-            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; a server is started anew for each.",
+            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; each with a freshly started server.",
         ),
         Fact("Suites of a run", wording.listing([suite.name for suite in head.suites])),
         Fact(
@@ -293,17 +291,17 @@ def methodology(source: Source) -> tuple[Fact, ...]:
         ),
         Fact(
             "Times of steps",
-            "Elapsed, user and system seconds of the client's threads, as of `time`. Making and ending the session is "
-            "no part of them. All of a step counts: it has no ramps.",
+            "Elapsed, user and system seconds of the client's threads, as reported by `time`. Creating and ending "
+            "the session is excluded. The whole step counts: it has no ramps.",
         ),
         Fact(
             "Cold and warm",
-            f"Cold: in a fresh session, {dropped}. Warm: once more in the same session, so that the client's cache "
+            f"Cold: in a fresh session, {dropped}. Warm: repeated in the same session, so that the client's cache "
             "may answer.",
         ),
         Fact(
             "Comparison of steps",
-            "Speed is 1 / elapsed time. Each repetition is one observation; three configurations or more pool their "
+            "Speed is 1 / elapsed time. Each repetition is one observation; three or more configurations pool their "
             "noise, step by step. Claims of all steps and pairs are corrected together (Holm).",
         ),
         Fact("Names of steps", NO_RESULT),
@@ -317,15 +315,15 @@ def methodology(source: Source) -> tuple[Fact, ...]:
 def _place(source: Source) -> str:
     plan = source.head.plan
     if plan.generator.fleet is not None or plan.testbed is not None:
-        return "several nodes, which begin and end each level together"
+        return "several nodes, which start and end each level together"
     if plan.generator.processes > 1:
-        return f"{plan.generator.processes} processes, which begin and end each level together"
+        return f"{plan.generator.processes} processes, which start and end each level together"
     return wording.cpu_set(plan.generator.cpus)
 
 
 def _described(suite: Suite) -> str:
     own = suite.settings(FILES).own
-    clients = f" {suite.clients[0]} clients at the same time." if suite.clients[0] > 1 else ""
+    clients = f" {suite.clients[0]} clients run at the same time." if suite.clients[0] > 1 else ""
     return "" if own is None else f"{own.described()}{clients}"
 
 
@@ -362,7 +360,7 @@ def raw(results: Results) -> list[RawTable]:
         for record, figures, suite in found
     ]
     columns = ("run", "configuration", "repetition", "suite", *names, "requests")
-    return [RawTable("steps", "Each step of each run", columns, tuple(rows))]
+    return [RawTable("steps", "One row per step and run", columns, tuple(rows))]
 
 
 def _with_lead(step: Step) -> str:

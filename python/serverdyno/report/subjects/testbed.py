@@ -26,7 +26,7 @@ SUBNET = "subnet "
 
 
 def section(source: Source) -> Section:
-    title = "The testbed: one server at a time, as the order of the runs has it"
+    title = "The testbed: one server at a time, in the order of the runs"
     figure = Figure("testbed", 0, title, "", "diagram", "", (), testbed=testbed(source))
     return Section("testbed", "The testbed", figures=(figure,))
 
@@ -137,7 +137,7 @@ def _software(configuration: Configuration, described: Mapping[str, Any]) -> str
 
 def _where(source: Source, configuration: Configuration) -> tuple[str, ...]:
     if configuration.url is not None:
-        return ("CPUs: its user's choice",)
+        return ("CPUs: chosen by its user",)
     if configuration.node is not None:
         nodes = "node" if len(configuration.nodes) == 1 else "nodes"
         return (f"on {nodes} {wording.listing(configuration.nodes)}",)

@@ -18,7 +18,7 @@ from serverdyno.report.model import Figure, Panel, Part, Point, Section, Series
 from serverdyno.report.parts import capital, groups, named, style_of
 from serverdyno.store.records import MixRecord
 
-TITLE = "Second by second, each mix"
+TITLE = "Second by second, each load level"
 MOST_PANELS = 6
 """The most panels of one figure, as many as a page holds."""
 MOST_POINTS = 400
@@ -28,7 +28,7 @@ Longer levels are drawn in steps of whole seconds, each at the second with the f
 second always shows.
 """
 
-WHOLE_BASIS = " Each point is one test, at the middle of its window; a slope along a line is drift."
+WHOLE_BASIS = " Each point is one test, at the middle of its window. A slope along a line is drift."
 MOST_PANELS_OF_TEST = 8
 
 Records = Mapping[tuple[str, int], Sequence[MixRecord]]
@@ -45,7 +45,7 @@ def build(results: Results) -> Part:
 
 def section(results: Results, *, appendix: bool) -> Section:
     title, drawn = (
-        "The whole test, and each mix second by second",
+        "The whole test, and each load level second by second",
         (*_whole_test(results), *_seconds(results)),
     )
     return Section("timeline", title, figures=drawn, appendix=appendix)
@@ -65,7 +65,7 @@ def _seconds(results: Results) -> Iterator[Figure]:
             key = f"seconds{suffix}" if len(portions) == 1 else f"seconds{suffix}-{number}"
             title = TITLE if len(portions) == 1 else f"{TITLE} ({number} of {len(portions)})"
             under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which don't count.{_steps(mixes)}"
-            yield Figure(key, 0, title, under, "lines", "Second of the mix", tuple(portion))
+            yield Figure(key, 0, title, under, "lines", "Second of the load level", tuple(portion))
 
 
 def _whole_test(results: Results) -> Iterator[Figure]:
@@ -107,7 +107,11 @@ def _of_level(
 
 def _steps(mixes: Sequence[Mix]) -> str:
     longest = max(_step(mix) for mix in mixes)
-    return "" if longest == 1 else f" Steps of {longest} s, each at its second with the fewest operations."
+    return (
+        ""
+        if longest == 1
+        else (f" Steps of {longest} s, each shown by its second with the fewest operations.")
+    )
 
 
 def _step(mix: Mix) -> int:
@@ -168,7 +172,7 @@ def drifting(results: Results) -> list[str]:
         ]
     )
     return [
-        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against the "
-        f"first: {which}. These points are marked D: their figures depend on the length of the test. Longer tests or a "
-        "longer ramp up show at which speed the server stays."
+        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against "
+        f"the first: {which}. These points are marked D: their figures depend on the length of the test. Longer "
+        "tests or a longer ramp up show the speed that the server can sustain."
     ]

@@ -21,7 +21,7 @@ from serverdyno.report.model import Cell, Column
 from serverdyno.report.subjects.differences import reason
 from serverdyno.store.records import MixRecord
 
-VERDICTS_NOTE = "Verdicts hold together for all rows (Holm 1979); intervals stand alone."
+VERDICTS_NOTE = "Verdicts are corrected for all rows (Holm 1979); intervals are not."
 """The last sentence in the notes of such a table."""
 
 

@@ -55,7 +55,7 @@ def sentences(source: Source, configuration: str) -> str:
         agreed = f"{next(iter(found.terms))}{exchanged}"
     else:
         parts = "; ".join(f"{count:,} with {terms}" for terms, count in found.terms.most_common())
-        agreed = f"not all handshakes alike: {parts}{exchanged}"
+        agreed = f"handshakes differ: {parts}{exchanged}"
     return (
         f"Negotiated: {agreed}; {wording.plural(found.full, 'full handshake')} and {found.resumed:,} resumed, "
         "ramps included."
@@ -70,8 +70,8 @@ def warnings(source: Source) -> Iterator[str]:
     plain = [name for name in source.configuration_names if name in measured and name not in secure]
     if secure and plain:
         yield (
-            f"Over TLS: {wording.listing(list(secure))}; in the clear: {wording.listing(plain)}. "
-            "The difference between them is also that of encryption."
+            f"With TLS: {wording.listing(list(secure))}; without: {wording.listing(plain)}. The difference between "
+            "them includes the cost of encryption."
         )
     ways = {
         name: " / ".join(sorted(each.terms) + [f"key exchange {group}" for group in sorted(each.groups)])
@@ -79,15 +79,17 @@ def warnings(source: Source) -> Iterator[str]:
     }
     if len(set(ways.values())) > 1:
         parts = "; ".join(f"{name}: {way}" for name, way in ways.items())
-        yield f"The configurations differ in what TLS sessions use, so their difference is also that. {parts}."
+        yield (
+            f"The configurations negotiated different TLS sessions, which is part of their difference. {parts}."
+        )
     shares = {name: each.share_resumed for name, each in secure.items()}
     if resumption_differs(shares.values()):
         parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
-        yield f"The configurations differ in the share of handshakes that resumed a session, which costs less. {parts}."
+        yield f"The configurations differ in their share of resumed handshakes, which cost less. {parts}."
     if secure and _keys_logged(source):
         yield (
-            "The keys of the TLS sessions were written to a file, as the environment asked (SSLKEYLOGFILE). "
-            "Whoever has it can decrypt a capture of this load, and writing it costs time in each handshake."
+            "The keys of the TLS sessions were written to a file, because SSLKEYLOGFILE is set in the environment. "
+            "Anyone with this file can decrypt a capture of this load, and writing it costs time in each handshake."
         )
     trusting = [
         configuration.name
@@ -96,8 +98,8 @@ def warnings(source: Source) -> Iterator[str]:
     ]
     if trusting:
         yield (
-            f"Any certificate was accepted of {wording.listing(trusting)}, as the plan says: "
-            "it is not known who answered."
+            f"Any certificate of {wording.listing(trusting)} was accepted, as the plan says, so who answered is not "
+            "known."
         )
 
 

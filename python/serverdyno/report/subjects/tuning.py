@@ -138,7 +138,7 @@ def _table(design: Design, effects: Sequence[Effect], results: Results) -> Table
     )
     rows = tuple(_row(design, effect, found) for effect in effects for found in effect.found)
     made_for = _correction(effects)
-    corrected = f" Verdicts are corrected for {made_for}; intervals stand alone." if made_for else ""
+    corrected = f" Verdicts are corrected for {made_for}; intervals are not." if made_for else ""
     notes = (f"Baseline: {design.baseline}.{corrected}",)
     title, under = "Tunings one by one and together", basis(results)
     return Table("tuning", 0, title, under, columns, rows, notes, key_columns=2)
@@ -172,8 +172,8 @@ def _chart(effects: Sequence[Effect], results: Results) -> Iterator[Figure]:
     )
     if not points:
         return
-    title = "What each change and all together do to the overall average"
-    line = f"{basis(results)} Bars: 95 % intervals, where there are two repetitions."
+    title = "Effect of each change and of all together on the overall average"
+    line = f"{basis(results)} Bars: 95 % intervals, if there are two repetitions."
     panels = (Panel("", "", points),)
     yield Figure("tuning", 0, title, line, "effects", "Improvement of the overall average, %", panels)
 
@@ -188,11 +188,11 @@ def _findings(results: Results, design: Design, effects: Sequence[Effect], table
         return []
     largest, found = max(single, key=lambda each: abs(each[1].percent or 0.0))
     claim = (
-        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved the "
-        f"overall average most: {wording.change(found.percent)}, {found.verdict.value}."
+        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved "
+        f"the overall average most: {wording.change(found.percent)}, {found.verdict.value}."
     )
     if limited := [result.name for result in results.configurations if limits_of_average(result)]:
-        claim += f" Something else than the server limits {wording.listing(limited)}: see the marks."
+        claim += f" Something other than the server limits {wording.listing(limited)}: see the marks."
     made_for = _correction(effects)
     corrected = f"verdicts corrected for {made_for}; " if made_for else ""
     return [Finding("Tuning", claim, f"Against {design.baseline}; {corrected}{tables['tuning']}.")]
