@@ -199,7 +199,7 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
     assert mix.unanswered == mix.under_way_at_close == 2
     [errors] = [finding.claim for finding in made.findings if finding.topic == "Errors"]
     assert errors == (
-        "No operation failed and no client left a mix. In flight when the window closed, without an answer in time: "
+        "No operation failed and no client left. In flight when the window closed, without an answer in time: "
         "2 operations (not counted as errors)."
     )
     [notice] = stopper.notices

@@ -116,7 +116,7 @@ def test_no_noise_floor_hides_a_slowdown(percent: float) -> None:
     found = compare([build_from(replace(source, disclosure=disclosure))])
     assert found.comparisons[0].average.verdict is Verdict.SLOWER
     assert found.slowdown is Slowdown.SLOWER
-    assert "can't exclude gaps of up to" in found.findings[-1].claim
+    assert "can't exclude differences of up to" in found.findings[-1].claim
 
 
 def test_different_scales_are_refused_in_a_sentence() -> None:
@@ -207,7 +207,7 @@ def test_a_comparison_prints_its_table_its_verdicts_and_its_evidence() -> None:
     assert "apache (second)" in shown
     assert "the day is not separated" in " ".join(shown.split())
     evidence = (
-        "3 repetitions; over 5 mixes; verdicts corrected for 4 comparisons together, averages and peaks"
+        "3 repetitions; over 5 load levels; verdicts corrected for 4 comparisons together, averages and peaks"
     )
     assert evidence in " ".join(shown.split())
 

@@ -55,8 +55,8 @@ def test_what_each_cpu_brought_is_a_table_and_less_than_before_is_marked() -> No
     assert [row[7].text for row in rows] == ["", "", "negative"]
     [finding] = [found for found in report.findings if found.topic == "Scaling"]
     assert "Scaling was negative at 4 CPUs" in finding.claim
-    assert f"{means[2] / means[0]:.2f} times the peak that it has with 1" in finding.claim
-    assert "is not fitted to fewer than 6 counts, so nothing is said of more CPUs" in found.text[0]
+    assert f"{means[2] / means[0]:.2f} times its peak with 1" in finding.claim
+    assert "is not fitted to fewer than 6 counts, so it predicts nothing for more CPUs" in found.text[0]
 
 
 def test_hyperthreads_and_numa_nodes_of_the_servers_cpus_stand_next_to_their_scaling() -> None:
@@ -70,7 +70,7 @@ def test_hyperthreads_and_numa_nodes_of_the_servers_cpus_stand_next_to_their_sca
     assert [[cell.text for cell in row[8:]] for row in found.tables[0].rows] == [["1", "0"], ["2", "0 and 1"]]
     [finding] = [found for found in report.findings if found.topic == "Scaling"]
     assert "The 3 CPUs are 2 cores; hyperthreads of one core: 1 and 2." in finding.claim
-    assert "The 3 CPUs lie on NUMA nodes 0 and 1." in finding.claim
+    assert "The 3 CPUs are on NUMA nodes 0 and 1." in finding.claim
     silent = section(scaled_over([1000, 1800], [1, 2]), "scaling")
     assert silent is not None
     assert {cell.text for row in silent.tables[0].rows for cell in row[8:]} == {wording.NOTHING}
@@ -138,7 +138,7 @@ def test_configurations_that_differ_in_more_than_cpus_are_no_scaling() -> None:
 def test_a_count_without_throughput_is_left_out_by_name() -> None:
     report = scaled_over([1000, 0, 1600], [1, 2, 4])
     [finding] = [found for found in report.findings if found.topic == "Scaling"]
-    assert "Without throughput, so left out: nginx-2-cpus." in finding.claim
+    assert "Left out, because they have no throughput: nginx-2-cpus." in finding.claim
 
 
 TUNINGS: dict[str, dict[str, Any]] = {
@@ -235,4 +235,4 @@ def test_a_second_in_which_a_server_stood_still_is_drawn_in_the_panel_of_its_mix
         assert sum(point.y for point in line.points) == pytest.approx(sum(totals) / len(totals))
     assert [[point.x for point in line.points if point.y == 0] for line in lines] == [[], [11.5], [], [], []]
     assert {panel.shaded for panel in figure.panels} == {((0.0, 3.0), (27.0, 30.0))}
-    assert "Second of the mix" in " ".join(words_of(figure))
+    assert "Second of the load level" in " ".join(words_of(figure))

@@ -20,7 +20,7 @@ from support.synthetic_files import FileShape, experiment
 
 EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
 FEWER = "fewer syncs than flushes in at least one mix"
-NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync but for strays"
+NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync except for unrelated ones"
 SYNCED = "at least as many syncs as flushes"
 NOWHERE = "what the files lie on is not known"
 MEMORY = "synced to memory: nothing is on a disk"
@@ -98,7 +98,7 @@ def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(re
     assert "flush" not in " ".join(found.claim for found in alike.findings if found.topic == "Comparison")
     unknown = report_of(experiment({"a": FileShape(100), "b": FileShape(200, syncs_a_flush=None)}))
     [claim] = [found.claim for found in unknown.findings if found.topic == "Comparison"]
-    assert "It is not known whether both treat a flush alike." in claim
+    assert "Whether both treat a flush alike is not known." in claim
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(re
         (1.0, EACH, ""),
         (0.985, EACH, ""),
         (0.4, FEWER, ""),
-        (0.0, "flushes answered without any sync", "What a client believed to be on the disk was not."),
-        (None, "not known", "It is not known what a flush did on samba"),
+        (0.0, "flushes answered without any sync", "Data that a client believed to be on disk were not."),
+        (None, "not known", "What a flush did on samba is not known"),
     ],
 )
 def test_the_verdict_on_flushes_is_that_of_the_counts(
@@ -139,9 +139,9 @@ def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
 @pytest.mark.parametrize(
     ("layers", "syncs", "verdict", "warning"),
     [
-        ((("tmpfs", "rw"),), 1.0, MEMORY, "nothing is on a disk"),
-        ((("tmpfs", "rw"),), 0.0, MEMORY, "nothing is on a disk"),
-        ((("tmpfs", "rw"),), None, MEMORY, "nothing is on a disk"),
+        ((("tmpfs", "rw"),), 1.0, MEMORY, "Nothing is on a disk"),
+        ((("tmpfs", "rw"),), 0.0, MEMORY, "Nothing is on a disk"),
+        ((("tmpfs", "rw"),), None, MEMORY, "Nothing is on a disk"),
         ((("ext4", "rw"), ("tmpfs", "rw")), 1.0, MEMORY, "in memory (on ext4, on tmpfs)"),
         ((("overlay", "rw"), ("ramfs", "rw")), 1.0, MEMORY, "in memory (on overlay, on ramfs)"),
         ((("ext4", "rw,sync"),), 0.0, SYNCHRONOUS, "syncs don't show what a flush did on samba"),
@@ -155,12 +155,17 @@ def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
             "syncs don't show what a flush did on samba",
         ),
         ((("ext4", "rw,sync"),), 1.0, EACH, ""),
-        ((("ext4", "rw,nobarrier"),), 1.0, f"{EACH}, and {CACHE}nobarrier", "can be lost with the power"),
+        (
+            (("ext4", "rw,nobarrier"),),
+            1.0,
+            f"{EACH}, and {CACHE}nobarrier",
+            "A power cut can lose flushed data",
+        ),
         ((("ext4", "rw"), ("ext4", "rw,barrier=0")), 1.0, f"{EACH}, and {CACHE}barrier=0", CACHE),
         ((("overlay", "volatile"), ("ext4", "rw")), 1.0, f"{EACH}, and {IGNORED}", IGNORED),
         ((("ext4", "rw,data=writeback"),), 1.0, EACH, ""),
         # What an image lies on does not make the writes of the file system inside synchronous.
-        ((("ext4", "rw"), ("ext4", "rw,sync")), 0.0, NONE, "believed to be on the disk was not"),
+        ((("ext4", "rw"), ("ext4", "rw,sync")), 0.0, NONE, "believed to be on disk were not"),
     ],
 )
 def test_the_verdict_on_flushes_is_that_of_the_mounts_too(
@@ -189,7 +194,7 @@ def test_a_medium_that_is_faster_than_any_device_is_warned_of_whatever_its_mount
     report = report_of(replace(source, run_notes=notes))
     fast = f"syncs reach no device: {TOO_FAST}"
     assert column(table(report, "durability"), "What a flush did") == [f"{EACH}, and {fast}"]
-    assert f"samba: {fast}. What was flushed can be lost with the power." in report.warnings
+    assert f"samba: {fast}. A power cut can lose flushed data." in report.warnings
 
 
 @pytest.mark.parametrize("layers", [(("9p", "rw"),), (("overlay", "rw"),), (("nfs4", "rw"),)])
@@ -212,9 +217,9 @@ def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
     source = experiment({"a": shape, "b": shape})
     report = report_of(replace(source, run_notes={key.number: note for key in source.head.order if note}))
     assert set(column(table(report, "durability"), "What a flush did")) == {verdict}
-    assert f"a and b: {NOWHERE}. On memory, nothing would be on a disk." in report.warnings
+    assert f"a and b: {NOWHERE}. If it is memory, nothing is on a disk." in report.warnings
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
-    assert "It is not known whether both treat a flush alike." in claim
+    assert "Whether both treat a flush alike is not known." in claim
 
 
 def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_runs_unlike() -> None:
@@ -375,7 +380,7 @@ def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
     [promise] = shifted(source, {1: -2, 3: -1, 5: 3})  # in sum none is missing
     assert promise.syncs == promise.flushes and promise.short
     [found] = durability.findings([promise], {"durability": ""})
-    assert "; 3 missing in 2 mixes, where up to " in found.claim
+    assert "; 3 missing in 2 load levels, where up to " in found.claim
 
 
 def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_all() -> None:
@@ -415,7 +420,7 @@ def test_syncs_that_are_short_within_the_borders_are_told_with_what_may_fall_out
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     report = report_of(source, few(3_060, 3_054, 1))
     [found] = [each for each in report.findings if each.topic == "Durability"]
-    short = "6 missing in 1 mix, where up to 8 may fall outside"
+    short = "6 missing in 1 load level, where up to 8 may fall outside"
     assert found.claim == f"samba: {EACH} (3,060 flushes, 3,054 syncs; {short})."
     [row] = table(report, "durability").rows
     assert (row[7].text, row[7].detail) == ("3,054", short)
@@ -444,8 +449,8 @@ def test_the_disks_own_fsync_is_no_measure_where_it_changed_over_the_run() -> No
     notes, cell = notes_and_cell(FileShape(100, disk_after_ms=0.19))
     assert "Unstable: " in notes and cell == "0.190 after, unstable"
     notes, _ = notes_and_cell(FileShape(100, syncs_a_flush=None))
-    assert "may not have waited for it" in notes
+    assert "may not have waited for the disk" in notes
     notes, _ = notes_and_cell(FileShape(100, settings=(("fsync_delay_ms", 20.0),)))
-    assert "samba: fsync_delay_ms adds 20 ms" in notes
+    assert "samba: fsync_delay_ms adds at least 20 ms" in notes
     notes, _ = notes_and_cell(FileShape(100, syncs_a_flush=0.0, settings=(("fsync_delay_ms", 20.0),)))
     assert "fsync_delay_ms" not in notes

@@ -66,17 +66,19 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
     said = " ".join([*report.summary.text, *(found.claim for found in report.findings)])
     assert "completed no operation" not in said
     assert (
-        said.count("samba-lax has no throughput: all clients left in the mixes of 1, 2, 4, 8 and 16 clients")
+        said.count(
+            "samba-lax has no throughput: all clients left at the load levels of 1, 2, 4, 8 and 16 clients"
+        )
         == 2
     )
     [head] = [warning for warning in report.warnings if warning.startswith("Clients stopped early")]
     assert head.startswith(
-        "Clients stopped early in 5 of 10 points, so the load was lower than planned. All repetitions together: "
+        "Clients stopped early at 5 of 10 points, so the load was lower than planned. All repetitions together: "
         "samba-lax with 1 client (all of"
     )
     assert (
         "8 clients (all of 16) and 1 more. These points are marked L" in head
-        and "Throughput counts nothing" in head
+        and "Throughput excludes clients that left" in head
     )
 
     hit = source.records[-1]
@@ -155,8 +157,9 @@ def test_passes_of_the_ramps_are_none_of_the_window() -> None:
     ]
     [said] = [warning for warning in report.warnings if "marked P" in warning]
     assert said.startswith(
-        "In tests marked P, clients had too little time to finish the workload; compare with care. That is so in "
-        "4 of 5 points (of 2, 4, 8 and 16 clients): a client completed less than one pass"
+        "At points marked P, clients had too little time to finish the workload; compare with care. This applies to "
+        "4 of 5 points (with 2, 4, 8 and 16 clients): in the repetition with the fewest passes, a client completed "
+        "less than one pass"
     )
     assert "nearer" not in said
 
@@ -232,7 +235,7 @@ def test_sessions_that_were_lost_and_set_up_again_stand_beside_the_connections()
     shown = table(report, "connections")
     assert column(shown, "Connections") == [f"{2 * (int(text) + 1)}" for text in column(shown, "Clients")]
     assert set(column(shown, "Reconnects")) == {"2"}
-    assert any("sessions set up after one" in note for note in shown.notes)
+    assert any("sessions that replaced a lost one" in note for note in shown.notes)
     assert not any("keep" in note or "kept" in note for note in shown.notes)
 
 

@@ -77,7 +77,7 @@ def test_a_faster_server_is_called_faster_with_its_interval_and_its_evidence() -
     assert finding.claim.startswith("nginx is faster than apache in overall average: +")
     assert "95 % interval" in finding.claim
     assert (
-        "3 repetitions in pairs; over 5 mixes; verdicts corrected for 2 comparisons together"
+        "3 repetitions in pairs; over 5 load levels; verdicts corrected for 2 comparisons together"
         in finding.evidence
     )
     assert sum(finding.topic == "Comparison" for finding in report.findings) == 1
@@ -123,7 +123,9 @@ def test_an_unmeasured_generator_and_an_unknown_server_cpu_are_said_and_not_made
         "Generator"
     ]
     assert any(
-        "could not be measured for external" in text for section in report.sections for text in section.text
+        "The CPU time of external could not be measured" in text
+        for section in report.sections
+        for text in section.text
     )
 
 
@@ -132,20 +134,20 @@ def test_errors_are_counted_by_side_and_clients_that_left_are_named() -> None:
     hit = source.records[1]
     report = report_of(source, lambda row: with_error(row, "check", 7, left=3) if row is hit else row)
     assert texts(table(report, "errors")) == [["apache", "8", "5", "3", "0", "0", "0", "7", "7", "7"]]
-    assert "7 errors (7 check); 3 clients left a mix." in claims(report)
-    assert all("Clients left in 1 of 10 points" in table.basis for table in report.tables)
+    assert "7 errors (7 check); 3 clients left early." in claims(report)
+    assert all("Clients left at 1 of 10 points" in table.basis for table in report.tables)
 
 
 def test_no_error_is_a_finding_too() -> None:
     report = report_of(experiment(TWO))
-    assert "No request failed and no client left a mix." in claims(report)
+    assert "No request failed and no client left." in claims(report)
     assert table(report, "errors").rows == ()
 
 
 def test_an_unfinished_experiment_reports_what_is_there_and_says_what_is_not() -> None:
     source = experiment(TWO)
     report = build_from(replace(source, records=source.records[:8]))
-    assert any(warning.startswith("Unfinished: 8 of 30 planned mixes") for warning in report.warnings)
+    assert any(warning.startswith("Unfinished: 8 of 30 planned tests") for warning in report.warnings)
     assert [row[3].text for row in table(report, "throughput").rows][3:] == ["–", "–"]  # noqa: RUF001
     assert texts(table(report, "runs"))[1][:4] == ["2", "nginx", "1", "3 of 5"]
     assert "1 repetition can't show" in claims(report)
@@ -154,9 +156,9 @@ def test_an_unfinished_experiment_reports_what_is_there_and_says_what_is_not() -
 
 def test_an_experiment_without_a_single_mix_is_a_report_without_figures() -> None:
     report = build_from(replace(experiment(TWO), records=[]))
-    assert any("No mix was finished" in warning for warning in report.warnings)
+    assert any("No load level was finished" in warning for warning in report.warnings)
     assert [figure.key for figure in report.figures] == ["testbed"]
-    assert "apache finished no mix" in claims(report)
+    assert "apache finished no load level" in claims(report)
 
 
 def test_a_server_on_which_every_client_failed_has_no_peak_to_boast_of() -> None:
@@ -182,7 +184,7 @@ def test_a_mix_that_was_ended_early_is_left_out_and_named() -> None:
     source = experiment(TWO)
     early = source.records[0]
     report = report_of(source, lambda row: replace(row, stopped=True, operations=0) if row is early else row)
-    assert "Left out: run 1, apache, mix 1_client (ended early)." in report.warnings
+    assert "Left out: run 1, apache, load level 1_client (ended early)." in report.warnings
     first = report.results.configurations[0].mixes[0]
     assert first is not None
     assert first.repetitions == 2
@@ -209,7 +211,7 @@ def test_a_shortened_run_says_so_on_every_table_and_figure_and_a_full_one_on_non
 def test_every_table_and_figure_names_window_repetitions_spread_and_clients() -> None:
     report = report_of(experiment(TWO))
     for line in bases(report):
-        assert "Window 4.8 s of each mix's 6 s." in line
+        assert "Window 4.8 s of each load level's 6 s." in line
         assert "3 repetitions" in line
         assert "All planned clients took part." in line
     assert "Mean of 3 repetitions, with their range." in table(report, "throughput").basis
@@ -274,7 +276,7 @@ def test_a_throughput_that_only_the_plans_bound_held_is_no_peak_of_the_server() 
     assert any(note.startswith("R rate-bound") for note in table(report, "peaks").notes)
     assert "peaked at" not in claims(report)
     assert "rate-bound" in report.summary.text[1]
-    assert "held by the bound of 2,050 requests/s in its plan (rate-bound)" in claims(report)
+    assert "limited by the bound of 2,050 requests/s in its plan (rate-bound)" in claims(report)
     facts = {fact.label: fact.text for fact in report.methodology}
     assert "target: at most 32 clients, 2,050 requests/s of all clients together" in facts["Bounds"]
     points = [
@@ -325,7 +327,7 @@ def test_the_cpus_of_generator_and_servers_are_named_and_sharing_one_is_a_warnin
     assert "on CPU 1, shared with the generator" in facts["Configuration nginx"]
     assert any("apache and nginx share CPU 1 with the generator" in warning for warning in shared.warnings)
     own = report_of(experiment(TWO, url="http://127.0.0.1:8080/"))
-    assert "where its user runs it" in {f.label: f.text for f in own.methodology}["Configuration apache"]
+    assert "on CPUs that its user chose" in {f.label: f.text for f in own.methodology}["Configuration apache"]
 
 
 def test_what_a_stopped_mix_did_not_measure_is_no_zero_anywhere() -> None:
@@ -372,14 +374,12 @@ def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() 
     report = build_from(replace(experiment(TWO), run_notes=notes))
     assert report.warnings[1:] == (
         "Run 1, apache, failed: apache2 ended with status 1.",
-        "Run 3, nginx: the server's log tells of 2 crashes of its processes; the first: [core:notice] child pid 7 exit "
+        "Run 3, nginx: the server's log reports 2 crashes of its processes; the first: [core:notice] child pid 7 exit "
         "signal Aborted (6)",
         "Run 3, nginx: the generator counted 10,000 answers, the server 9,000 requests.",
     )
     assert texts(table(report, "runs"))[1][4:] == ["done", "10,000", "20", "10,025"]
-    assert "No request failed and no client left a mix in the runs that finished; 1 run failed." in claims(
-        report
-    )
+    assert "No request failed and no client left in the runs that finished; 1 run failed." in claims(report)
 
 
 def test_the_generators_own_queue_is_connections_times_its_cpu_time_of_a_request() -> None:

@@ -99,11 +99,9 @@ def test_time_without_service_ranks_and_not_throughput() -> None:
         "waited 3.15 s, of fast-disk. No flushed data were lost: all 9,216 blocks that were read back are right."
     )
     said = dict(report.answer.lines)
-    assert said["Open files"] == (
-        "Clients that went on with the file that they had open: slow-disk 72 of 72; fast-disk 0 of 72."
-    )
+    assert said["Open files"] == ("Clients that kept their open file: slow-disk 72 of 72; fast-disk 0 of 72.")
     assert said["Slowest client"] == "slow-disk 1.15 s; fast-disk 3.15 s."
-    assert said["Differences"] == "slow-disk is proven sooner than fast-disk with 8 and 16 clients."
+    assert said["Differences"] == "slow-disk is proven faster than fast-disk with 8 and 16 clients."
     assert "it is started again after 1 s" in said["Each outage"]
     assert "What limits the speed" not in said
     (bars,) = report.answer.figures
@@ -131,7 +129,7 @@ def test_wrong_data_are_said_first_and_nobody_is_called_faster(shape: Shape, sai
 def test_clients_that_never_came_back_are_slower_than_all_others() -> None:
     report = built({"a": Shape(1.0), "b": Shape(1.0, never_back=1), "c": Shape(1.0, never_back=8)})
     verdict = report.answer.verdict
-    assert "6 of 72 clients of b never were." in verdict
+    assert "6 of 72 clients of b were never served again." in verdict
     back = {(row[0].text, row[1].text): row for row in report.summary.tables[0].rows}
     assert [cell.text for cell in back["c", "8"][3:7]] == ["0 of 24", "–", "–", "–"]  # noqa: RUF001
     assert [cell.text for cell in back["b", "8"][3:7]] == ["21 of 24", "1.04", "–", "–"]  # noqa: RUF001
@@ -147,7 +145,7 @@ def test_a_client_is_back_when_it_is_first_served_after_the_cut() -> None:
 
 def test_no_difference_below_the_resolution_of_the_times_is_claimed() -> None:
     report = built({"a": Shape(1.0), "b": Shape(1.09)})
-    assert dict(report.answer.lines)["Differences"] == "No difference of the medians is proven."
+    assert dict(report.answer.lines)["Differences"] == "No difference between the medians is proven."
 
 
 def test_compare_and_its_documents_are_of_the_times_without_service() -> None:
@@ -184,7 +182,7 @@ def test_the_terminal_begins_with_service_and_data() -> None:
     text.render(built(QUICK), Console(file=screen, width=100))
     said = screen.getvalue()
     assert said.startswith("Clients were served again after 1.06 s with slow-disk")
-    assert "What an outage cost" in said and "Time without service compared" in said
+    assert "Cost of the outages" in said and "Time without service compared" in said
 
 
 def test_of_one_configuration_nothing_is_compared() -> None:

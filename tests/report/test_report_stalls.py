@@ -139,9 +139,7 @@ def test_clients_that_could_not_be_made_ready_have_not_left() -> None:
     report = build_from(replace(source, records=records))
     assert marked(report, Mark.CLIENTS_LEFT) == {("nginx", 16)}
     [errors] = [finding for finding in report.findings if finding.topic == "Errors"]
-    assert errors.claim == (
-        "2 errors (2 server); no client left a mix. 2 clients could not be made ready for a mix."
-    )
+    assert errors.claim == ("2 errors (2 server); no client left early. 2 clients could not be prepared.")
     [warning] = [each for each in report.warnings if "marked L" in each]
     assert "nginx with 16 clients (2 of 16). These points are marked L. 2 of them never began" in warning
 
@@ -173,7 +171,7 @@ def test_operations_in_flight_at_the_end_of_a_window_are_named_as_such_and_not_a
     assert not marked(report, Mark.ERRORS)
     claims = {finding.topic: finding.claim for finding in report.findings}
     assert claims["Errors"] == (
-        "No request failed and no client left a mix. In flight when the window closed, without an answer in time: "
+        "No request failed and no client left. In flight when the window closed, without an answer in time: "
         "24 requests (not counted as errors)."
     )
     assert "), with 24 requests in flight when the window closed, the longest for 10.0 s." in claims["Stall"]

@@ -72,7 +72,7 @@ def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> 
         for count in (3, 2)
     )
     [claim] = claims(three, "Collapse")
-    assert claim.startswith("apache collapses beyond 20 clients: every later mix lies 7")
+    assert claim.startswith("apache collapses beyond 20 clients: every later load level is 7")
     assert claims(two, "Collapse") == []
     assert table(two, "shape").rows[0][9].text == "–"  # noqa: RUF001
 
@@ -101,7 +101,7 @@ def test_a_curve_that_still_rises_names_the_option_for_more_clients_unless_the_g
     held = report_of(experiment({"apache": Shape(2000, knee=32, fall=0, waiting=0.5)}))
     [claim] = claims(held, "Still rising")
     assert "--clients" not in claim
-    assert "would show no more" in claim
+    assert "would not show more" in claim
     assert claims(report_of(experiment({"apache": Shape(2000)})), "Still rising") == []
 
 
@@ -136,7 +136,7 @@ def test_a_difference_that_chance_explains_among_many_is_not_claimed() -> None:
         and each.verdict is Verdict.NO_DIFFERENCE_SHOWN
     ]
     assert by_chance
-    assert "among 30 comparisons it may be chance" in " ".join(claims(report))
+    assert "not significant after the correction for 30 comparisons" in " ".join(claims(report))
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_damaged_file_is_named_at_the_head_and_all_others_are_reported(tmp_pat
     ] * 2
     mixes = report.results.configurations[0].finished
     assert [mix.repetitions for mix in mixes] == [2, 1, 2]
-    assert any("Unfinished: 5 of 6 planned mixes" in warning for warning in report.warnings)
+    assert any("Unfinished: 5 of 6 planned tests" in warning for warning in report.warnings)
 
 
 def test_a_damaged_note_of_a_run_is_named_with_its_problem_and_the_other_notes_count(tmp_path: Path) -> None:
@@ -283,7 +283,11 @@ def test_what_was_set_aside_is_named_at_the_head(tmp_path: Path) -> None:
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
         kept.set_aside_damaged()
         [said] = [warning for warning in build(kept).warnings if "set aside" in warning]
-        assert "runs/001-apache-r1/mix-02.parquet.damaged. A mix of that place" in said and "note" not in said
+        assert (
+            "runs/001-apache-r1/mix-02.parquet.damaged. If the figures have a load level in that place"
+            in said
+            and "note" not in said
+        )
         assert not any("can't be read" in warning for warning in build(kept).warnings)
 
 
@@ -295,10 +299,7 @@ def test_of_a_note_that_was_set_aside_no_mix_is_said_to_be_measured_again(tmp_pa
         (kept.folder / "runs" / "001-apache-r1" / "run.json").write_text("")
         kept.set_aside_damaged()
         [said] = [warning for warning in build(kept).warnings if "set aside" in warning]
-    assert (
-        "run.json.damaged. What only that note of the run told of mixes that are whole is lost" in said
-        and "A mix of that" not in said
-    )
+    assert "run.json.damaged. The run's note was damaged." in said and "A mix of that" not in said
 
 
 def test_a_newer_format_is_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -330,5 +331,5 @@ def test_a_comparison_where_nothing_was_measured_shows_no_zero() -> None:
     cells = [(row[2].text, row[2].detail) for row in table(report, "improvements").rows]
     assert cells == [("–", "–")] * 2  # noqa: RUF001
     [finding] = [found for found in report.findings if found.topic == "Comparison"]
-    assert finding.evidence.startswith("No whole run of both over the same mixes")
+    assert finding.evidence.startswith("No complete run of both at the same load levels")
     assert "0.00" not in finding.evidence

@@ -61,7 +61,7 @@ def test_a_server_that_throws_out_its_clients_is_not_called_faster_for_it() -> N
     assert ObstacleKind.CLIENTS_LEFT in kinds(report, Metric.OVERALL_AVERAGE)
     said = comparison_words(report)
     assert "b and a are not comparable in" in said
-    assert "of the clients left mixes of b" in said
+    assert "of the clients left load levels of b" in said
     assert "is faster" not in said
 
 
@@ -189,7 +189,7 @@ def half_leave(record: MixRecord) -> MixRecord:
 def test_a_small_difference_is_claimed_and_said_to_be_within_what_equal_servers_may_differ_by() -> None:
     report = of_b(lambda record: record, {"a": Shape(2000, noise=0.001), "b": Shape(2030, noise=0.001)})
     assert verdicts(report)[Metric.OVERALL_AVERAGE] is Verdict.FASTER
-    assert "Equal servers can differ by up to 2" in report.answer.sure
+    assert "Equal servers can differ permanently by up to 2" in report.answer.sure
     larger = of_b(lambda record: record, {"a": Shape(2000, noise=0.001), "b": Shape(2100, noise=0.001)})
     assert "Equal servers" not in larger.answer.sure
 
@@ -287,9 +287,9 @@ def odd_in(repetition: int, others_cpus: float) -> Report:
     [
         (
             0.4,
-            "Other programs and the hypervisor used 0.41 CPUs meanwhile, and 0.01 in its other repetitions.",
+            "Other programs and the hypervisor used 0.41 CPUs during it, and 0.01 in its other repetitions.",
         ),
-        (0.01, "Nothing that was measured on the host explains it."),
+        (0.01, "No measurement of the host explains it."),
     ],
 )
 def test_an_odd_repetition_is_left_out_of_verdicts_and_said_with_what_happened_on_the_host(

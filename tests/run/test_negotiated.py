@@ -207,29 +207,33 @@ def said_of(report: Report, configuration: str) -> str:
 
 
 def protection_warnings(report: Report) -> list[str]:
-    return [warning for warning in report.warnings if "protection" in warning]
+    return [warning for warning in report.warnings if "protect" in warning]
 
 
 @pytest.mark.parametrize(
     ("session", "said"),
     [
-        (UNSIGNED, "Agreed: SMB 3.1.1, unsigned, not encrypted, reads and writes of up to 1 MiB, leases."),
+        (
+            UNSIGNED,
+            "Negotiated: SMB 3.1.1, unsigned, not encrypted, reads and writes of up to 1 MiB, leases.",
+        ),
         (
             SIGNED | {"max_write_bytes": 65_536},
-            "Agreed: SMB 3.1.1, signed with AES-128-GMAC, not encrypted, reads of up to 1 MiB, writes of up to 64 KiB, "
-            "leases.",
+            "Negotiated: SMB 3.1.1, signed with AES-128-GMAC, not encrypted, reads of up to 1 MiB, "
+            "writes of up to 64 KiB, leases.",
         ),
         (
             UNSIGNED | {"authentication": "Kerberos"},
-            "Agreed: SMB 3.1.1, log-on by Kerberos, unsigned, not encrypted, reads and writes of up to 1 MiB, leases.",
+            "Negotiated: SMB 3.1.1, log-on by Kerberos, unsigned, not encrypted, "
+            "reads and writes of up to 1 MiB, leases.",
         ),
         (
             SEALED,
-            "Agreed: SMB 3.1.1, encrypted with AES-128-GCM, reads and writes of up to 1 MiB, leases.",
+            "Negotiated: SMB 3.1.1, encrypted with AES-128-GCM, reads and writes of up to 1 MiB, leases.",
         ),
         (
             OLD | {"guest": True},
-            "Agreed: SMB 2.0.2, as a guest, unsigned, not encrypted, reads and writes of up to 64 KiB, no leases.",
+            "Negotiated: SMB 2.0.2, as a guest, unsigned, not encrypted, reads and writes of up to 64 KiB, no leases.",
         ),
     ],
 )
@@ -243,8 +247,9 @@ def test_sessions_of_one_configuration_that_differ_are_all_said_with_their_count
     shape = FileShape(100, sessions=(SIGNED | {"clients": 1}, UNSIGNED | {"clients": 30}))
     report = report_of(experiment({"samba": shape}, repetitions=2))
     assert said_of(report, "samba").endswith(
-        "Agreed, not by all alike, summed over the mixes: 60 clients with SMB 3.1.1, unsigned, not encrypted, reads "
-        "and writes of up to 1 MiB, leases; 2 clients with SMB 3.1.1, signed with AES-128-GMAC, not encrypted, reads "
+        "Negotiated, differing between sessions, summed over the load levels: 60 clients with SMB 3.1.1, unsigned, "
+        "not encrypted, reads and writes of up to 1 MiB, leases; 2 clients with SMB 3.1.1, "
+        "signed with AES-128-GMAC, not encrypted, reads "
         "and writes of up to 1 MiB, leases."
     )
     [warning] = protection_warnings(report)
@@ -259,8 +264,8 @@ def test_configurations_that_are_not_protected_alike_are_told_above_all_figures(
     }
     [warning] = protection_warnings(report_of(experiment(shapes)))
     assert warning == (
-        "The configurations differ in the protection of their sessions, so their difference in throughput is also that "
-        "of signing and encryption. open: unsigned, not encrypted; signed: signed with AES-128-GMAC, not encrypted; "
+        "The configurations protect their sessions differently, so their difference in throughput includes the cost of "
+        "signing and encryption. open: unsigned, not encrypted; signed: signed with AES-128-GMAC, not encrypted; "
         "sealed: encrypted with AES-128-GCM."
     )
     alike = {
@@ -279,11 +284,13 @@ def test_what_was_not_recorded_is_not_taken_for_unsigned() -> None:
         for number, note in source.run_notes.items()
     }
     report = report_of(replace(source, run_notes=bare))
-    assert said_of(report, "old").endswith("Agreed: not recorded.")
-    assert said_of(report, "new").endswith("leases. In 1 run it was not recorded.")
+    assert said_of(report, "old").endswith("Negotiated: not recorded.")
+    assert said_of(report, "new").endswith("leases. 1 run did not record it.")
     assert protection_warnings(report) == []
     none = experiment({"samba": FileShape(100, sessions=())}, repetitions=1)
-    assert said_of(report_of(none), "samba").endswith("Agreed: nothing, since no session came up.")
+    assert said_of(report_of(none), "samba").endswith(
+        "Negotiated: nothing, because no session was established."
+    )
 
 
 def test_the_report_discloses_the_cache_of_the_runs() -> None:
@@ -291,11 +298,11 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
     [said] = [fact.text for fact in report_of(source).methodology if fact.label == "Client cache"]
     assert said == client_cache(source)
     assert said == (
-        "Asks for leases (for oplocks where the server has no leases), as a workstation's redirector (plain) does: up "
-        "to 8 MiB of data a client in pages of 4 KiB; as far as the session allows, fetched in reads of up to 1 MiB "
+        "Asks for leases (for oplocks if the server has no leases), like a workstation's redirector (plain): up to "
+        "8 MiB of data per client in pages of 4 KiB; as far as the session allows, fetched in reads of up to 1 MiB "
         "and written back in writes of up to 1 MiB; "
-        "1 MiB more is fetched where an application reads on from where it stopped; 45 closed files are kept open for "
-        "10 s at most."
+        "1 MiB more is fetched if an application continues reading where it stopped; 45 closed files are kept open, "
+        "for at most 10 s."
     )
     other = {"read_run_bytes": 61_440, "read_ahead_bytes": 0, "most_deferred": 0}
     cache = ClientCache(**CLIENT_CACHE | other)
@@ -304,7 +311,7 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
     assert both is not None
     assert both.startswith(f"{said} In other runs: Asks for leases")
     assert "reads of up to 60 KiB" in both
-    assert both.endswith("nothing is read ahead; no closed file is kept open.")
+    assert both.endswith("nothing is read ahead; closed files are not kept open.")
 
 
 def test_a_report_of_web_servers_says_nothing_of_sessions() -> None:

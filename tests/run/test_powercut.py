@@ -238,7 +238,7 @@ def test_a_report_has_the_verdict_next_to_the_throughput_and_a_loss_at_its_head(
     assert all(float(text.replace(",", "")) > 0 for text in column(shown, "Highest throughput"))
     [warning] = [said for said in report.warnings if "power cut" in said]
     assert warning == (
-        "Flushed data did not outlive a power cut. samba-lax: 100 of 100 flushed files lost in 2 of 2 power cuts."
+        "A power cut lost flushed data. samba-lax: 100 of 100 flushed files lost in 2 of 2 power cuts."
     )
     [found] = [each for each in report.findings if each.topic == "Power cut"]
     assert found.claim.startswith("samba-strict: 0 of 100 flushed files lost in 2 power cuts; samba-lax: ")

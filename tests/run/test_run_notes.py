@@ -57,7 +57,7 @@ def test_a_run_that_is_killed_after_its_last_mix_says_what_of_its_note_is_lost(
     opened = Experiment.open(folder)
     assert (opened.finished(), opened.run_notes()) == ({(1, 1), (1, 2)}, {1: RunNote(state="begun")})
     [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
-    assert "it goes on, or was killed" in said
+    assert "It is still running or was killed" in said
 
     done = home.here("resume", folder)
     assert done.returncode == 0
@@ -78,7 +78,7 @@ def test_a_run_that_a_resume_carried_on_says_of_which_mixes_its_note_is(home: Ho
     [note] = opened.run_notes().values()
     assert (note.state, note.from_mix) == ("done", 2)
     [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
-    assert "was interrupted, and carried on with mix 2" in said
+    assert "was interrupted and resumed at load level 2" in said
 
 
 @pytest.mark.parametrize("state", ["lost", "failed"])

@@ -231,7 +231,7 @@ file_bytes = 131072
     # A phase of Bonnie is no point of a curve.
     assert {mix.mix for result in built.results.configurations for mix in result.finished} == {7, 8}
     assert built.answer.verdict.startswith("timed: ") and " again: " in built.answer.verdict
-    assert "nobody is said to lead." in built.answer.verdict
+    assert "so nobody can be proven faster." in built.answer.verdict
 
 
 @needs_root
@@ -392,7 +392,7 @@ def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_pa
     assert "3 repetitions of each, interleaved" in sure[1] and "27 comparisons" in sure[1]
     claims = [caveat.claim for caveat in page.answer.caveats]
     [told] = [claim for claim in claims if "flush" in claim]
-    assert "their speeds are not of the same work" in told
+    assert "They did not do the same work" in told
     assert "async: flushes answered without any sync" in told
     assert "sync-tcp: at least as many syncs as flushes" in told
     assert "sync: 27 of 243 requests got no answer in time and were sent again." in claims
@@ -435,7 +435,7 @@ def test_the_document_has_the_times_of_each_step_and_who_leads(tmp_path: Path) -
 def test_equal_times_have_no_leader(tmp_path: Path) -> None:
     with made_up(tmp_path / "e", {"sync-tcp": 1.0, "sync": 1.0, "async": 1.0}) as experiment:
         page = page_of(experiment)
-    assert page.answer.verdict == "In none of 9 steps is one configuration proven faster than all others."
+    assert page.answer.verdict == "No configuration is proven faster than all others in any of 9 steps."
 
 
 def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path) -> None:
@@ -508,7 +508,7 @@ def test_what_is_missing_of_an_interrupted_experiment_is_told_and_not_that_it_is
         replace(source, records=rest, run_notes={**source.run_notes, last.number: RunNote(state="begun")})
     )
     assert "3 of 81 steps are missing." in [caveat.claim for caveat in page.answer.caveats]
-    assert not any("all its mixes" in warning for warning in page.warnings), page.warnings
+    assert not any("finished its load levels" in warning for warning in page.warnings), page.warnings
 
 
 def test_what_a_flush_did_is_judged_level_by_level_and_levels_at_once_together(tmp_path: Path) -> None:

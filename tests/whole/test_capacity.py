@@ -277,7 +277,7 @@ def test_who_holds_more_is_proven_over_the_runs() -> None:
 def test_a_generator_that_was_the_limit_is_named() -> None:
     report = build_from(of_trials({"nginx": 1500.0}, late_ms=45.0))
     assert "up to at least 1," in report.answer.verdict
-    assert "The load generator, and not the server, may have been the limit" in report.answer.verdict
+    assert "The load generator, not the server, may have been the limit" in report.answer.verdict
     assert "ms late (p99)" in report.answer.verdict
     assert report.answer.limit == "nginx: the load generator."
 

@@ -46,7 +46,7 @@ def test_a_server_that_refuses_most_requests_is_said_to_do_so_first(
         done = home.here("load", f"http://127.0.0.1:{port}/", *options)
     told = " ".join(done.stdout.split())
     assert done.returncode == 0 and "requests failed in" in told, done.stdout + done.stderr
-    assert "the server limits the rate: ask less often" in told
+    assert "the server limits the rate: send fewer requests" in told
     assert "What limits the speed: target: errors." in told
     assert "generator-limited" not in told and "load generator" not in told
     verdict = told.partition("How sure")[0]
@@ -129,5 +129,5 @@ def test_a_server_that_was_away_is_said_to_have_been(home: Home) -> None:
         done = home.here("load", f"http://127.0.0.1:{port}/", "--clients", "2", "--length", "2s")
     told = " ".join(done.stdout.split())
     assert done.returncode == 0, done.stderr
-    assert "The server was away, was restarted or refused connections in 1 point" in told, told
+    assert "The server was down, restarted or refused connections at 1 point" in told, told
     assert "What limits the speed: target: errors." in told and "load generator" not in told

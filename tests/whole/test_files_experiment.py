@@ -94,7 +94,7 @@ def test_the_record_and_the_report_say_what_a_flush_cost(flushed: Experiment) ->
     made = build(flushed)
     page = write_report(made, flushed.report_folder()).read_text()
     agreed = "SMB 3.1.1, log-on by NTLMv2, unsigned, not encrypted, reads and writes of up to 1 MiB, leases."
-    assert f"Agreed: {agreed}" in page
+    assert f"Negotiated: {agreed}" in page
     # More is said behind it where a sync fell before the window.
     assert re.search(rf"\({flushes[on]} flush(es)?, {syncs[on]} syncs?", page)
     assert re.search(rf"answered without any sync \({flushes[off]} flush(es)?, 0 syncs\)", page)

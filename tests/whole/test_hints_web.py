@@ -77,7 +77,7 @@ def told(home: Home, *options: str | Path) -> str:
         ("/static/" + "x" * 1500, (), "large_client_header_buffers"),
         ("/status/415", (), "--content-type"),
         ("/status/421", (), "--resolve HOST:PORT:ADDRESS"),
-        ("/status/429", (), "ask less often with --rate"),
+        ("/status/429", (), "send fewer requests with --rate"),
         ("/here", (), "no redirect is followed"),
         ("/status/304", (), "--expect-status 304"),
         ("/behind", (), "whose server behind it does not answer"),

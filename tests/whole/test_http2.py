@@ -233,7 +233,7 @@ def test_load_speaks_http2_and_the_report_says_how_and_on_how_many_connections(
     home.here("report", folder)
     report = html.unescape(re.sub("<[^>]*>", " ", (folder / "report" / "report.html").read_text()))
     how = "by ALPN" if secure else "with prior knowledge"
-    assert f"Spoken: HTTP/2 {how}; {streams:,} streams on 4 connections" in " ".join(report.split())
+    assert f"Protocol: HTTP/2 {how}; {streams:,} streams on 4 connections" in " ".join(report.split())
 
 
 def test_load_refuses_what_http2_has_not(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""The report of an experiment: one model, and views of it as page, paper, terminal, Markdown, JSON, CSV and charts.
+"""Builds and writes the report of an experiment.
 
-`build` makes the model from the records, `write_report` the files; `compare` sets configurations against each other.
+`build` makes one model from the records. `write_report` and the other views lay it out as a page, paper, terminal
+text, Markdown, JSON, CSV and charts. `compare` compares configurations or experiments.
 """
 
 from serverdyno.report.build import build

@@ -1,4 +1,4 @@
-"""The line under every table and figure: what was run, for how long, how often, and who took part."""
+"""The line under each table and figure: what was run, for how long, how often, and by how many clients."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ NAMES_STATEMENT = (
 
 
 class Over(StrEnum):
-    """What was done with the repetitions."""
-
     MEAN = "Mean of {count}, with their range"
     MEAN_ALONE = "Mean of {count}"
     TOGETHER = "{count} together, with the range of single ones"
@@ -27,24 +25,21 @@ class Over(StrEnum):
 
 
 def basis(results: Results, over: Over = Over.MEAN) -> str:
-    """Return one line that names shortening, window, repetitions, spread and the clients that took part."""
+    """Return one line with the shortening, window, repetitions, spread and number of clients."""
     parts = [shortening(results.source), _window(results), _repetitions(results, over), _clients(results)]
     return " ".join(f"{part}." for part in parts if part)
 
 
 def shortening(source: Source) -> str:
-    """Return `Suite shortened to 2 % of its full length`; empty for a run in full length."""
     shortened = suite_shortened(source.head.scale)
     return "" if shortened is None else f"Suite {shortened}"
 
 
 def mark_notes(marks: frozenset[Mark]) -> tuple[str, ...]:
-    """Return what the letters mean, for the marks that occur."""
     return tuple(f"{LETTERS[mark]} {mark.value}." for mark in Mark if mark in marks)
 
 
 def letters(marks: frozenset[Mark]) -> str:
-    """Return the letters of some marks, in a fixed order."""
     return "".join(LETTERS[mark] for mark in Mark if mark in marks)
 
 
@@ -52,13 +47,13 @@ def _window(results: Results) -> str:
     planned = results.source.head.mixes
     windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in planned}
     lengths = {mix.length_s for mix in planned}
-    return f"Window {wording.seconds_span(windows)} of each mix's {wording.seconds_span(lengths)}"
+    return f"Window {wording.seconds_span(windows)} of each load level's {wording.seconds_span(lengths)}"
 
 
 def _repetitions(results: Results, over: Over) -> str:
     counts = [mix.repetitions for mix in results.mixes]
     if not counts:
-        return "No mix was finished"
+        return "No load level was finished"
     if max(counts) == 1:
         return "1 repetition, so no spread"
     low, high = min(counts), max(counts)
@@ -75,5 +70,5 @@ def _clients(results: Results) -> str:
         "left": sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes),
         "completed nothing": sum(Mark.STARVED in mix.marks for mix in mixes),
     }
-    parts = [f"{what} in {count} of {points}" for what, count in counted.items() if count]
+    parts = [f"{what} at {count} of {points}" for what, count in counted.items() if count]
     return f"Clients {wording.listing(parts)}" if parts else "All planned clients took part"

@@ -1,6 +1,6 @@
-"""From an experiment to its report: judged results first, then one subject after the other.
+"""Builds the report of an experiment: figures and verdicts first, then one subject after another.
 
-Here is what spans all subjects: their order, the numbers of tables and figures, and the order of the findings.
+This module holds what spans all subjects: their order, the numbers of tables and figures, and the order of findings.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ Value = TypeVar("Value")
 
 
 class Subject(Protocol):
-    """A module that holds all that a report says about one thing."""
+    """A module with everything that a report says about one topic."""
 
     def applies(self, results: Results, /) -> bool:
         """Return whether a report has this subject."""
 
     def build(self, results: Results, /) -> Part:
-        """Return what it says."""
+        """Return the tables, figures and sentences of the subject."""
 
 
 FIRST: tuple[Subject, ...] = (capacity, open_load, outages, answer, peaks, differences, steps)
@@ -83,23 +83,22 @@ REST: tuple[Subject, ...] = (
     anomalies,
 )
 SUBJECTS = (*FIRST, curves, *VARIED, *REST)
-"""In the order of their sections."""
+"""Subjects in the order of their sections."""
 FINDINGS = (*FIRST, *VARIED, curves, *REST)
-"""In the order of their sentences: what a plan varied on purpose comes before what was only seen."""
+"""Subjects in the order of their findings. Factors that a plan varied come before effects that were only observed."""
 MOST_SUBJECTS = 6
-"""Configurations that one sentence names."""
+"""The most configurations that one sentence names."""
 
 
 def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:
-    """Build the report of a stored experiment, finished or not, of all that can be read.
+    """Build the report of a stored experiment from everything that can be read; it may be unfinished.
 
-    `beside`: a published report whose curves are to stand next to these.
+    `beside`: a published report whose curves stand next to these.
     """
     return build_from(source_of(experiment), beside)
 
 
 def source_of(experiment: Experiment) -> Source:
-    """Return what a report is made from: all that can be read."""
     records, damaged_mixes = experiment.readable_mixes()
     run_notes, damaged_notes = experiment.readable_run_notes()
     damaged = [f"{error}" for error in (*damaged_mixes, *damaged_notes)]
@@ -116,9 +115,7 @@ def source_of(experiment: Experiment) -> Source:
 
 
 def half_width_percent(source: Source) -> float | None:
-    """Return how precise the overall averages are so far, or the times of all steps of a suite: see
-    `analysis.precision`.
-    """
+    """Return the precision so far of the overall averages, or of the total times of steps. See `analysis.precision`."""
     if not source.in_time[0].head.mixes:
         return precision.of_totals(totals(compared(source), source), paired=source.paired)
     results = judged(source.in_time[0])
@@ -128,7 +125,7 @@ def half_width_percent(source: Source) -> float | None:
 
 
 def _unless_damaged(read: Callable[[], Value], instead: Value, damaged: list[str]) -> Value:
-    """Return what `read` returns; `instead`, with one more sentence in `damaged`, if its file is damaged."""
+    """Return `read()`. If its file is damaged, add a sentence to `damaged` and return `instead`."""
     try:
         return read()
     except DynoError as error:
@@ -137,7 +134,7 @@ def _unless_damaged(read: Callable[[], Value], instead: Value, damaged: list[str
 
 
 def judged(source: Source) -> Results:
-    """Return the figures of a source with all that is judged by them: flushes, and throughput compared."""
+    """Return the figures of a source with the verdicts on flushes and throughput."""
     results = compute(source)
     found = tuple(durability.promises(source, results.used))
     results = replace(results, promises=found, outcomes=durability.outcomes(found))
@@ -145,9 +142,9 @@ def judged(source: Source) -> Results:
 
 
 def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
-    """Build the report of records at hand. Text from records, notes and servers is cleaned here, for every view.
+    """Build the report of records at hand, and clean all text from records, notes and servers for every view.
 
-    Published reports have peaks: next to other experiments nothing stands `beside`.
+    Published reports have peaks, so `beside` is ignored for experiments of other kinds.
     """
     source = clean.everything(source)
     found = compared(source)
@@ -203,7 +200,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 
 
 def _methodology(views: Sequence[_View]) -> Iterator[Fact]:
-    """Yield what holds for all suites once, and what holds for one under its name."""
+    """Yield the facts that hold for all suites once, and the others under the name of their suite."""
     told = [methodology(view.results) for view in views if view.results.source.head.mixes]
     for view, facts in zip(views, told, strict=False):
         for fact in facts:
@@ -215,8 +212,9 @@ def _methodology(views: Sequence[_View]) -> Iterator[Fact]:
 
 
 class _View:
-    """What a report says of one suite whose levels end at a time; the first says all of the steps, too. If a plan has
-    several such suites, titles and sentences name theirs.
+    """The part of a report about one timed suite; the first one also says everything about steps.
+
+    If a plan has several such suites, titles and sentences name them.
     """
 
     def __init__(self, source: Source, part: Source, found: tuple[Step, ...], *, first: bool) -> None:

@@ -1,6 +1,6 @@
-"""What a reader must know before any figure: what is missing, what contradicts itself, what disturbed the load.
+"""What a reader must know before any figure: missing data, contradictions and disturbances.
 
-Each is said once, however many load levels it concerns. Here is their order; what concerns one subject is in its file.
+This module decides their order. Caveats about one subject are in that subject's module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from serverdyno.report.subjects import (
 
 
 def caveats(results: Results) -> tuple[Caveat, ...]:
-    """Return what a reader must know before any figure, each with a first sentence that stands alone."""
+    """Return the caveats; the first sentence of each can stand alone."""
     return tuple(_split(text) for text in _texts(results))
 
 
@@ -39,20 +39,18 @@ def _split(text: str) -> Caveat:
 def _texts(results: Results) -> tuple[str, ...]:
     source, found = results.source, []
     if source.shortened and source.head.mixes:
-        found.append(
-            f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
-        )
+        found.append(f"{shortening(source)}. The figures apply to this length only, not to the full suite.")
     found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
     found += runs.set_aside(source)
     if not results.mixes and source.head.mixes:
-        found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
+        found.append("No load level was finished, so the report only has the setup of the experiment.")
     elif len(results.used) < source.planned_mixes:
         found.append(
-            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix')} "
-            "can be reported. Figures are of those alone."
+            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned test')} can be "
+            "reported. The figures cover only these."
         )
     found += [
-        f"Left out: run {record.run}, {record.configuration}, mix {record.name} ({reason})."
+        f"Left out: run {record.run}, {record.configuration}, load level {record.name} ({reason})."
         for record, reason in results.left_out
     ]
     found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
@@ -69,7 +67,7 @@ def _texts(results: Results) -> tuple[str, ...]:
         *cost.noise(results),
         *errors.left_early(results),
         *errors.starved(results),
-        # Who takes the server away means it to stand still.
+        # In outages the server is meant to stand still.
         *([] if source.cut is not None else [*errors.stalled(results), *timeline.drifting(results)]),
         *([] if source.head.suite.objective else open_load.caveats(results)),
         *_unlike_repetitions(results),
@@ -78,7 +76,6 @@ def _texts(results: Results) -> tuple[str, ...]:
 
 
 def _unlike_repetitions(results: Results) -> list[str]:
-    """Return load levels whose repetitions lie far apart, the farthest first."""
     repeated = [mix for mix in results.mixes if mix.throughput.n > 1 and mix.throughput.mean > 0]
     apart = sorted(
         (
@@ -94,22 +91,20 @@ def _unlike_repetitions(results: Results) -> list[str]:
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
         f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {which}. Small "
-        "differences can't be shown there, and more repetitions may move the means."
+        "differences can't be shown there, and more repetitions may change the means."
     ]
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Return levels too short for the workload: what was asked for then depends on how far a client came."""
+    """Return the levels too short for one pass of the workload: their operations depend on how far each client came."""
     known = [mix for mix in results.mixes if mix.passes_a_client is not None]
     short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
     if not short:
         return []
     clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
     return [
-        "In tests marked P, clients had too little time to finish the workload; compare with care. "
-        f"That is so in {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients): a "
-        "client completed "
-        "less than one pass in the window, in the mean of the repetition with the fewest. A faster server gets "
-        "further, so "
-        "it is asked for other operations. Longer mixes compare like with like."
+        "At points marked P, clients had too little time to finish the workload; compare with care. This applies to "
+        f"{len(short):,} of {wording.plural(len(known), 'point')} (with {clients} clients): in the repetition with "
+        "the fewest passes, a client completed less than one pass on average. A faster server gets further, so it "
+        "is asked for other operations. Longer load levels make the work comparable."
     ]

@@ -1,4 +1,4 @@
-"""`dyno compare`: the configurations of one experiment against its first, or of two experiments by name."""
+"""`dyno compare`: compares the configurations of one experiment with its first, or two experiments by name."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ LASTING_HOST_FACTS = (
     "mitigations",
     "sysctls",
 )
-"""Facts of a host that don't change from minute to minute, as free memory does."""
+"""Facts about a host that do not change from minute to minute, unlike free memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons with the base;
-    `slowdown`: whether any is slower.
+    """The result of `dyno compare`.
 
-    `outages`: the times without service, where the server was taken away, and `levels`: the clients of each mix of
-    theirs; `comparisons` are none then. `steps`: those that end when their work is done, where there are no others.
-    `warnings`: those of the reports. `differences`: what else differs between two experiments than the server
-    under test.
+    `verdict` is for programs: the most alarming of all comparisons with the base. `slowdown`: whether any is slower.
+
+    `outages` are the times without service and `levels` the clients of each of their levels; `comparisons` is then
+    empty. `steps` are used if there are no timed levels. `warnings` are those of the reports. `differences` lists what
+    differs between two experiments besides the server under test.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -61,16 +61,17 @@ class Compared:
 
 
 def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERCENT) -> Compared:
-    """Compare within one report, or the second with the first. Raises UserError where it can't.
+    """Compare within one report, or the second report with the first.
 
-    `tolerated_percent`: the slowdown that must be ruled out before a program is told that nothing is slower.
+    `tolerated_percent` is the slowdown that must be ruled out before a program is told that nothing is slower. Raises
+    UserError if the reports can't be compared.
     """
     for each in reports:
         head = each.results.source.head
         if head.suite.open is not None:
             raise UserError(
-                f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput says "
-                "nothing of the server",
+                f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput does not "
+                "describe the server",
                 hint="dyno report compares the response times of an experiment's configurations at each rate",
             )
     if len(reports) == 1:
@@ -132,7 +133,7 @@ def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """By what is judged. `between`: how equal experiments at two times differ; None: not known, or there is one."""
+    """The rules of the verdict. `between`: how far equal experiments at two times differ; None if unknown."""
 
     between: BetweenTimes | None
     margins: Margins
@@ -178,7 +179,6 @@ def _outages_across(base: Report, other: Report, names: Sequence[str], rules: _R
 
 
 def _is_of_steps(report: Report) -> bool:
-    """Whether all of its levels end when their work is done."""
     return not report.results.source.head.mixes
 
 
@@ -247,7 +247,6 @@ def _refuse_unlike(base: Source, other: Source) -> None:
 
 
 def _load(source: Source) -> dict[str, object]:
-    """Return everything that shapes the load, by name."""
     head = source.head
     mixes = [f"{mix.clients} x {mix.threads} for {mix.length_s:g} s" for mix in head.mixes]
     names = wording.listing([suite.name for suite in head.suites])
@@ -278,7 +277,7 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
 
 
 def _server_differences(base: Source, other: Source, names: Sequence[str]) -> Iterator[str]:
-    """Yield what differs between the two sides of each configuration: mostly what the comparison is about."""
+    """Yield the differences between the two sides of each configuration, which are usually what is being compared."""
     for name in names:
         first, second = _server(base, name), _server(other, name)
         for what in {**first, **second}:
@@ -288,7 +287,6 @@ def _server_differences(base: Source, other: Source, names: Sequence[str]) -> It
 
 
 def _server(source: Source, name: str) -> dict[str, str]:
-    """Return server, version, URL, CPUs and settings in force of a configuration, by name."""
     configuration = next(each for each in source.head.configurations if each.name == name)
     described = source.disclosure.get("servers", {}).get(name, {})
     settings = described.get("settings") or configuration.settings
@@ -308,7 +306,6 @@ def _host(source: Source, fact: str) -> str:
 
 
 def _with_the_base(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
-    """Return the comparisons with a base, not those between two others: neither of these should be faster."""
     others = {comparison.other for comparison in comparisons}
     return tuple(comparison for comparison in comparisons if comparison.base not in others)
 
@@ -340,12 +337,14 @@ def _result(
 def _outages_result(
     gaps: Sequence[TimesCompared], reports: Sequence[Report], basis: str, tolerated_percent: float
 ) -> Compared:
-    """Return times without service compared. If data were lost, no time makes up for it: nobody is called faster."""
+    """Return the comparison of times without service. If data were lost, nobody is called faster."""
     made = outages.differences(reports[0].results.source.head.mixes, gaps, basis)
     if made is None:
         raise UserError(
             "There are no times without service to compare.",
-            hint="In each test of both, half of the clients have to be served again before it ends.",
+            hint=(
+                "In each test of both, at least half of the clients must be served again before the test ends."
+            ),
         )
     table = replace(made, number=1)
     found = [outages.outages(report.results) for report in reports]

@@ -1,4 +1,4 @@
-"""How the experiment was made, in facts: suite, length, load, order, generator, statistics, consent."""
+"""The facts on how the experiment was made: suite, length, load, order, generator, statistics and consent."""
 
 from __future__ import annotations
 
@@ -14,53 +14,52 @@ from serverdyno.report.source import Source
 from serverdyno.report.subjects import capacity, codings, differences, http2, negotiated, open_load, tls
 
 FIGURES = (
-    "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "
-    "of the means. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, "
+    "Throughput: mean over the repetitions of a load level. Peak: the highest of these means. Overall average: "
+    "their mean. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, "
 )
 INTERVAL = (
     "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. Its noise is the scatter of "
-    "{runs}. One odd run is left out and named. A peak is read by cross-validation: each half of the runs is read "
-    "where the other half peaks. Three configurations or more share one pooled variance; a pair takes its own if "
-    "that is larger. Each interval stands alone: they are not widened for the number of comparisons."
+    "{runs}. One odd run is left out and named. The peak is cross-validated: each half of the runs is read at the "
+    "load level where the other half peaks. Three or more configurations share one pooled variance; a pair uses its "
+    "own if that is larger. Intervals are not widened for the number of comparisons."
 )
 VERDICT = (
-    "Faster or slower: the interval leaves out 0 %. Equivalent: the whole interval lies within {within:g} %, on both "
-    "sides. No difference shown: all else, which does not mean that the two are equal."
+    "Faster or slower: the interval excludes 0 %. Equivalent: the whole interval lies within {within:g} % on both "
+    "sides. No difference shown: everything else, which does not mean that the two are equal."
 )
 VERDICT_BEYOND = (
-    "Faster or slower: by more than the minimum effect of {least:g} % that the plan states, with the whole interval. "
-    "Equivalent: the whole interval lies within {within:g} %, on both sides. No difference shown: all else."
+    "Faster or slower: the whole interval lies beyond the plan's minimum effect of {least:g} %. Equivalent: the "
+    "whole interval lies within {within:g} % on both sides. No difference shown: everything else."
 )
 CORRECTED = (
-    " Corrected for {correction}, so that any false claim among them is made in 5 % of experiments at most (Holm, "
-    "1979): of these, averages have 4.9 % and peaks 0.1 % until all of one are claimed."
+    " Corrected for {correction}: at most 5 % of experiments make any false claim among them (Holm, 1979). Averages "
+    "get 4.9 % of this and peaks 0.1 %, until all claims of one kind are proven."
 )
 CURVES = (
-    "The peak with its uncertainty and the load levels where it may be: cross-validation, and subset selection (Gupta, "
-    "1965). Dips, drops and collapses: against 20,000 simulated flat curves with "
-    "normal noise, of which 5 % have any; below three repetitions they are not judged."
+    "The peak with its interval is cross-validated; the load levels where it may be come from subset selection "
+    "(Gupta, 1965). Dips, drops and collapses are judged against 20,000 simulated flat curves with normal noise, of "
+    "which 5 % show any. They need three repetitions."
 )
 CLOSED_LOAD = (
-    "Each thread begins its next operation when the last one has ended. A server that stalls gets fewer "
-    "meanwhile, so the response times are those of a closed load and not what a fixed arrival "
-    "rate would see. Clients are load, not users."
+    "Each thread starts its next operation when the previous one ends, so a stalled server gets fewer requests. The "
+    "response times are therefore those of a closed load, not of a fixed arrival rate. Clients are load, not users."
 )
 
 
 RATE_BOUND = (
-    "A mix whose operations, failed ones included, came to 90 % of that rate or more in its window is marked "
-    "rate-bound: it shows the bound and not the server."
+    "A load level whose operations, including failed ones, reached 90 % of that rate in its window is marked "
+    "rate-bound: it shows the bound, not the server."
 )
 NOISE = (
-    f"A mix is marked noisy where other programs and the hypervisor took more than {TAKEN_SHARE * 100:g} % of the CPUs "
-    "of the generator or of the server, whichever are fewer, or where the generator waited for a CPU for more than "
-    f"{TAKEN_SHARE * 100:g} % of the window. Where that was not measured there is no mark."
+    f"A load level is marked noisy if other programs and the hypervisor took more than {TAKEN_SHARE * 100:g} % of "
+    "the CPUs of the generator or the server (whichever has fewer), or if the generator waited for a CPU for more "
+    f"than {TAKEN_SHARE * 100:g} % of the window. It has no mark if this was not measured."
 )
-UNRECORDED_CPUS = "on CPUs that this experiment doesn't record"
+UNRECORDED_CPUS = "on CPUs that this experiment does not record"
 
 
 def methodology(results: Results) -> tuple[Fact, ...]:
-    """Return all facts, in reading order."""
+    """Return all facts in reading order."""
     source = results.source
     facts = [
         *_suite(source),
@@ -99,9 +98,9 @@ def _verdicts(results: Results) -> str:
 
 def _runs(source: Source) -> str:
     return (
-        "runs within two rounds, there and back, which ran close in time"
+        "runs of two successive rounds (forward and reverse), which ran close in time"
         if source.paired
-        else "the runs of both, each with a variance of its own (Welch, 1947)"
+        else "the runs of both, each with its own variance (Welch, 1947)"
     )
 
 
@@ -114,7 +113,7 @@ def _suite(source: Source) -> list[Fact]:
     ]
     if suite.certainty:
         known = "; ".join(f"{parameter}: {text}" for parameter, text in suite.certainty.items())
-        facts.append(Fact("How well it is known", known))
+        facts.append(Fact("Certainty", known))
     return facts
 
 
@@ -122,16 +121,16 @@ def _changes(source: Source) -> str:
     head = source.head
     lengths, planned = {mix.length_s for mix in head.mixes}, expand.mixes(head.suite)
     if not source.shortened:
-        return "Nothing: run in its full length."
+        return "Not shortened."
     mixes = (
         "Clients and threads as in the suite"
         if [(mix.clients, mix.rate_per_s) for mix in head.mixes]
         == [(mix.clients, mix.rate_per_s) for mix in planned]
-        else f"{len(head.mixes)} of {len(planned)} mixes"
+        else f"{len(head.mixes)} of {len(planned)} load levels"
     )
     return (
-        f"{shortening(source)}: each mix {wording.seconds_span(lengths)} instead of "
-        f"{wording.seconds(head.suite.length_s)}, its ramps likewise. {mixes}."
+        f"{shortening(source)}: each load level takes {wording.seconds_span(lengths)} instead of "
+        f"{wording.seconds(head.suite.length_s)}, with shorter ramps. {mixes}."
     )
 
 
@@ -144,11 +143,11 @@ def _mix(source: Source) -> str:
     parts = [
         *offered,
         f"{clients} clients, {wording.listing([f'{count:,}' for count in threads])} "
-        f"{'thread' if threads == [1] else 'threads'} a client.",
-        f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, which includes a ramp up of "
+        f"{('thread' if threads == [1] else 'threads')} per client.",
+        f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, including a ramp up of "
         f"{wording.seconds_span({mix.ramp_up_s for mix in mixes})} and a ramp down of "
-        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}; only what completes in the "
-        f"window of {wording.seconds_span({mix.window_s for mix in mixes})} between them counts.",
+        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}. Only operations that complete in the window of "
+        f"{wording.seconds_span({mix.window_s for mix in mixes})} between the ramps count.",
         f"Start delay up to {wording.seconds_span({mix.delay_s for mix in mixes})}, think time "
         f"{wording.seconds_span({mix.think_time_s for mix in mixes})}.",
     ]
@@ -156,7 +155,6 @@ def _mix(source: Source) -> str:
 
 
 def _work(source: Source) -> list[Fact]:
-    """Return what the kind of work says of its settings."""
     suite = source.head.suite
     facts = suite.work.facts(suite.settings(suite.work), negotiated.client_cache(source))
     return [Fact(label, text) for label, text in facts]
@@ -172,9 +170,9 @@ def _protocol(source: Source) -> str:
 def _error_policy(source: Source) -> str:
     most = source.head.suite.leave_after_errors
     if most is None:
-        return "A client with an error goes on."
+        return "Clients continue after errors."
     at = "at its first error" if most == 1 else f"after {wording.plural(most, 'error')}"
-    return f"A client stops {at}; stopped clients are reported."
+    return f"A client stops {at}; the report counts stopped clients."
 
 
 def _order(source: Source) -> str:
@@ -197,10 +195,10 @@ def _generator(results: Results) -> str:
 
 def _share(results: Results) -> str:
     if all(mix.hidden_speed is None for mix in results.mixes):
-        return "Its share of the round trips was not measured."
+        return "Its share of the response times was not measured."
     return (
-        "What it takes of each round trip is measured in every mix; where the server may be more than 10 % faster "
-        "without it, the figure is marked generator-limited."
+        "Its share of the response times is measured at every load level. If the server may be more than 10 % "
+        "faster without it, the figure is marked generator-limited."
     )
 
 
@@ -209,7 +207,7 @@ def _servers(source: Source) -> list[Fact]:
     for configuration in source.head.configurations:
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         where = _server_cpus(source, configuration)
-        text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
+        text = f"{configuration.server}, {where}; {settings or 'all settings at the default of the driver'}."
         came_to = negotiated.sentences(source, configuration.name) or tls.sentences(
             source, configuration.name
         )
@@ -222,7 +220,7 @@ def _servers(source: Source) -> list[Fact]:
 
 def _server_cpus(source: Source, configuration: Configuration) -> str:
     if configuration.url is not None:
-        return "on the CPUs where its user runs it; whether the generator shares one is not known"
+        return "on CPUs that its user chose; whether the generator shares one is not known"
     if not configuration.cpus:
         return UNRECORDED_CPUS
     where = f"on {wording.cpu_set(configuration.cpus)}"
@@ -234,12 +232,11 @@ def _server_cpus(source: Source, configuration: Configuration) -> str:
 
 
 def _bounds(source: Source) -> list[Fact]:
-    """Return what the plan allows; empty if it bounds nothing."""
     operations = source.head.suite.terms.operations
     parts = [
         f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
         f"{wording.rate(bounds.max_rate_per_s)} {operations}/s of all clients together, "
-        f"{wording.seconds(bounds.max_length_s)} a mix"
+        f"{wording.seconds(bounds.max_length_s)} per load level"
         for configuration in source.head.configurations
         if (bounds := configuration.bounds) is not None
     ]
@@ -249,9 +246,9 @@ def _bounds(source: Source) -> list[Fact]:
 def _consent(source: Source) -> str:
     external = [configuration for configuration in source.head.configurations if configuration.url]
     if not external:
-        return "All servers were started by the tool on loopback, where no consent is needed."
+        return "The program started all servers on loopback, where no consent is needed."
     targets = wording.listing([f"{configuration.name} ({configuration.url})" for configuration in external])
     return (
-        f"Servers that the tool did not start: {targets}. No load goes to a target outside loopback before "
-        "it has shown the token file of its consent; nothing turns that off."
+        f"Servers that the program did not start: {targets}. A target outside loopback gets no load before it has "
+        "served the token file of its consent; no option disables this."
     )

@@ -1,6 +1,6 @@
-"""The report as data: everything that is said, in the order in which it is said. Views only lay it out.
+"""The report as data: everything that it says, in reading order. Views only lay it out.
 
-What is said is built in `build`; nothing here reads a record.
+`build` makes it; nothing here reads a record.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from serverdyno.report.source import Source
 from serverdyno.units import Written
 
 Labels = Mapping[str, str]
-"""How sentences refer to each table, by its key: `Table 3`."""
+"""Maps a table's key to its name in sentences: `Table 3`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell as text. `detail`: its spread or the like, set smaller. `marks`: explained in notes. `value`: the number
-    of the text, unrounded and in the unit of its column or as the text has it (43.2 for `43 %`); None: no number.
+    """One cell of a table.
+
+    `detail`: its spread or the like, set smaller. `marks`: explained in notes. `value`: the unrounded number, in the
+    unit of its column or text (43.2 for `43 %`); None if the cell has no number.
     """
 
     text: str
@@ -40,8 +42,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column head with its unit."""
-
     label: str
     unit: str = ""
     numeric: bool = True
@@ -51,7 +51,7 @@ class Column:
 class Table:
     """A numbered table. `basis` names window, repetitions, spread and clients; `notes` explain marks.
 
-    `key_columns`: how many columns say what a row is; they are repeated where the others don't fit next to them.
+    `key_columns`: the number of columns that identify a row; they are repeated if the table is split.
     """
 
     key: str
@@ -65,20 +65,21 @@ class Table:
 
     @property
     def label(self) -> str:
-        """How text refers to it."""
         return f"Table {self.number}"
 
     @property
     def grouped(self) -> bool:
-        """Whether several rows belong to one configuration."""
+        """Return whether several rows belong to one configuration."""
         return len({row[0].text for row in self.rows}) < len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a line: mean with range, None: nothing to draw. `limited_by`: what but the server may have set it.
+    """A point of a line: mean with range; None: nothing to draw.
 
-    `label`: where it is, in words, where x alone doesn't say that.
+    `limited_by`: what besides the server may have limited it.
+
+    `label`: the position in words, if x alone does not say it.
     """
 
     x: float
@@ -91,7 +92,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line; `style` is the index of its colour, dash and point shape, the same in every figure."""
+    """A line. `style` selects its colour, dash and point shape, which are the same in every figure."""
 
     name: str
     style: int
@@ -100,9 +101,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot. `levels`: lines to draw across, each with its name. `shaded`: ranges of x that don't count.
+    """One plot. `levels`: named horizontal lines. `shaded`: ranges of x that are not counted.
 
-    `plain`: the points are too many to be drawn one by one, so there are lines only.
+    `plain`: draw lines only, because there are too many points.
     """
 
     title: str
@@ -116,8 +117,6 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One part of a testbed."""
-
     title: str
     lines: tuple[str, ...]
 
@@ -133,8 +132,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """What the load went through. `machine`: what is known of the machine that makes it. `generators`: one, or one for
-    each subnet of a testbed in network namespaces.
+    """What the load passed through.
+
+    `machine`: what is known of the generator's machine. `generators`: one, or one for each subnet of a testbed in
+    network namespaces.
     """
 
     machine: tuple[str, ...]
@@ -144,10 +145,9 @@ class Testbed:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A numbered figure: bars, effects of one panel about zero, lines, or a testbed. Bars of several panels have a
-    scale for each.
+    """A numbered figure: bars, effects of one panel about zero, lines, or a testbed.
 
-    `free_x`: x is a measured quantity or a time, and no load level.
+    Bars of several panels have a scale each. `free_x`: x is a measured quantity or a time, not a load level.
     """
 
     key: str
@@ -162,13 +162,12 @@ class Figure:
 
     @property
     def label(self) -> str:
-        """How text refers to it."""
         return f"Figure {self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One claim, and the figures it rests on."""
+    """One claim, and the figures that support it."""
 
     topic: str
     claim: str
@@ -177,16 +176,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line of the methodology or the disclosure."""
-
     label: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class DisclosedText:
-    """A text that is disclosed in full, such as a configuration file."""
-
     title: str
     text: str
 
@@ -202,7 +197,7 @@ class Disclosure:
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """What a reader must know before a figure: one short sentence, and the rest of what there is to say."""
+    """What a reader must know before a figure: one short sentence, and the details."""
 
     claim: str
     more: str = ""
@@ -216,10 +211,10 @@ class Caveat:
 class Answer:
     """What a reader knows after twenty seconds.
 
-    `verdict`: who won, in one sentence. `margin`: by how much, with intervals. `times`: peaks and response times there.
-    `gaps`: what is proven at equal load. `sure`: what the verdict rests on. `limit`: what set the figures. `figures`:
-    the configurations, best first. `caveats`: what the reader of the verdict needs to know; each is explained in full
-    below. `told`: a label and its text for each outage or step that there is something to say of.
+    `verdict`: who won, in one sentence. `margin`: by how much, with intervals. `times`: peaks and their response
+    times. `gaps`: proven differences at equal load. `sure`: how certain the verdict is. `limit`: what limited the
+    figures. `figures`: the configurations, best first. `caveats`: what the verdict's reader needs to know; the report
+    explains each below. `told`: a label and its text for each outage or step with something to report.
     """
 
     verdict: str
@@ -234,7 +229,7 @@ class Answer:
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """What stands below the verdict: a label and its text, for each that there is something to say of."""
+        """Return the lines below the verdict, as labels and texts."""
         labelled = (
             *self.told,
             ("By how much", self.margin),
@@ -250,7 +245,7 @@ class Answer:
 class Section:
     """A titled part of the results, with an introduction, figures and tables.
 
-    In the page, a `folded` one is collapsed in its place, and an `appendix` is collapsed behind all others.
+    In the page, a `folded` section is collapsed in place, and an `appendix` is collapsed after all others.
     """
 
     key: str
@@ -264,9 +259,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a report says of one subject: its sections, and its sentences once tables have their numbers.
+    """What a report says about one subject: sections, and sentences that need the numbers of tables.
 
-    `answer` and `summary`: of the subject that the experiment was made for. Figures and tables are not numbered yet.
+    `answer` and `summary` come from the subject that the experiment was made for. Figures and tables have no numbers
+    yet.
     """
 
     sections: tuple[Section, ...] = ()
@@ -277,9 +273,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that is said of an experiment, and what it was computed from. `answer` stands above everything else.
+    """Everything that is said about an experiment, and what it was computed from. `answer` comes first.
 
-    `results`: of the first suite whose levels end at a time, and all steps. `comparisons`: of all such suites.
+    `results`: of the first timed suite, and all steps. `comparisons`: of all timed suites.
     """
 
     title: str
@@ -299,16 +295,13 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The caveats in full."""
         return tuple(caveat.text for caveat in self.answer.caveats)
 
     @property
     def figures(self) -> list[Figure]:
-        """Every figure, in order."""
         sections = (self.summary, *self.sections, self.testbed)
         return [*self.answer.figures, *(figure for section in sections for figure in section.figures)]
 
     @property
     def tables(self) -> list[Table]:
-        """Every table, in order."""
         return [table for section in (self.summary, *self.sections) for table in section.tables]

@@ -1,4 +1,4 @@
-"""What an experiment carries of the self-tests that had been made on its machine when it began. No verdict needs it."""
+"""The self-test results of a machine that an experiment carries. No verdict depends on them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from math import isfinite
 from serverdyno.analysis.across import BetweenTimes
 
 USUAL_PERCENT = 2.0
-"""What equal servers may differ by for good where no self-test says more, by where their pages and threads happen to
-lie. A rule of thumb."""
+"""Rule of thumb for the lasting difference between equal servers, used unless a self-test found more. Its cause is the
+placement of pages and threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """`percent`: what equal servers may differ by. `measured`: whether a self-test found it. `between`: how far
-    experiments of different times lie apart; None: not known.
+    """`percent`: how far equal servers may differ.
+
+    `measured`: whether a self-test found it. `between`: how far experiments at different times lie apart; None if
+    unknown.
     """
 
     percent: float = USUAL_PERCENT
@@ -25,7 +27,7 @@ class NoiseFloor:
 
     @classmethod
     def of(cls, disclosed: object) -> NoiseFloor:
-        """Return that of a disclosure, which may be a stranger's; never less than the usual."""
+        """Return the noise floor in a disclosure, which may be untrusted; at least the usual one."""
         if not isinstance(disclosed, Mapping):
             return cls()
         percent, between = (_percent(disclosed.get(key)) for key in ("percent", "between_times_percent"))

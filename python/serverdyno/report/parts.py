@@ -1,4 +1,4 @@
-"""What the tables, charts and sentences of several subjects are put together from."""
+"""Building blocks for tables, charts and sentences of several subjects."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section,
 SERIES_PER_FIGURE = 6
 """More configurations make more figures, so that lines stay distinct in grey."""
 MOST_BARS = 12
-"""Bars of the answer: more don't fit on a first screen."""
+"""The most bars of the answer: more do not fit on a first screen."""
 MOST_LISTED = 4
-"""Names in one sentence."""
+"""The most names in one sentence."""
 NAME = Column("Configuration", numeric=False)
-TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
+TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond this percentile."
 MOST_NAMED = 4
-"""Points in one sentence; the tables have the marks of all."""
+"""The most points in one sentence; tables have the marks of all."""
 
 
 def always(results: Results) -> bool:
-    """Return whether there are levels that end at a time, which all subjects but steps are about."""
+    """Return whether there are timed levels, which all subjects but steps need."""
     return bool(results.source.head.mixes)
 
 
 def few(names: Sequence[str]) -> str:
-    """Return all of a few names; of more, the first two and how many others there are."""
+    """Return all names if there are few; else the first two and the number of others."""
     if len(names) <= MOST_LISTED:
         return wording.listing(names)
     return f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def style_of(results: Results, name: str) -> int:
-    """Return the style of a configuration: its place in the plan, the same in every figure."""
+    """Return the style of a configuration: its index in the plan, the same in every figure."""
     return next(place for place, result in enumerate(results.configurations) if result.name == name)
 
 
 def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult]]]:
-    """Yield the configurations in portions that one figure or table can hold, each with a suffix for its key."""
+    """Yield portions of the configurations that fit one figure or table, each with a suffix for its key."""
     configurations = results.configurations
     for start in range(0, len(configurations), SERIES_PER_FIGURE):
         suffix = f"-{start // SERIES_PER_FIGURE + 1}" if len(configurations) > SERIES_PER_FIGURE else ""
@@ -65,12 +65,10 @@ def lines_of(
 
 
 def level_column(axis: Axis) -> Column:
-    """Return the column that says which load level a row is of."""
     return Column(*axis.heading)
 
 
 def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
-    """Return the number of errors, and below it that of each kind."""
     faults: Counter[str] = Counter()
     for mix in mixes:
         faults.update(mix.faults)
@@ -79,7 +77,6 @@ def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
 
 
 def spread_cell(spread: Spread | None, written: Callable[[float], str] = wording.significant) -> Cell:
-    """Return the mean, and behind it the smallest and the largest of several."""
     if spread is None:
         return Cell(wording.NOTHING)
     return Cell(written(spread.mean), span(spread, written))
@@ -92,7 +89,7 @@ def span(spread: Spread, written: Callable[[float], str]) -> str:
 
 
 def key_to_marks(panels: Sequence[Panel]) -> str:
-    """Return what rules through points and hollow points mean, if they occur."""
+    """Return the meaning of vertical rules and hollow points, if they occur."""
     points = [point for panel in panels for line in panel.series for point in line.points]
     parts = []
     if any(point.high is not None for point in points):
@@ -109,7 +106,7 @@ def level_figures(
     over: Over,
     panels: Callable[[Sequence[ConfigurationResult]], Iterable[Panel]],
 ) -> Iterator[Figure]:
-    """Yield lines against the load level, a figure for each portion of configurations; empty panels are left out."""
+    """Yield lines against the load level, one figure per portion of configurations; empty panels are left out."""
     for suffix, group in groups(results):
         if drawn := tuple(panel for panel in panels(group) if panel.series):
             under = basis(results, over) + key_to_marks(drawn)
@@ -121,24 +118,22 @@ def capital(unit: str) -> str:
 
 
 def limited(point: Point, marks: frozenset[Mark]) -> Point:
-    """Return the point with what else than the server may have set it."""
     return replace(point, limited_by=tuple(LIMITS[mark] for mark in limits(marks)))
 
 
 def spread_point(x: float, spread: Spread, marks: frozenset[Mark] = frozenset()) -> Point:
-    """Return the mean with its range, if there are several repetitions."""
+    """Return the mean, with its range if there are several repetitions."""
     low, high = (spread.minimum, spread.maximum) if spread.n > 1 else (None, None)
     return limited(Point(x, spread.mean, low, high), marks)
 
 
 def named(points: Sequence[str], most: int = MOST_NAMED) -> str:
-    """Return the first load levels by name, and how many others there are."""
+    """Return the first load levels by name, and the number of others."""
     rest = len(points) - most
     return wording.listing([*points[:most], *([f"{rest:,} more"] if rest > 0 else [])])
 
 
 def numbered(sections: Iterable[Section]) -> list[Section]:
-    """Number tables and figures in the order in which they appear."""
     tables, figures = count(1), count(1)
     return [
         replace(

@@ -1,7 +1,7 @@
-"""What a server against itself says of the machine: its noise floor, and whether it is fit to measure on.
+"""Judges a self-test, which compares a server with itself: the machine's noise floor and fitness for measurements.
 
-The experiment is an ordinary one: two configurations that differ in nothing but their names, interleaved. Whatever
-difference they show is the machine's. Keeping the result is `probes.noise_floor`'s.
+The experiment has two configurations that differ only in name, interleaved. Any difference is the machine's.
+`probes.noise_floor` stores the result.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from serverdyno.errors import DynoError
 from serverdyno.report.model import Report
 
 FIT_CPUS = 0.10
-"""What others, or the hypervisor, may take in the mean. A rule of thumb."""
+"""The most CPUs that other programs or the hypervisor may use on average. A rule of thumb."""
 FIT_SCATTER_PERCENT = 5.0
-"""Standard deviation of equal runs, above which a machine is no place for comparisons. A rule of thumb: three
-repetitions then find differences above some 25 %."""
+"""The largest acceptable standard deviation of equal runs. A rule of thumb: three repetitions then find differences
+above some 25 %."""
 FIT_FLOOR_PERCENT = 10.0
-"""How far the server may differ from itself. A rule of thumb: beyond it the self-test itself says too little."""
+"""How far the server may differ from itself. A rule of thumb: beyond it the self-test is too imprecise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`floor_percent`: how far the server may differ from itself, by the 95 % interval. `scatter_percent`: the standard
-    deviation of equal runs. `unfit`: reasons not to measure here, a sentence each; `remarks`: what to know besides.
+    """`floor_percent`: how far the server may differ from itself, by the 95 % interval.
+
+    `scatter_percent`: standard deviation of equal runs. `unfit`: sentences with reasons not to measure here. `remarks`:
+    further sentences.
     """
 
     floor_percent: float
@@ -39,7 +41,7 @@ class Judged:
 
 
 def judge(report: Report) -> Judged:
-    """Judge a finished self-test. Raises DynoError where it can't be."""
+    """Judge a finished self-test. Raises DynoError if its data do not suffice."""
     averages = [
         runs.mean(axis=1)
         for result in report.results.configurations
@@ -75,18 +77,18 @@ def _unfit(report: Report, scatter: float, floor_percent: float) -> list[str]:
         known = [cpus for cpus in taken if cpus is not None]
         if known and (mean := float(np.mean(known))) > FIT_CPUS:
             why.append(
-                f"{who} took {wording.cpus(mean)} CPUs in the mean of the load levels; up to "
-                f"{wording.cpus(FIT_CPUS)} can be borne"
+                f"{who} used {wording.cpus(mean)} CPUs on average over the load levels; the limit is "
+                f"{wording.cpus(FIT_CPUS)}"
             )
     if scatter > FIT_SCATTER_PERCENT:
         why.append(
-            f"equal runs scatter by {wording.significant(scatter)} % (standard deviation); up to "
-            f"{FIT_SCATTER_PERCENT:g} % can be borne"
+            f"equal runs scatter by {wording.significant(scatter)} % (standard deviation); the limit is "
+            f"{FIT_SCATTER_PERCENT:g} %"
         )
     if floor_percent > FIT_FLOOR_PERCENT:
         why.append(
-            f"the server may differ from itself by {wording.significant(floor_percent)} %; up to "
-            f"{FIT_FLOOR_PERCENT:g} % can be borne (more repetitions narrow it)"
+            f"the server may differ from itself by {wording.significant(floor_percent)} %; the limit is "
+            f"{FIT_FLOOR_PERCENT:g} % (more repetitions narrow the interval)"
         )
     return why
 
@@ -98,12 +100,12 @@ def _remarks(report: Report) -> list[str]:
     if governor not in (None, "performance"):
         said.append(f'the CPUs\' frequency governor is {governor}; "performance" scatters less')
     if governor is None:
-        said.append("the CPUs' frequency is not known: this system does not show its governor")
+        said.append("the CPUs' frequency governor is not known: this system does not show it")
     shared = [
         configuration
         for configuration in report.source.head.configurations
         if report.source.cpus_shared_with_generator(configuration)
     ]
     if shared:
-        said.append("the load and the server share CPUs, so each disturbs the other")
+        said.append("the load and the server share CPUs, so each slows the other")
     return said

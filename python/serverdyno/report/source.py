@@ -1,4 +1,4 @@
-"""What a report is made from: one experiment as read from the store, and facts that follow from its head."""
+"""The input of a report: one experiment as read from the store, and facts that follow from its head."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One experiment, finished or not. `damaged`: what of it could not be read, a sentence each. `set_aside`: files
-    that were damaged and have been renamed since. `plan_text`: the plan as its user wrote it, where it can be read.
-    `trials`: of a search, its records one by one; `records` are then by rate.
+    """One experiment, which may be unfinished.
+
+    `damaged`: what could not be read, a sentence each. `set_aside`: damaged files that have been renamed. `plan_text`:
+    the plan as its user wrote it, if readable. `trials`: a search's records one by one; `records` are then grouped by
+    rate.
     """
 
     head: ExperimentHead
@@ -35,24 +37,23 @@ class Source:
 
     @property
     def configuration_names(self) -> list[str]:
-        """In the order of the plan; the first is the base of every comparison."""
+        """Return the names in plan order; the first is the base of every comparison."""
         return [configuration.name for configuration in self.head.configurations]
 
     def records_of(self, configuration: str) -> list[MixRecord]:
-        """Return the records of one configuration, with those that the figures leave out."""
+        """Return the records of one configuration, including those that the figures leave out."""
         return [record for record in self.records if record.configuration == configuration]
 
     def cpus_shared_with_generator(self, configuration: Configuration) -> tuple[int, ...]:
-        """Return the CPUs on which both the server and the load run, as far as they were decided here."""
+        """Return the CPUs on which both the server and the load run, as far as this program decided them."""
         return tuple(sorted(set(configuration.cpus) & set(self.head.plan.generator.cpus)))
 
     def repetitions_of(self, configuration: str) -> list[int]:
-        """Return the planned repetitions of one configuration."""
         return sorted(key.repetition for key in self.head.order if key.configuration == configuration)
 
     @property
     def max_rate_per_s(self) -> dict[str, float]:
-        """The rate that the plan allows, by the name of each configuration that has bounds."""
+        """Return the rate that the plan allows, by configuration, for those with bounds."""
         return {
             configuration.name: configuration.bounds.max_rate_per_s
             for configuration in self.head.configurations
@@ -61,32 +62,30 @@ class Source:
 
     @property
     def closed(self) -> bool:
-        """Whether clients ask again as soon as they have an answer: they keep no pace and think nothing."""
+        """Return whether clients send the next request as soon as they have an answer, without pacing or think time."""
         suite = self.head.suite
         pace = suite.work.operations_per_client_s(suite.settings(suite.work))
         return pace is None and suite.think_time_s == 0 and not self.open
 
     @property
     def open(self) -> bool:
-        """Whether operations come at a rate of their own, whatever becomes of those before them."""
+        """Return whether operations are due at a given rate, regardless of earlier ones."""
         return self.head.suite.open is not None
 
     @property
     def closed_load(self) -> bool:
-        """Whether clients wait for answers and the server is not taken away, so that throughput is compared."""
+        """Return whether throughput is compared: clients wait for answers and the server is not taken away."""
         return bool(self.head.mixes) and not self.open and self.cut is None
 
     def of_suite(self, suite: Suite) -> Source:
-        """Return what of the experiment belongs to one suite whose levels end at a time."""
+        """Return the part of the experiment that belongs to one timed suite."""
         head = self.head.of_suite(suite)
         own = {mix.index for mix in head.mixes}
         return replace(self, head=head, records=[each for each in self.records if each.mix in own])
 
     @property
     def in_time(self) -> list[Source]:
-        """Return a part for each suite whose levels end at a time. Of an experiment without such suites the one part
-        has no level.
-        """
+        """Return a part for each timed suite. If there is none, return one part without levels."""
         timed = [suite for suite in self.head.suites if not suite.ends_when_done]
         if timed:
             return [self.of_suite(suite) for suite in timed]
@@ -94,29 +93,28 @@ class Source:
 
     @property
     def cut(self) -> Cut | None:
-        """What is taken away from the clients in the middle of each mix; None: nothing."""
+        """Return what is taken away from the clients in the middle of each level; None if nothing."""
         suite = self.head.suite
         return suite.work.cut(suite.settings(suite.work))
 
     @property
     def planned_mixes(self) -> int:
-        """How many mixes the experiment has when it is whole; of a search as many as it took."""
+        """Return the number of levels of the whole experiment; for a search, the number that it took."""
         if self.head.suite.objective is not None:
             return len(self.records)
         return len(self.head.order) * len(self.head.mixes)
 
     @property
     def shortened(self) -> bool:
-        """Whether the suite was run at less than its full length."""
         return self.head.scale < 1
 
     @property
     def noise_floor(self) -> NoiseFloor:
-        """What self-tests said of the machine when the experiment began; the usual where none was run."""
+        """Return what self-tests said about the machine when the experiment began; the usual value without any."""
         return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
 
     def records_by_name(self, written: str = "{}") -> dict[str, list[MixRecord]]:
-        """Return the records of each configuration. `written`: how its name is written."""
+        """Return the records of each configuration. `written`: formats its name."""
         found: dict[str, list[MixRecord]] = {}
         for record in self.records:
             found.setdefault(written.format(record.configuration), []).append(record)
@@ -124,28 +122,26 @@ class Source:
 
     @property
     def margins(self) -> Margins:
-        """What the verdicts of a comparison are about."""
         plan = self.head.plan
         return Margins(plan.minimum_effect_percent, plan.equivalence_percent)
 
     @property
     def margins_of_steps(self) -> Margins:
-        """What the verdicts of steps are about: no equivalence is claimed of them."""
+        """Return the margins for steps, for which equivalence is never claimed."""
         return Margins(self.head.plan.minimum_effect_percent)
 
     @property
     def memory_bytes(self) -> int | None:
-        """The memory of this machine."""
         return memory_bytes(self.disclosure)
 
     @property
     def paired(self) -> bool:
-        """Whether equal repetitions of two configurations ran close in time: true of orders in rounds."""
+        """Return whether equal repetitions of two configurations ran close in time, as in orders by rounds."""
         return self.head.plan.order != "sequential"
 
 
 def memory_bytes(disclosure: Mapping[str, Any]) -> int | None:
-    """Return the memory of the machine that a disclosure is of; None where it has none."""
+    """Return the memory of the disclosed machine; None if not disclosed."""
     memory = disclosure.get("host", {}).get("memory", {})
     found = memory.get("total_bytes") if isinstance(memory, dict) else None
     return found if isinstance(found, int) else None

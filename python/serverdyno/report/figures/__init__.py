@@ -1,1 +1,1 @@
-"""What follows from the records in numbers: nothing here is worded or drawn."""
+"""Computes figures from records. Nothing here is worded or drawn."""

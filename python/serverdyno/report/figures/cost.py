@@ -1,4 +1,4 @@
-"""What a mix cost its machine: CPU time of server and generator, memory, and what others took meanwhile."""
+"""The cost of a load level: CPU time of server and generator, memory, and CPU time taken by other programs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a mix cost. CPU time in microseconds per successful request; None: not measured, or no request.
+    """The cost of a load level. None: not measured, or no request.
 
-    `*_cpus_busy`: CPU seconds per second, of the server, of others, and taken by the hypervisor (steal); of the latter
-    two `taken_share`, of the generator's or the server's CPUs, the fewer. `run_delay_share`: of the window, in which
-    the generator's threads waited for a CPU. `io_wait_share`: of the window, in which some process waited for a disk.
-    These, shares and memory: the largest of any repetition.
+    CPU time is in microseconds per successful request. `*_cpus_busy` is CPU seconds per second of the server, of other
+    programs, and of the hypervisor (steal). `taken_share` relates the last two to the CPUs of the generator or the
+    server, whichever has fewer. `run_delay_share` is the share of the window in which the generator's threads waited
+    for a CPU; `io_wait_share`, that in which some process waited for a disk. These, other shares and memory are the
+    largest of any repetition.
     """
 
     server_cpu_us: curve.Spread | None
@@ -36,7 +37,7 @@ class Cost:
 
 
 def cost(records: Sequence[MixRecord], fewest_cpus: int) -> Cost:
-    """Of the repetitions of one mix. `fewest_cpus`: of the generator or of the server, whichever has fewer."""
+    """Return the cost of one level over its repetitions. `fewest_cpus`: of the generator or the server."""
     measured = [record for record in records if record.server_cpu_s is not None]
     resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
     return Cost(
@@ -56,12 +57,11 @@ def cost(records: Sequence[MixRecord], fewest_cpus: int) -> Cost:
 
 
 def most(values: Iterable[float | None]) -> float | None:
-    """The largest that is known; None when none is."""
     return max((value for value in values if value is not None), default=None)
 
 
 def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:
-    """Return CPU time per operation: the mean is pooled, all time over all operations; the rest is by repetition."""
+    """Return CPU time per operation. The mean is pooled (all time / all operations); the spread is over repetitions."""
     known = [
         (seconds, record.operations)
         for record, seconds in zip(records, cpu_s, strict=True)

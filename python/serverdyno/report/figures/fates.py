@@ -1,4 +1,4 @@
-"""What single clients came to in the window of one record: who left, who got nothing, how far each came."""
+"""What happened to single clients in the window of one record: who left, who got nothing, how much each got."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from serverdyno.store.records import MixRecord
 from serverdyno.units import MS_PER_S
 
 REFUSED = "connection_refused"
-"""The kind of failure of a connection to a port where nothing listens (`Fault::ConnectionRefused`)."""
+"""Kind of failure of a connection to a port where nothing listens (`Fault::ConnectionRefused`)."""
 
 
 def left(record: MixRecord) -> int:
-    """How many clients left before the window closed."""
+    """Return how many clients left before the window closed."""
     return sum(not stayed(row, record) for row in record.by_client)
 
 
 def starved(record: MixRecord) -> int:
-    """How many clients stayed and completed nothing. Connections of open load take what comes: none has a share."""
+    """Return how many clients stayed and completed nothing; 0 for open load, where no connection has a fair share."""
     if record.rate_per_s is not None:
         return 0
     return stalls.starved((row.operations, stayed(row, record)) for row in record.by_client)
 
 
 def stalled(record: MixRecord) -> tuple[int, ...]:
-    """Return the whole seconds of the window without any success, if the server kept an operation waiting meanwhile."""
+    """Return the whole seconds of the window without a success, if the server kept an operation waiting meanwhile."""
     if not _waited(record):
         return ()
     completed = {row.second: row.operations for row in record.by_second}
@@ -37,16 +37,16 @@ def stalled(record: MixRecord) -> tuple[int, ...]:
 
 
 def _waited(record: MixRecord) -> bool:
-    """Whether an operation failed or took a second, or this is unknown. Otherwise the clients were thinking."""
+    """Return True if an operation failed, took a second, or this is unknown. Otherwise the clients were thinking."""
     under_way_s = record.under_way_longest_s
     longest_s = (record.response_time_ms(1.0) or 0.0) / MS_PER_S
     return record.failures > 0 or under_way_s is None or max(longest_s, under_way_s) >= 1.0
 
 
 def drifting(records: Sequence[MixRecord], passes_a_client: float | None) -> dict[int, float]:
-    """By repetition, the second half of the window / the first - 1, where it was not steady.
+    """Return, for each repetition that was not steady, the second half of the window / the first - 1.
 
-    None of less than a pass of the workload: its parts are other work, so halves differ without the server's doing.
+    Repetitions shorter than a pass of the workload are left out: the halves of a pass are different work.
     """
     if passes_a_client is not None and passes_a_client < 1:
         return {}
@@ -60,7 +60,6 @@ def drifting(records: Sequence[MixRecord], passes_a_client: float | None) -> dic
 
 
 def fate_marks(record: MixRecord) -> set[Mark]:
-    """The marks of what clients came to."""
     holds = {
         Mark.ERRORS: record.failures > 0,
         Mark.CLIENTS_LEFT: left(record) > 0,
@@ -71,7 +70,7 @@ def fate_marks(record: MixRecord) -> set[Mark]:
 
 
 def fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spread | None:
-    """Of each repetition by itself, so that what differs between repetitions is not taken for unfairness."""
+    """Return the fairness, computed per repetition: differences between repetitions are not unfairness."""
     indices = [
         jain(
             [
@@ -86,7 +85,6 @@ def fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spre
 
 
 def faults(records: Sequence[MixRecord]) -> dict[str, int]:
-    """Return the number of errors by kind, the most frequent first."""
     counts: Counter[str] = Counter()
     for record in records:
         for row in record.failed:
@@ -101,29 +99,29 @@ def first_error(records: Sequence[MixRecord]) -> str:
 
 
 def failed_share(records: Sequence[MixRecord]) -> float:
-    """Return the share of the operations of the windows that failed; 1 if errors before left none to end there."""
+    """Return the failed share of the windows' operations; 1 if all clients left after errors, so that none ended."""
     failed = sum(row.in_window for record in records for row in record.errors)
     ended = failed + sum(record.operations for record in records)
     return failed / ended if ended else float(any(record.failures for record in records))
 
 
 def refused(record: MixRecord) -> tuple[int, ...]:
-    """Return the seconds with failures, if connections were refused in a window in which requests were served."""
+    """Return the seconds with failures if connections were refused in a window with successful requests."""
     if not record.operations or not any(row.fault == REFUSED and row.in_window for row in record.errors):
         return ()
     return tuple(row.second for row in record.by_second if row.errors)
 
 
 def is_failing(records: Sequence[MixRecord]) -> bool:
-    """Return whether failures or refused connections set the figures, whatever else limits them."""
+    """Return whether failures or refused connections determine the figures, whatever else limits them."""
     return failed_share(records) > FAILED_SHARE or any(refused(record) for record in records)
 
 
 def passes_a_client(records: list[MixRecord]) -> float | None:
-    """Operations of the window against those of a pass, in the mean of the clients that stayed.
+    """Return the passes of the workload per client in the window, as the mean over clients that stayed.
 
-    Records of earlier versions know no operations of a pass. They count whole passes from start to end of the mix, of
-    which the share of the window's operations is taken; parts of a pass are missing there.
+    Records of earlier versions lack the operations per pass. For these, the result is the number of whole passes from
+    start to end, times the window's share of the operations; unfinished passes are not counted.
     """
     known = []
     for record in records:

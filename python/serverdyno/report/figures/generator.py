@@ -1,6 +1,6 @@
-"""What one record says of the generator and of others on the machine: shares of time, and what follows from them.
+"""What one record says about the load generator and about other programs on the machine, as shares of time.
 
-The rules are in `analysis.trust`; `results` puts the repetitions together.
+The rules are in `analysis.trust`; `results` combines the repetitions.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from serverdyno.store.records import MixRecord, NodeRow
 
 
 def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
-    """CPU seconds of a record's window for each of its seconds; None where they are unknown."""
+    """Return CPU seconds per second of the record's window; None if unknown."""
     return None if cpu_s is None else cpu_s / record.window_s
 
 
 def waiting_share(record: MixRecord, *, run_delay: bool = True) -> float | None:
-    """Return the share of the clients' time that was spent waiting in or for the generator, at most; None: not known.
+    """Return the largest share of the clients' time spent waiting in or for the generator; None if unknown.
 
-    Of several nodes, that of the one with the most: its clients get what they get by its doing. Of open load, the
-    generator's share of the response times, the wait for a connection included. `run_delay`: count it.
+    For several nodes, return that of the worst. For open load, return the generator's share of the response times,
+    including the wait for a connection. `run_delay`: count the time in which threads waited for a CPU.
     """
     delay = run_delay_share(record) if run_delay else 0.0
     if delay is not None:
@@ -38,7 +38,6 @@ def waiting_share(record: MixRecord, *, run_delay: bool = True) -> float | None:
 
 
 def node_waiting_share(node: NodeRow, record: MixRecord, *, run_delay: bool = True) -> float | None:
-    """Return the same share of one node's clients."""
     clients_s = _clients_s(record, node.clients, node.outstanding_s)
     return trust.waiting_share(
         node.ready_work_s, clients_s, _node_run_delay(node, record) if run_delay else 0.0
@@ -46,7 +45,7 @@ def node_waiting_share(node: NodeRow, record: MixRecord, *, run_delay: bool = Tr
 
 
 def _clients_s(record: MixRecord, clients: int, outstanding_s: float | None) -> float | None:
-    """Return clients times threads times the window. Where some took no part to the end, the operations' time alone."""
+    """Return clients x threads x window. If some clients left, return only the time of the operations."""
     all_stayed = record.clients_participating == record.clients and not left(record)
     if outstanding_s is None or record.rate_per_s is not None or not all_stayed:
         return outstanding_s
@@ -54,7 +53,7 @@ def _clients_s(record: MixRecord, clients: int, outstanding_s: float | None) -> 
 
 
 def thinking_share(record: MixRecord) -> float:
-    """Return the share of the clients' time without an operation under way; 0 where that is not known."""
+    """Return the share of the clients' time without an operation in flight; 0 if unknown."""
     clients_s = _clients_s(record, record.clients, record.outstanding_s)
     if record.rate_per_s is not None or not clients_s or record.outstanding_s is None:
         return 0.0
@@ -62,22 +61,22 @@ def thinking_share(record: MixRecord) -> float:
 
 
 def hidden_speed(record: MixRecord, server_cpus: int | None, *, run_delay: bool = True) -> float | None:
-    """Return by how much the server may be faster than a mix shows, at most; None: not known."""
+    """Return the upper bound of how much faster the server may be than the level shows; None if unknown."""
     busy = cpus_busy(record.server_cpu_s, record)
     share = None if busy is None or server_cpus is None else busy / server_cpus
     if record.rate_per_s is not None:
-        share = None  # the rate is given: the server's CPUs bound no response time
+        share = None  # the rate is given, so the server's CPUs do not bound the response time
     return trust.hidden_speed(waiting_share(record, run_delay=run_delay), share)
 
 
 def taken_cpus(record: MixRecord) -> float | None:
-    """CPUs that others and the hypervisor took; None where neither is known."""
+    """Return the CPUs that other programs and the hypervisor used; None if neither is known."""
     taken = [cpu_s for cpu_s in (record.others_cpu_s, record.steal_cpu_s) if cpu_s is not None]
     return sum(taken) / record.window_s if taken else None
 
 
 def others_cpus(records: Sequence[MixRecord]) -> float | None:
-    """Return the same in the mean of the repetitions in which both are known."""
+    """Return the mean of `taken_cpus` over the repetitions in which it is known."""
     taken = [
         found
         for record in records
@@ -87,8 +86,9 @@ def others_cpus(records: Sequence[MixRecord]) -> float | None:
 
 
 def run_delay_share(record: MixRecord) -> float | None:
-    """Of the window, in which the generator's threads waited for a CPU, in the mean of those of a node; of several
-    nodes the most; None: not known.
+    """Return the share of the window in which a node's threads waited for a CPU, as their mean; None if unknown.
+
+    For several nodes, return the largest.
     """
     own = [_node_run_delay(node, record) for node in record.nodes]
     known = [share for share in own if share is not None]
@@ -104,7 +104,7 @@ def _node_run_delay(node: NodeRow, record: MixRecord) -> float | None:
 
 
 def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:
-    """The mark of a mix that others disturbed. `fewest_cpus`: of the generator or the server."""
+    """Return the mark of a level that other programs disturbed. `fewest_cpus`: of the generator or the server."""
     taken = trust.taken_share(taken_cpus(record), fewest_cpus)
     marks = trust.machine_marks(taken, run_delay_share(record))
     for node in record.nodes:
@@ -116,7 +116,7 @@ def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:
 
 
 def generator_cpu_share(record: MixRecord) -> float:
-    """Of its busiest thread, where that was recorded: one thread at its limit delays the clients that it has."""
+    """Return the CPU share of the busiest thread, if recorded: a thread at its limit delays its own clients."""
     if record.generator_busiest_cpu_s is not None:
         return record.generator_busiest_cpu_s / record.window_s
     return record.generator_cpu_s / (record.window_s * record.generator_threads)

@@ -1,6 +1,6 @@
-"""Response times from recorded HDR histograms: the only place of the report that decodes them.
+"""Decodes recorded HDR histograms of response times.
 
-Histograms of repetitions are merged before a percentile is read: percentiles can't be averaged.
+Histograms of repetitions are merged before a percentile is read, because percentiles can't be averaged.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ QUANTILE_NAMES = ("p50", "p95", "p99", "p99.9")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times in ms. `percentiles_ms` follows `QUANTILES`; None where too few samples lie beyond a quantile.
+    """Response times in ms.
 
-    `deviation_ms`: standard deviation of the samples about their mean.
+    `percentiles_ms` follows `QUANTILES`; None if too few samples lie beyond a quantile. `deviation_ms` is the standard
+    deviation of the samples.
     """
 
     count: int
@@ -33,10 +34,10 @@ class Times:
 
 
 def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) -> Times | None:
-    """The merged times of HDR V2 histograms of nanoseconds; None when they hold no sample.
+    """Merge HDR V2 histograms of nanoseconds and return their times; None if they hold no sample.
 
-    `timeouts`: operations that had no answer after `timeout_ms`, or were never sent. In percentiles they count above
-    every success: a server that answers half of its requests at once and the others never has no median of a
+    `timeouts` are operations without an answer after `timeout_ms`, or never sent. Percentiles count them above every
+    success. Otherwise a server that answers half of its requests at once and the others never would have a median of a
     millisecond.
     """
     merged = Histogram.merged([blob for blob in blobs if blob])
@@ -55,7 +56,7 @@ def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) ->
 
 
 def _percentile_ms(merged: Histogram, quantile: float, timeouts: int, timeout_ms: float) -> float | None:
-    """None where it is not known; where it is that of a timeout, what that waited for at least."""
+    """Return a percentile, or the lower bound of a timeout's; None if unknown."""
     samples = merged.count + timeouts
     if not percentile_is_known(samples, quantile):
         return None
@@ -66,7 +67,7 @@ def _percentile_ms(merged: Histogram, quantile: float, timeouts: int, timeout_ms
 
 
 def quantiles(blob: bytes, wanted: Sequence[float]) -> tuple[int, list[tuple[float, float]]]:
-    """How many samples a histogram has, and its quantiles in ms; the median stands even for few samples."""
+    """Return the number of samples and the quantiles in ms. The median is given even for few samples."""
     if not blob:
         return 0, []
     found = Histogram.from_bytes(blob)
@@ -80,5 +81,4 @@ def quantiles(blob: bytes, wanted: Sequence[float]) -> tuple[int, list[tuple[flo
 
 
 def samples(blob: bytes) -> int:
-    """How many samples one histogram holds."""
     return Histogram.from_bytes(blob).count if blob else 0

@@ -1,6 +1,6 @@
-"""What must hold in every record, whatever was measured. A record for which it doesn't is a defect of ours or damage.
+"""What must hold in every record, whatever was measured. A violation is a bug of ours or damaged data.
 
-Requests against the server's own count are of a run, and stand with its note (`report/caveats.py`).
+The comparison of requests with the server's own count belongs to a run and is in its note (`report/caveats.py`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from serverdyno.report.figures import histograms, open_load
 from serverdyno.store.records import MixRecord
 
 LITTLE_SHARE = 0.01
-"""Histograms round by 0.1 %, and clocks are read a moment apart."""
+"""Histograms round by 0.1 %, and clocks are read at slightly different moments."""
 CPU_SHARE, CPU_S = 0.02, 0.05
-"""Ticks of 10 ms, and samples that are late by some milliseconds."""
+"""Covers ticks of 10 ms and samples that are late by some milliseconds."""
 
 
 def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
-    """Return what does not hold, a sentence each. `server_cpus`: None: not known. `closed`: without a pace."""
-    name = f"run {record.run}, {record.configuration}, mix {record.name}"
+    """Return each violated invariant as a sentence. `server_cpus`: None if unknown. `closed`: no pacing."""
+    name = f"run {record.run}, {record.configuration}, load level {record.name}"
     found = [
         *_sums(record),
         *_arrivals(record),
@@ -38,14 +38,18 @@ def _sums(record: MixRecord) -> Iterator[str]:
     }
     for name, (count, wanted) in counted.items():
         if count != wanted:
-            yield f"{name} add up to {count:,} operations, the mix to {wanted:,}"
+            yield f"{name} add up to {count:,} operations, the load level has {wanted:,}"
     if record.operations > record.operations_total:
-        yield f"{record.operations:,} operations in the window, {record.operations_total:,} in the mix"
+        yield (
+            f"{record.operations:,} operations in the window, {record.operations_total:,} in the whole load level"
+        )
 
 
 def _arrivals(record: MixRecord) -> Iterator[str]:
     if missing := open_load.unaccounted(record):
-        yield f"{missing:,} of {record.arrivals or 0:,} requests that came are in no other count"
+        yield (
+            f"{missing:,} of {record.arrivals or 0:,} requests that were due are missing from all other counts"
+        )
 
 
 def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
@@ -59,17 +63,19 @@ def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
 
 
 def _little(record: MixRecord) -> Iterator[str]:
-    """Little's law: throughput x response time = operations under way, up to those across the window's borders."""
+    """Check Little's law: throughput x response time = operations in flight, within those across the borders."""
     times = histograms.times([record.response_time_hdr])
     if record.outstanding_s is None or times is None or any(row.in_window for row in record.errors):
         return
     streams_s = record.clients * record.threads * record.window_s
     if record.outstanding_s > streams_s * (1 + LITTLE_SHARE):
-        yield f"{record.outstanding_s:.2f} s under way, in {streams_s:.2f} s of all clients"
+        yield (
+            f"{record.outstanding_s:.2f} s of operations in flight, but only {streams_s:.2f} s of all clients"
+        )
     slowest_s = max(times.max_ms * units.NS_PER_MS / units.NS_PER_S, record.under_way_longest_s or 0.0)
     across_s = slowest_s * record.clients * record.threads
     answered_s = times.count * times.mean_ms * units.NS_PER_MS / units.NS_PER_S
     apart_s = abs(answered_s - record.outstanding_s)
     if apart_s > LITTLE_SHARE * record.outstanding_s + across_s:
         share = wording.share(apart_s / max(record.outstanding_s, units.NS_PER_MS / units.NS_PER_S))
-        yield f"response times and operations under way differ by {share} (Little's law)"
+        yield f"response times and operations in flight differ by {share} (Little's law)"

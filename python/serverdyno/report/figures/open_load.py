@@ -1,4 +1,4 @@
-"""What records of open load say: what came, how it ended, and how exactly it was sent.
+"""What records of open load say: requests due, how they ended, and how exactly they were sent.
 
 The rules are in `analysis.open_load`.
 """
@@ -15,10 +15,10 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class OpenFigures:
-    """One mix over its repetitions. Requests are sums, ramps included where no window is named.
+    """One rate over its repetitions. Requests are sums and include the ramps unless a window is named.
 
-    `arrived_s`: requests/s that came in the windows; `waited_share`: of the requests of the windows, that found no
-    connection free; `lost_share`: of those that came, that were dropped or overdue; `kept_up`: in every repetition.
+    `arrived_s`: requests/s due in the windows. `waited_share`: share of the windows' requests that found no free
+    connection. `lost_share`: share of requests that were dropped or overdue. `kept_up`: in every repetition.
     """
 
     offered_s: int
@@ -32,7 +32,7 @@ class OpenFigures:
 
 
 def of_mix(records: Sequence[MixRecord]) -> OpenFigures | None:
-    """Of one mix; None of closed load."""
+    """Return the open load figures of one level; None for closed load."""
     offered = records[0].rate_per_s
     if offered is None:
         return None
@@ -51,12 +51,12 @@ def of_mix(records: Sequence[MixRecord]) -> OpenFigures | None:
 
 
 def _ended(record: MixRecord) -> int:
-    """Successes and failures in the window."""
+    """Return the successes and failures in the window."""
     return record.operations + sum(row.in_window for row in record.errors)
 
 
 def kept_up(record: MixRecord) -> bool:
-    """Whether the server kept up with what came; True of closed load, where nothing comes by itself."""
+    """Return whether the server kept up with the offered rate; True for closed load, which has none."""
     if record.arrivals_in_window is None:
         return True
     return open_load.kept_up(
@@ -68,9 +68,9 @@ def kept_up(record: MixRecord) -> bool:
 
 
 def own_share(record: MixRecord, run_delay: float | None) -> float | None:
-    """Return the share of the response times of open load that is the generator's own, at most; None: not known.
+    """Return the upper bound of the generator's share of the response times of open load; None if unknown.
 
-    `run_delay`: of the window, in which the generator's threads waited for a CPU.
+    `run_delay`: share of the window in which the generator's threads waited for a CPU.
     """
     if record.outstanding_s is None or run_delay is None:
         return None
@@ -87,7 +87,7 @@ def own_share(record: MixRecord, run_delay: float | None) -> float | None:
 
 
 def unaccounted(record: MixRecord) -> int:
-    """Requests that came and neither were done, failed, dropped nor overdue: none, or a defect of ours."""
+    """Return the requests that were due but not done, failed, dropped or overdue. Anything above 0 is a bug of ours."""
     if record.arrivals is None:
         return 0
     ends = (
@@ -100,9 +100,9 @@ def unaccounted(record: MixRecord) -> int:
 
 
 def unanswered(records: Sequence[MixRecord], timeout_ms: float) -> tuple[int, float]:
-    """Operations of the windows without an answer, and how long they waited for one at least.
+    """Return the number of the windows' operations without an answer, and the shortest time that one waited, in ms.
 
-    Those that came in open load when too many waited were dropped, and waited for nothing.
+    Open load drops requests if too many wait; these waited 0 ms.
     """
     late = sum(row.in_window for record in records for row in record.errors if row.fault.endswith("timeout"))
     dropped = sum(record.dropped_in_window or 0 for record in records)

@@ -1,4 +1,4 @@
-"""What was done in one mix, by class of operation and by kind of content, over the mix's repetitions."""
+"""What was done at one level, by class of operation and by kind of content, over its repetitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from serverdyno.store.records import MixRecord
 
 @dataclass(frozen=True, slots=True)
 class OperationFigures:
-    """One class of operation, or one kind of content. `window_s`: of all repetitions together."""
+    """One class of operation, or one kind of content. `window_s` is the sum over all repetitions."""
 
     operation: str
     count: int
@@ -24,14 +24,12 @@ class OperationFigures:
 
 
 def of_records(records: Sequence[MixRecord]) -> tuple[OperationFigures, ...]:
-    """Return a row a class."""
     return by_content(records, lambda operation: operation)
 
 
 def by_content(
     records: Sequence[MixRecord], content_of: Callable[[str], str | None]
 ) -> tuple[OperationFigures, ...]:
-    """Return a row a kind of content, in the order of the classes; none for classes of no kind."""
     rows = defaultdict(list)
     for record in records:
         for row in record.by_operation:

@@ -1,4 +1,4 @@
-"""Every figure unrounded, for readers who compute with them: CSV files, and downloads in the page."""
+"""All figures unrounded, for the CSV files and the downloads in the page."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ COST_COLUMNS = (
     *("ready_work_s", "run_delay_s", "io_wait_s", "connections", "reconnects", "source_addresses"),
     *("passes", "pass_operations", "bytes_checked"),
 )
-"""Columns of a mix that are figures of its record, before and after the response times."""
+"""Columns of cost, computed from a level's record, around the response times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawTable:
-    """Figures as measured or computed, unrounded, for `tables/<name>.csv`. Units are in the column names."""
+    """Figures as measured or computed, unrounded, for `tables/<name>.csv`. Column names end in the unit."""
 
     name: str
     description: str
@@ -71,7 +71,7 @@ def raw_tables(results: Results) -> tuple[RawTable, ...]:
 
 
 def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> RawTable:
-    """The table with the level of each factor after the configuration's name; None: the factor is not its server's."""
+    """Add each factor's level after the configuration's name; None if the factor is not of that server."""
     factors = list(dict.fromkeys(factor for of_one in levels.values() for factor in of_one))
     if not factors or CONFIGURATION not in table.columns:
         return table
@@ -87,7 +87,6 @@ def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> Ra
 
 
 def _level(level: object) -> Value:
-    """A number as it is, anything else as a plan writes it."""
     if isinstance(level, bool):
         return f"{level}".lower()
     return level if level is None or isinstance(level, int | float) else f"{level}"
@@ -109,14 +108,13 @@ def _tables(results: Results) -> tuple[RawTable, ...]:
 
 
 def _seconds(results: Results) -> RawTable:
-    """The seconds of every mix, ramps included."""
     columns = (*RUN_COLUMNS, "second", "operations", "bytes_in", "errors")
     rows = tuple(
         (*_run(record), row.second, row.operations, row.bytes_in, row.errors)
         for record in results.used
         for row in record.by_second
     )
-    return RawTable("seconds", "One row a run, mix and second, ramps included", columns, rows)
+    return RawTable("seconds", "One row per run, mix and second, ramps included", columns, rows)
 
 
 HISTOGRAM_QUANTILES = (
@@ -126,19 +124,18 @@ HISTOGRAM_QUANTILES = (
 
 
 def _histograms(results: Results) -> RawTable:
-    """Response times as percentiles, which are far fewer than buckets; those with ten samples beyond them."""
+    """Return response times as percentiles with at least ten samples beyond them, which are far fewer than buckets."""
     columns = (*RUN_COLUMNS, "samples", "quantile", "response_ms")
     rows = []
     for record in results.used:
         samples, found = quantiles(record.response_time_hdr, HISTOGRAM_QUANTILES)
         rows += [(*_run(record), samples, quantile, value_ms) for quantile, value_ms in found]
     return RawTable(
-        "histograms", "One row a run, mix and quantile of the response time", columns, tuple(rows)
+        "histograms", "One row per run, mix and quantile of the response time", columns, tuple(rows)
     )
 
 
 def _of_files(results: Results) -> tuple[RawTable, ...]:
-    """Of single clients, and of what lies below the application."""
     return (
         _rows("clients", "client", ClientRow, results),
         _rows("calls", "kind of call below the client cache, ramps included", CallRow, results),
@@ -148,11 +145,10 @@ def _of_files(results: Results) -> tuple[RawTable, ...]:
 
 
 def _rows(name: str, what: str, row_type: type[Row], results: Results) -> RawTable:
-    """Rows of the records as they are, each with its run and mix."""
     nested = {"clients": "by_client"}.get(name, name)
     columns = (*RUN_COLUMNS, *(field.name for field in fields(row_type)))
     rows = tuple((*_run(record), *astuple(row)) for record in results.used for row in getattr(record, nested))
-    return RawTable(name, f"One row a run, mix and {what}", columns, rows)
+    return RawTable(name, f"One row per run, mix and {what}", columns, rows)
 
 
 def _points(results: Results) -> RawTable:
@@ -189,7 +185,7 @@ def _points(results: Results) -> RawTable:
         for mix in result.mixes
         if mix is not None
     )
-    return RawTable("points", "One row a configuration and mix, over the repetitions", columns, rows)
+    return RawTable("points", "One row per configuration and mix, over the repetitions", columns, rows)
 
 
 def _point(mix: MixFigures, terms: Terms) -> tuple[Value, ...]:
@@ -244,7 +240,7 @@ def _mixes(results: Results) -> RawTable:
         )
         for record in results.used
     )
-    return RawTable("mixes", "One row a run and mix, as measured", columns, rows)
+    return RawTable("mixes", "One row per run and mix, as measured", columns, rows)
 
 
 def _operations(results: Results) -> RawTable:
@@ -270,7 +266,7 @@ def _operations(results: Results) -> RawTable:
         for record in results.used
         for row in record.by_operation
     )
-    return RawTable("operations", "One row a run, mix and class of operation", columns, rows)
+    return RawTable("operations", "One row per run, mix and class of operation", columns, rows)
 
 
 def _errors(results: Results) -> RawTable:
@@ -280,7 +276,7 @@ def _errors(results: Results) -> RawTable:
         for record in results.used
         for row in record.errors
     )
-    return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
+    return RawTable("errors", "One row per run, mix and kind of error", columns, rows)
 
 
 def _improvements(results: Results) -> RawTable:
@@ -346,7 +342,7 @@ def _improvements(results: Results) -> RawTable:
 
 
 def _of_two_file_servers(comparison: Comparison, figure: Metric) -> tuple[Value, ...]:
-    """What makes them unlike but for speed; nothing in the cell where it is not known."""
+    """Return the differences between two file servers other than speed; an empty cell if unknown."""
     differs = comparison.differs_in_durability
     return (
         "yes" if figure in comparison.parts_of_a_pass else "no",

@@ -1,6 +1,6 @@
-"""The figures of an experiment: records grouped by configuration and mix, and what follows from them.
+"""The figures of an experiment: records grouped by configuration and load level.
 
-Nothing is worded or drawn here. A void mix is left out of every figure and named in `left_out`.
+Nothing is worded or drawn here. A void level is left out of every figure and named in `left_out`.
 """
 
 from __future__ import annotations
@@ -62,12 +62,10 @@ RecordFigure = Callable[[MixRecord], float]
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """How a mix was connected, its repetitions together, ramps included; `connect`, `handshake`: those in the windows.
+    """Connections of a level, summed over its repetitions, ramps included; `connect` and `handshake`: in the windows.
 
-    `handshakes`: of TLS, full and resumed; None without TLS.
-
-    `reconnects`: connections that the server had closed meanwhile and that were made again; of file servers,
-    sessions that were set up after one that was lost.
+    `handshakes`: full and resumed TLS handshakes; None without TLS. `reconnects`: connections that the server had
+    closed and that were made again. For file servers: sessions that were set up again after a loss.
     """
 
     made: int
@@ -80,31 +78,34 @@ class Connections:
 
 @dataclass(frozen=True, slots=True)
 class MixFigures:
-    """One mix of one configuration over its repetitions.
+    """One load level of one configuration over its repetitions.
 
-    `level`: where it is on the axis of the suite. `throughput` and `second` are in the units of the experiment's
-    `Terms`. `network_share`: bytes on the network over bytes that applications read and wrote;
-    `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients; `passes_a_client`: passes of the workload
-    in the window, in the mean of the clients, in the repetition with the fewest. All None of web servers.
-    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`, of these
-    `clients_never_began`, which could not be made ready, `errors` (by side, from start to end), `faults` (the same by
-    kind) and `connections`: summed over the repetitions.
-    `failed_share`: of the operations of the windows; `first_error`: of the most frequent kind, in words; `refused`:
-    seconds with failures, of repetitions in which connections were refused and requests served; `is_failing`: failures
-    or refused connections set the figures, whatever else limits them.
-    `clients_starved`: most of any repetition that stayed and completed nothing in the window; `stalls`: seconds of
-    the window without any success, by repetition; `drifts`: the second half of the window / the first - 1 of each
-    repetition that was not steady (`analysis.steady`); `fairness`: Jain's index over the clients that stayed, of what
-    throughput counts. `response`: of the merged repetitions; `response_of_runs`: of each that had a success.
-    `operations`: successes by class, summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean.
-    `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end;
-    `unanswered`: those of them without an answer in time, which are no errors.
-    `waiting_share`: of the clients' time, spent waiting in or for the generator, at most; `thinking_share`: without an
-    operation under way; `hidden_speed`: by how much the server may be faster than shown, at most (`analysis.trust`);
-    all in the mean of the repetitions, None: not known. `hidden_speed_is_loose`: it may be far above the truth.
-    `overdue_at_end`: operations that were due and never begun, summed. `needs_disk`: something was written or synced,
-    or the clients' files are larger than the memory. Else what waits for a disk is not the server. `at`: the level in
-    words. `open`: of open load.
+    `level` is its place on the axis of the suite. `throughput` and `second` are in the units of the experiment's
+    `Terms`. `network_share`: bytes on the network / bytes that applications read and wrote. `below_cache_mbit_s`: the
+    bytes on the network in Mbit/s, both ways, of all clients. `passes_a_client`: passes of the workload per client in
+    the window, in the repetition with the fewest. All three are None for web servers.
+
+    `clients_took_part`: clients still present at the end, in the repetition with the fewest. `clients_left`, the
+    `clients_never_began` among them (which could not be prepared), `errors` (by side, from start to end), `faults`
+    (the same by kind) and `connections` are summed over the repetitions. `failed_share`: of the operations of the
+    windows. `first_error`: of the most frequent kind, in words. `refused`: seconds with failures, in repetitions with
+    refused connections and served requests. `is_failing`: failures or refused connections determine the figures,
+    whatever else limits them.
+
+    `clients_starved`: clients that stayed and completed nothing in the window, in the repetition with the most.
+    `stalls`: seconds of the window without a success, by repetition. `drifts`: second half of the window / first half
+    - 1 of each repetition that was not steady (`analysis.steady`). `fairness`: Jain's index of the throughput of the
+    clients that stayed. `response`: merged repetitions; `response_of_runs`: each repetition with a success.
+    `operations`: successes by class, summed. `others_cpus`: mean CPUs used by other programs and the hypervisor.
+    `under_way_*`: operations in flight as the window closed, summed, and the time that the slowest of them took.
+    `unanswered`: those of them without an answer in time; they are not errors.
+
+    `waiting_share`: largest share of the clients' time spent waiting in or for the generator. `thinking_share`: share
+    without an operation in flight. `hidden_speed`: upper bound of how much faster the server may be than shown
+    (`analysis.trust`). These are means over the repetitions; None: unknown. `hidden_speed_is_loose`: the bound may be
+    far above the truth. `overdue_at_end`: operations that were due and never begun, summed. `needs_disk`: something
+    was written or synced, or the clients' files exceed the memory; otherwise a disk wait is not the server's. `at`:
+    the level in words. `open`: figures of open load.
     """
 
     configuration: str
@@ -156,26 +157,26 @@ class MixFigures:
 
     @property
     def all_clients_left(self) -> bool:
-        """Whether nobody was in the mix to its end, in any repetition."""
+        """Return whether every client left before the end, in every repetition."""
         return self.clients_left == self.clients * self.repetitions
 
     @property
     def server_share(self) -> float | None:
-        """The share of the CPUs that the server may use that was busy; None where that isn't known."""
+        """Return the busy share of the CPUs that the server may use; None if unknown."""
         busy = self.cost.server_cpus_busy
         return None if busy is None or self.server_cpus is None else busy / self.server_cpus
 
     @property
     def stated_hidden_speed(self) -> float | None:
-        """The hidden speed as readers are told it; None where it is not known, or says too little."""
+        """Return the hidden speed to show to readers; None if it is unknown or too loose to help."""
         return None if self.hidden_speed_is_loose or self.is_failing else self.hidden_speed
 
     @property
     def own_queue_ms(self) -> float | None:
-        """What the generator's own CPU time makes of a response time when every connection waits for its turn.
+        """Return the response time in ms caused by the generator's CPU time if every connection waits its turn.
 
-        Connections x CPU time of a request / threads: in a closed loop no response time of a saturated generator can
-        be shorter (Little's law), however quick the server.
+        In a closed loop, a saturated generator can't have a shorter response time than connections x CPU time per
+        request / threads (Little's law), however fast the server is.
         """
         if self.cost.generator_cpu_us is None:
             return None
@@ -185,10 +186,10 @@ class MixFigures:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationResult:
-    """One configuration: `mixes[i]` is None where no repetition finished it. Summaries: None if none did.
+    """One configuration. `mixes[i]` is None if no repetition finished it; summaries are None if none finished any.
 
-    `runs`: throughput; `cpu`: microseconds of the server's CPU for each operation, NaN where that is not known.
-    `operations_by_mix`: of the peak's mix and of the last finished one, by their index; one where they are the same.
+    `runs`: throughput. `cpu`: microseconds of server CPU time per operation, NaN if unknown. `operations_by_mix`:
+    operations of the peak's level and of the last finished one, by index; one entry if they are the same.
     """
 
     name: str
@@ -203,26 +204,23 @@ class ConfigurationResult:
 
     @property
     def operations_at_peak(self) -> tuple[OperationFigures, ...]:
-        """The classes of operation at the peak; empty where no mix was finished."""
         return () if self.peak is None else self.operations_by_mix[self.peak.mix]
 
     @property
     def marks(self) -> frozenset[trust.Mark]:
-        """The marks of all its mixes."""
         return frozenset().union(*(mix.marks for mix in self.finished))
 
     @property
     def finished(self) -> list[MixFigures]:
-        """The mixes that at least one repetition finished."""
         return [mix for mix in self.mixes if mix is not None]
 
     @property
     def peak_height(self) -> float:
-        """The highest mean of throughput, as in the table of peaks; 0 where no mix was finished."""
+        """Return the highest mean throughput, as in the table of peaks; 0 if no level was finished."""
         return self.throughput.peak.mean if self.throughput else 0.0
 
     def limits_of(self, mix: MixFigures) -> tuple[trust.Limit, ...]:
-        """What limited one of its mixes, as far as it can be seen. The next load level shows if more clients help."""
+        """Return what limited one of its levels, as far as known. The next level shows whether more clients help."""
         if mix.is_failing:
             return (trust.Limit.FAILURES,)
         if mix.open is not None and mix.open.kept_up:
@@ -240,22 +238,20 @@ class ConfigurationResult:
 
     @property
     def last(self) -> MixFigures | None:
-        """The last mix that at least one repetition finished."""
         return next(reversed(self.finished), None)
 
     @property
     def peak(self) -> MixFigures | None:
-        """The mix with the highest mean throughput."""
         return None if self.throughput is None else self.mixes[self.throughput.peak_mix]
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All configurations, in the order of the plan; the records used, and those left out with the reason.
+    """All configurations in plan order, the records used, and the records left out with the reason.
 
-    `source`: what they were computed from. `promises`: what file servers did with flushes, run by run; `outcomes`: the
-    same by configuration. `comparisons`: throughput compared, each pair; none of open load and outages. `steps`: levels
-    that end when their work is done, of the whole experiment.
+    `source`: what the figures were computed from. `promises`: what file servers did with flushes, per run; `outcomes`:
+    the same per configuration. `comparisons`: throughput of each pair; empty for open load and outages. `steps`:
+    levels of the whole experiment that end when their work is done.
     """
 
     source: Source
@@ -274,31 +270,28 @@ class Results:
 
     @property
     def whole(self) -> Source:
-        """The whole experiment, of which `source` is the part of one suite whose levels end at a time."""
+        """Return the whole experiment, if `source` is only the part of one timed suite."""
         return self.whole_source or self.source
 
     @property
     def mixes(self) -> list[MixFigures]:
-        """Every finished mix of every configuration."""
         return [mix for result in self.configurations for mix in result.finished]
 
     def of(self, configuration: str) -> ConfigurationResult:
-        """Return the configuration of that name."""
         return next(result for result in self.configurations if result.name == configuration)
 
     def at(self, configuration: str, place: int) -> MixFigures:
-        """Return a finished mix by its place; levels that are compared are of finished mixes."""
+        """Return a finished level by its index."""
         mix = self.of(configuration).mixes[place]
         assert mix is not None
         return mix
 
     @property
     def marks(self) -> frozenset[trust.Mark]:
-        """The marks of all its configurations."""
         return frozenset().union(*(result.marks for result in self.configurations))
 
     def records(self, configuration: str, mix: int | None = None) -> list[MixRecord]:
-        """The records used of a configuration, by run: those of one mix, by its index, or of all."""
+        """Return the used records of a configuration by run: of one level by its index, or of all levels."""
         return [
             record
             for record in self.used
@@ -307,7 +300,6 @@ class Results:
 
 
 def compute(source: Source) -> Results:
-    """Everything that the report says in figures."""
     used, left_out = [], []
     for record in sorted(source.records, key=lambda record: (record.run, record.mix)):
         reason = _unusable(record)
@@ -335,12 +327,11 @@ def compute(source: Source) -> Results:
 
 
 def attempts_per_s(record: MixRecord) -> float:
-    """Operations per second of the window, failed ones included."""
     return (record.operations + sum(row.in_window for row in record.errors)) / record.window_s
 
 
 def _server_cpu_us(record: MixRecord) -> float:
-    """Of one operation; NaN where nothing was done or the CPU time is not known."""
+    """Return the server's CPU time per operation; NaN if nothing was done or the time is unknown."""
     if record.server_cpu_s is None or not record.operations:
         return math.nan
     return record.server_cpu_s * 1e6 / record.operations
@@ -348,7 +339,7 @@ def _server_cpu_us(record: MixRecord) -> float:
 
 def _unusable(record: MixRecord) -> str | None:
     if record.window_s <= 0:
-        return "no window to measure in"
+        return "the measurement window is empty"
     return record.void
 
 
@@ -362,7 +353,7 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
     suite = source.head.suite
     given = _Given(
-        # Each run of a search tries rates of its own.
+        # Each run of a search tries its own rates.
         len(repetitions) if suite.objective is None else 1,
         source.max_rate_per_s.get(name),
         len(cpus) or None,
@@ -419,19 +410,22 @@ def _matrix(
 
 
 def _mbit_below_cache_per_s(record: MixRecord) -> float:
-    """All bytes between the clients and a file server in both directions, for operations of the window."""
+    """Return the Mbit/s between clients and a file server in both directions, for operations of the window."""
     return units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s)
 
 
 def _spread(values: Sequence[float]) -> curve.Spread:
     found = curve.spread(values)
-    assert found is not None  # a mix has at least one record, and no record is NaN
+    assert found is not None  # a level has at least one record, and no record is NaN
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What plan and machine give to every mix of a configuration. None: not known, as CPUs of a user's server."""
+    """What plan and machine give to every level of a configuration.
+
+    None: unknown, such as the CPUs of a user's server.
+    """
 
     repetitions: int
     max_rate_per_s: float | None
@@ -445,7 +439,7 @@ class _Given:
 
     @property
     def fewest_cpus(self) -> int:
-        """Those of the generator or of the server, whichever has fewer; all where neither is known."""
+        """Return the number of CPUs of the generator or of the server, whichever is smaller; 1 if neither is known."""
         known = [count for count in (self.server_cpus, self.generator_cpus) if count is not None]
         return min(known, default=1)
 
@@ -528,7 +522,7 @@ def _by_side(records: Sequence[MixRecord]) -> dict[str, int]:
 
 
 def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
-    """Whether the server may have to wait for a disk: what is only read stays in a memory that it fits in."""
+    """Return whether the server may have to wait for a disk. Files that are only read and fit in memory stay there."""
     files_bytes = given.workspace_bytes * records[0].clients
     if given.memory_bytes is not None and files_bytes > given.memory_bytes:
         return True
@@ -536,7 +530,7 @@ def _needs_disk(records: Sequence[MixRecord], given: _Given) -> bool:
 
 
 def _of_all(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> float | None:
-    """The mean over the repetitions, by their operations, since it is about the mean throughput; None: not known."""
+    """Return the mean over the repetitions, weighted by operations like the mean throughput; None if unknown."""
     known = [(found, record.operations) for record in records if (found := figure(record)) is not None]
     operations = sum(weight for _, weight in known)
     if len(known) < len(records):

@@ -1,7 +1,7 @@
-"""The shape of one configuration's curve as `analysis` sees it: the peak with its uncertainty, overload, dips.
+"""The shape of one configuration's curve: the peak with its uncertainty, overload and dips.
 
-Only collected here; each statistic and its source is in the module of `analysis` that bears its name. What is said
-of them is in `subjects/curves.py`.
+This module only collects the statistics. Each is in the module of `analysis` with its name; `subjects/curves.py` words
+them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from serverdyno.plan.model import Mix
 
 @dataclass(frozen=True, slots=True)
 class CurveShape:
-    """Indices are those of the suite's mixes, from 0. None: the figures can't carry it.
+    """Indices count the suite's levels from 0. None: the figures do not support the statistic.
 
-    `near_peak`: the first mix with 95 % of the highest mean.
+    `near_peak`: the first level with 95 % of the highest mean.
     """
 
     peak: Peak | None
@@ -30,7 +30,7 @@ class CurveShape:
 
 
 def shape_of(mixes: Sequence[Mix], throughput: curve.Throughput) -> CurveShape:
-    """Of repetitions x mixes; the load of a mix is its number of connections."""
+    """Return the shape of `throughput` (repetitions x levels). The load of a level is its number of connections."""
     loads = [float(mix.clients * mix.threads) for mix in mixes]
     means = [point.mean if (point := curve.spread(column)) else float("nan") for column in throughput.T]
     return CurveShape(

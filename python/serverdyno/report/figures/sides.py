@@ -1,4 +1,4 @@
-"""Configurations as `analysis.pairs` compares them: their runs, their marks, and under what they were measured."""
+"""Configurations as sides of a comparison in `analysis.pairs`: their runs, marks and conditions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from serverdyno.report.figures.results import ConfigurationResult, MixFigures, R
 
 
 def sides(results: Results) -> list[Side]:
-    """Return every configuration of an experiment as a side, in the order of the plan."""
     return [side(results, result.name) for result in results.configurations]
 
 
 def side(results: Results, name: str, called: str = "") -> Side:
-    """Return a configuration as a side of a comparison. `called`: its name there, if that is not its own."""
+    """Return a configuration as a side of a comparison. `called`: the name to use there."""
     result, called = results.of(name), called or name
     return Side(
         name=called,
@@ -35,10 +34,10 @@ def side(results: Results, name: str, called: str = "") -> Side:
 
 
 def limits_of_average(result: ConfigurationResult) -> tuple[Mark, ...]:
-    """Return what else than the server limits its overall average.
+    """Return what besides the server limits its overall average.
 
-    Of the generator, by what it may hide of the average: one slow load level hides little of it. Of open load, where
-    rates are given and levels are compared one by one, whatever limits any level.
+    For the generator this depends on how much of the average it may hide: one slow level hides little. For open load,
+    where levels are compared one by one, it is whatever limits any level.
     """
     hidden = _hidden_speed(result.finished)
     if hidden is None or any(mix.open is not None for mix in result.finished):
@@ -63,12 +62,12 @@ def _conditions(name: str, result: ConfigurationResult, places: Collection[int])
 
 
 def _hidden_speed(mixes: Sequence[MixFigures]) -> float | None:
-    """Of the mean over the mixes, by their throughput; None where it was not measured in all of them."""
+    """Return the throughput-weighted hidden speed of the mean over the levels; None unless measured at all levels."""
     return _of_mean([(mix.hidden_speed, mix) for mix in mixes])
 
 
 def _of_mean(shares: Sequence[tuple[float | None, MixFigures]]) -> float | None:
-    """Weigh what may be missing from each mix by its throughput; None where it is not known of all."""
+    """Return the mean of what may be missing from each level, weighted by throughput; None unless known for all."""
     known = [(share, mix.throughput.mean) for share, mix in shares if share is not None]
     total = sum(weight for _, weight in known)
     if len(known) < len(shares) or not total:
@@ -77,7 +76,7 @@ def _of_mean(shares: Sequence[tuple[float | None, MixFigures]]) -> float | None:
 
 
 def _slowed(mix: MixFigures) -> float | None:
-    """Return by how much others can have slowed a mix, at most; None: not known."""
+    """Return the upper bound of how much other programs may have slowed a level; None if unknown."""
     if mix.others_cpus is None:
         return None
     cpus = min(mix.server_cpus or 1, mix.cost.generator_threads)

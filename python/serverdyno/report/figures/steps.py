@@ -1,6 +1,6 @@
-"""Levels that end when their work is done: what each configuration took for each, and who is faster.
+"""Figures of levels that end when their work is done: the time of each configuration, and who is faster.
 
-Computed, not said: sentences are in `report/subjects/steps.py`.
+Sentences are in `report/subjects/steps.py`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord, step_figures
 
 REPEATED = "(sent again without an answer in time)"
-"""What an NFS client sent once more over UDP. Names in brackets stand among the requests and are none of their own."""
+"""Key of requests that an NFS client sent again over UDP. It stands among the requests, but is not one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step or phase. `times`: of each configuration the records by repetition; `lead` None: nobody is proven faster
-    than all others.
+    """One step or phase.
+
+    `times`: each configuration's records by repetition. `lead`: None if no configuration is proven faster than all
+    others.
     """
 
     suite: Suite
@@ -46,31 +48,30 @@ class Step:
 
     @property
     def label(self) -> str:
-        """How sentences call it: `rewrite of Bonnie`, `ls -l, cold`."""
+        """Return its name in sentences: `rewrite of Bonnie`, `ls -l, cold`."""
         if self.is_of_bonnie:
             return f"Bonnie's {self.name}"
         return f"{self.name}, {self.state}" if self.state else self.name
 
 
 def suites_of(source: Source) -> list[Suite]:
-    """Return the suites whose levels end when their work is done."""
     return [suite for suite in source.head.suites if suite.ends_when_done]
 
 
 def settings_of(suite: Suite) -> BonnieSettings | None:
-    """Return Bonnie's parameters at the scale in force; None: it is another suite."""
+    """Return Bonnie's parameters at the scale in force; None for other suites."""
     return suite.settings(FILES).bonnie
 
 
 def compared(source: Source) -> tuple[Step, ...]:
-    """Return every step in order, with who is faster in it; none of an experiment whose levels end at a time."""
+    """Return every step in order with its verdict; empty if all levels are timed."""
     return tuple(judged(_steps(source), paired=source.paired, margins=source.margins_of_steps))
 
 
 def judged(
     found: Sequence[Step], *, paired: bool, margins: Margins, between: Contrast | None = None
 ) -> list[Step]:
-    """Return steps with who is faster in each, as `analysis.steps.gaps` says."""
+    """Return the steps with their verdicts, computed by `analysis.steps.gaps`."""
     elapsed = [
         {name: {run: each.window_s for run, each in step.times[name].items()} for name in step.times}
         for step in found
@@ -82,7 +83,6 @@ def judged(
 
 
 def _steps(source: Source) -> list[Step]:
-    """Return the steps that any configuration has done."""
     by_level: dict[int, dict[str, dict[int, MixRecord]]] = {}
     for record in source.records:
         if record.step is not None and record.void is None:
@@ -96,7 +96,7 @@ def _steps(source: Source) -> list[Step]:
 
 
 def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int, list[MixRecord]]:
-    """Return the records of one configuration's steps of a suite, in their order, by repetition."""
+    """Return one configuration's records of a suite's steps in order, by repetition."""
     found: dict[int, list[MixRecord]] = {}
     for step in steps:
         if step.suite is suite:
@@ -106,7 +106,7 @@ def groups(steps: Iterable[Step], suite: Suite, configuration: str) -> dict[int,
 
 
 def totals(steps: Sequence[Step], source: Source) -> list[dict[str, dict[int, float]]]:
-    """Return the time of all steps of each suite, by configuration and repetition. Groups are written as a whole."""
+    """Return the total time of each suite's steps, by configuration and repetition; groups are recorded whole."""
     return [
         {
             name: {
@@ -131,26 +131,25 @@ def figures_of(record: MixRecord, suite: Suite) -> dict[str, Any]:
 
 
 def requests_of(record: MixRecord) -> dict[str, int]:
-    """Return the requests of a step by the protocol's own names."""
     return {row.request: row.count for row in record.requests}
 
 
 def repeated_requests(steps: Sequence[Step], configuration: str) -> tuple[int, int]:
-    """Return how many requests over UDP were sent again, and how many there were, of all steps and repetitions."""
+    """Return the number of repeated requests and of all requests over UDP, summed over steps and repetitions."""
     found = [requests_of(one) for step in steps for one in step.times[configuration].values()]
     asked = sum(count for one in found for name, count in one.items() if not name.startswith("("))
     return sum(one.get(REPEATED, 0) for one in found), asked
 
 
 def mean_requests(runs: Sequence[MixRecord]) -> dict[str, float]:
-    """Return the requests of one step by name, each the mean of its repetitions."""
+    """Return the mean number of requests of one step by name."""
     found = [requests_of(one) for one in runs]
     kinds = dict.fromkeys(kind for one in found for kind in one)
     return {kind: fmean(one.get(kind, 0) for one in found) for kind in kinds}
 
 
 def bonnie_rates(suite: Suite, runs: Sequence[Sequence[MixRecord]]) -> dict[str, Rate]:
-    """Return Bonnie's rates from the mean times of several runs, each with the records of its phases in order."""
+    """Return Bonnie's rates from the mean times of several runs, each with its phases' records in order."""
     bonnie, clients = settings_of(suite), suite.clients[0]
     assert bonnie is not None  # the suite is one of Bonnie
     phases = [

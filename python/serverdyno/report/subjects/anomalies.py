@@ -1,6 +1,6 @@
-"""What is odd about a figure and worth a look before it is believed: tails, idle machines, levels that decide alone.
+"""Anomalies to check before a figure is believed: tails, idle machines, and levels that alone decide a result.
 
-The rules are in `analysis.oddities`; repetitions that disagree are among the caveats.
+The rules are in `analysis.oddities`. Caveats report repetitions that disagree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def build(results: Results) -> Part:
 
 
 def _findings(results: Results, tables: Labels) -> list[Finding]:
-    """Return one finding for each kind of anomaly."""
     points = [(result, mix) for result in results.configurations for mix in result.finished]
     tails = [
         f"{result.name} with {mix.at} ({times:,.0f} times)"
@@ -38,11 +37,14 @@ def _findings(results: Results, tables: Labels) -> list[Finding]:
     decisive = [words for result in results.configurations if (words := _decisive(result))]
     found = []
     if tails:
-        claim = f"The slowest responses take over {TAIL_TIMES} times the usual one (p99.9 over p50): {_few(tails)}."
+        claim = (
+            f"The slowest responses take over {TAIL_TIMES} times as long as the median (p99.9 over p50): "
+            f"{_few(tails)}."
+        )
         found.append(Finding("Anomaly", claim, f"{tables['response']}."))
     if idle:
         claim = (
-            f"Server and generator were both less than half busy: {_few(idle)}. Something else set these figures: "
+            f"Server and generator were both less than half busy: {_few(idle)}. Something else limited throughput: "
             "waiting, locks, the disk or the network."
         )
         found.append(Finding("Anomaly", claim, f"{tables['costs']}."))

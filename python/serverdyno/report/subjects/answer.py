@@ -1,7 +1,7 @@
-"""The answer that stands first: who won, by how much, how sure that is, and what is proven at equal load.
+"""The answer at the top: who won, by how much, how certain that is, and what is proven at equal load.
 
-It says no more than the verdicts of `analysis`: who is not proven faster is not called so. What is said in full about
-each comparison is in `differences`; what must be known before any figure, in `caveats`.
+It says no more than the verdicts of `analysis`: nobody is called faster without proof. `differences` has each
+comparison in full, and `caveats` what must be known before any figure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HELD_BACK = {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
 MOST_LEADS = MOST_TIMES = 4
 MOST_LACKING = 2
 TOO_NOISY_PERCENT = 100
-"""An experiment that would miss a factor of two compares nothing."""
+"""An experiment that would miss a factor of two can't compare."""
 
 
 def applies(results: Results) -> bool:
@@ -54,7 +54,7 @@ def build(results: Results) -> Part:
 
 
 def _verdict(results: Results) -> str:
-    """Return who won, in one sentence; a second one names who lacks tests."""
+    """Return who won, in one sentence; a second one names the configurations that lack tests."""
     return " ".join(filter(None, (_headline(results), _lacking(results))))
 
 
@@ -74,7 +74,6 @@ def _headline(results: Results) -> str:
 
 
 def _lacking(results: Results) -> str:
-    """Return which configurations lack tests, with the reason of a run that failed."""
     planned = results.source.planned_mixes // max(1, len(results.configurations))
     used = Counter(record.configuration for record in results.used)
     lacking = [result.name for result in results.configurations if used[result.name] < planned]
@@ -95,7 +94,7 @@ def _lacking(results: Results) -> str:
 
 def _alone(result: ConfigurationResult, terms: Terms) -> str:
     peak = result.peak
-    assert peak is not None  # the caller found one
+    assert peak is not None
     if peak.failed_share > FAILED_SHARE:
         said = errors.failed_words(peak, terms)
         return f"{said} The others: {terms.written(result.peak_height)} {terms.unit}."
@@ -105,7 +104,7 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def _winners(found: Order, results: Results) -> str:
-    """Return who won against the next and the last, or who leads against all others."""
+    """Return by how much the winner beats the next and the last, or who leads against all others."""
     if len(found.unbeaten) == 1:
         parts = [_more(each, results.terms, each.loser) for each in _told(found)]
         return f"{found.unbeaten[0]} {_did(results.terms)} {', and '.join(parts)} (more is better)."
@@ -121,7 +120,6 @@ def _winners(found: Order, results: Results) -> str:
 
 
 def _told(found: Order) -> tuple[Lead, ...]:
-    """Return the one winner's leads over the next and the last."""
     own = sorted(
         (lead for lead in found.leads if lead.winner == found.unbeaten[0]), key=lambda each: each.ratio
     )
@@ -143,7 +141,7 @@ def _did(terms: Terms) -> str:
 
 
 def _margin(results: Results) -> str:
-    """Return the intervals of the leads that the headline tells, who can't be ranked, or what was measured."""
+    """Return the intervals of the leads in the headline, or who can't be ranked, or what was measured."""
     if len(results.configurations) == 1 or not results.mixes:
         return ""
     if factorial.applies(results):
@@ -162,7 +160,7 @@ def _margin(results: Results) -> str:
 
 
 def _unranked(found: Order, results: Results) -> list[str]:
-    """Return the names without a place: several who lead, or all behind one winner if none of them leads another."""
+    """Return the leaders if there are several; else the names behind a winner of which none leads another."""
     if len(found.unbeaten) > 1:
         return sorted(found.unbeaten, key=lambda name: name not in found.leaders)
     others = [name for name in results.source.configuration_names if name not in found.unbeaten]
@@ -179,18 +177,16 @@ def _interval(lead: Lead, told: Sequence[Lead]) -> str:
 
 
 def _largest(comparisons: Sequence[Comparison]) -> Comparison | None:
-    """Return the comparison with the largest gap of the averages, if any was measured."""
+    """Return the comparison with the largest difference of the averages, if any was measured."""
     measured = [each for each in comparisons if each.average.percent is not None]
     return max(measured, key=lambda each: abs(each.average.percent or 0.0), default=None)
 
 
 def _obstacles(comparison: Comparison) -> set[ObstacleKind]:
-    """Return what stands against comparing the averages."""
     return {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
-    """Return why no difference is proven."""
     if (comparison := _largest(comparisons)) is None:
         return _unmeasured(results)
     largest, why = comparison.average, _obstacles(comparison)
@@ -202,7 +198,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
     elif largest.verdict is Verdict.NOT_COMPARABLE and why and why <= HELD_BACK:
-        because = "the generator or the plan's rate may hide more than the gap"
+        because = "the generator or the plan's rate may hide more than the difference"
     elif largest.verdict is Verdict.NOT_COMPARABLE:
         because = "the configurations can't be compared fairly"
     elif _missed(results) > TOO_NOISY_PERCENT:
@@ -213,7 +209,6 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
 
 
 def _unmeasured(results: Results) -> str:
-    """Return why no two configurations could be compared."""
     silent = [result for result in results.configurations if result.finished and not result.peak_height]
     if not silent:
         return "No winner: no run of two configurations finished the same tests."
@@ -223,13 +218,12 @@ def _unmeasured(results: Results) -> str:
 
 
 def _missed(results: Results) -> float:
-    """Return the smallest difference in percent that the experiment would claim in 4 of 5 cases; 0: not known."""
+    """Return the smallest detectable difference in percent (claimed in 4 of 5 cases); 0 if unknown."""
     found = [each.average.found_percent for each in results.comparisons]
     return max((percent for percent in found if percent is not None), default=0.0)
 
 
 def _measured(results: Results) -> str:
-    """Return the largest gap that was measured, proven or not."""
     comparison = _largest(results.comparisons)
     if comparison is None or comparison.average.verdict is Verdict.EQUIVALENT:
         return ""
@@ -242,7 +236,7 @@ def _measured(results: Results) -> str:
 
 
 def _times(results: Results) -> str:
-    """Return height, p50 and p99 of each peak, the highest first; of one configuration the times alone."""
+    """Return throughput, p50 and p99 of each peak, highest first; for one configuration only the times."""
     known = [result for result in results.configurations if result.peak and result.peak_height]
     known.sort(key=lambda result: -(result.peak_height or 0.0))
     parts = [
@@ -255,7 +249,7 @@ def _times(results: Results) -> str:
 
 
 def _at_peak(results: Results, result: ConfigurationResult, *, alone: bool) -> list[str]:
-    """Return what is known: percentiles need ten responses beyond them."""
+    """Return the known values; a percentile needs ten responses beyond it."""
     assert result.peak is not None  # the caller found one
     times = result.peak.response.percentiles_ms if result.peak.response else ()
     height = f"{results.terms.written(result.peak_height)} {results.terms.unit}"
@@ -279,7 +273,7 @@ def _gap(comparison: Comparison, terms: Terms) -> str:
 
 
 def _unsafe(comparison: Comparison, results: Results) -> str:
-    """Return the quicker of two that keep different promises, without calling it the winner."""
+    """Return which of two is faster if their durability differs, without calling it the winner."""
     if (found := _quicker(comparison)) is None:
         return "No winner: the two treat a flush differently."
     said = _more(found, results.terms, found.loser)
@@ -287,7 +281,7 @@ def _unsafe(comparison: Comparison, results: Results) -> str:
 
 
 def _quicker(comparison: Comparison) -> Lead | None:
-    """Return the lead that would be proven if flushes did the same, where nothing else stands against it."""
+    """Return the lead that would be proven if flushes did the same, provided that nothing else prevents it."""
     alone = len(comparison.obstacles[Metric.OVERALL_AVERAGE]) == 1
     return lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE]) if alone else None
 
@@ -300,7 +294,7 @@ def _why_unranked(names: Sequence[str], comparisons: Sequence[Comparison]) -> st
     among = [each for each in comparisons if each.base in names and each.other in names]
     limited = {name for each in among for name, mark in each.limits if mark in GENERATOR}
     if limited:
-        return ": the load generator held them back"
+        return ": the load generator limited them"
     return ""
 
 
@@ -338,7 +332,7 @@ def _sure(results: Results) -> str:
 
 
 def _gaps(results: Results) -> str:
-    """Return what is proven at equal load: of two configurations at each level, of several the largest gap."""
+    """Return what is proven at equal load: each level of two configurations, the largest gap of several."""
     of_pairs = _levels(results)
     found = [(comparison, level) for comparison, levels in of_pairs for level in levels]
     proven = [each for each in found if each[1].proven]
@@ -349,7 +343,7 @@ def _gaps(results: Results) -> str:
         return _level_by_level(*of_pairs[0], results)
     if not proven:
         why = f"; {wording.plural(len(apart), 'gap')} can't be compared ({_kinds(apart)})" if apart else ""
-        return f"No gap is proven at any load level{why}."
+        return f"No difference is proven at any load level{why}."
     comparison, level = max(proven, key=lambda each: abs(_log(each[1].percent)))
     winner, loser, ratio = comparison.other, comparison.base, 1 + level.percent / 100
     if ratio < 1:
@@ -357,11 +351,11 @@ def _gaps(results: Results) -> str:
     least = "at least " if level.at_least else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
     at = wording.plural(results.at(comparison.base, level.mix).level, results.axis.noun)
-    return f"Largest proven gap: {winner} over {loser} with {at}, {least}{gap}."
+    return f"Largest proven difference: {winner} over {loser} with {at}, {least}{gap}."
 
 
 def _levels(results: Results) -> list[tuple[Comparison, tuple[AtLevel, ...]]]:
-    """Return each comparison with every load level that both finished."""
+    """Return each comparison with the load levels that both sides finished."""
     source, by_name = results.source, {side.name: side for side in sides(results)}
     found = at_levels(
         [(by_name[comparison.base], by_name[comparison.other]) for comparison in results.comparisons],
@@ -395,13 +389,12 @@ def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: 
 
 
 def _change(level: AtLevel) -> str:
-    """Return `+57 %`, `at least +57 %`, `at most -36 %`: the second configuration against the first."""
+    """Return `+57 %`, `at least +57 %`, `at most -36 %`: the change of the second configuration from the first."""
     bound = "at least " if level.percent > 0 else "at most "
     return f"{bound if level.at_least else ''}{wording.change(level.percent)}"
 
 
 def _kinds(apart: Sequence[AtLevel]) -> str:
-    """Return why levels are not comparable, in a few words."""
     return ", ".join(dict.fromkeys(why.kind.value for level in apart for why in level.obstacles))
 
 
@@ -417,7 +410,7 @@ def _log(percent: float) -> float:
 
 
 def _chart(results: Results) -> Iterator[Figure]:
-    """Yield a bar of the overall average for each configuration, best first; nothing for one configuration."""
+    """Yield bars of the overall average, best first; nothing for one configuration."""
     bars = [
         Series(result.name, style, (spread_point(0, average, frozenset(limits_of_average(result))),))
         for style, result in enumerate(results.configurations)
@@ -426,11 +419,11 @@ def _chart(results: Results) -> Iterator[Figure]:
     if len(bars) < 2:
         return
     bars.sort(key=lambda bar: -bar.points[0].y)
-    title = "Average throughput over all load levels, and lines from the lowest to the highest repetition"
+    title = "Average throughput over all load levels, with lines from the lowest to the highest repetition"
     if len(bars) > MOST_BARS:
         title += f", the first {MOST_BARS} of {len(bars)}"
     unit = results.terms.unit
     panel = Panel("", unit, tuple(bars[:MOST_BARS]))
     hollow = any(bar.points[0].limited_by for bar in bars)
-    line = basis(results) + (" Hollow: something other than the server held it back." if hollow else "")
+    line = basis(results) + (" Hollow: not limited by the server." if hollow else "")
     yield Figure("overview", 0, title, line, "bars", capital(unit), (panel,))

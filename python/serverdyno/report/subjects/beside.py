@@ -1,7 +1,7 @@
-"""A published curve or table next to one's own: with its year and hardware, and never as comparable.
+"""A published curve or table next to the experiment's own, with its year and hardware, and never as comparable.
 
-What was measured twenty years ago, on other hardware, with a program that is not ours, can show how a curve runs; it
-can't say which server is faster. So no line of one stands in the axes of the other, and nothing is computed from both.
+Measurements of twenty years ago, on other hardware and with another program, can show the shape of a curve, not which
+server is faster. Their lines therefore have their own axes, and nothing is computed from both.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ NOT_COMPARABLE = (
 
 
 def section(results: Results, published: PublishedReport) -> Section:
-    """Return the curves of a published report; if it has none, its figures by number of processors.
+    """Return the published curves; if the report has none, its figures by number of processors.
 
-    Raises UserError for a report that has neither in
-    the unit of these results.
+    Raises UserError if the report has neither in the unit of these results.
     """
     source, unit, scaled = results.source, results.terms.unit, groups(results)
     curves = [picture for picture in pictures(published) if picture.kind == "lines" and picture.unit == unit]
     by_count = [] if curves else by_processors(published, unit)
     if not curves and not by_count:
         raise UserError(
-            f"{published.name} has no curve in {unit}, so none can be drawn next to this one",
-            hint="`dyno published show NAME` draws what a published report has",
+            f"{published.name} has no curve in {unit} to show next to this experiment",
+            hint="`dyno published show NAME` shows what a published report has",
         )
     left_out = len(curves) + len(by_count) - MOST_PICTURES
     more = f" `dyno published show {published.name}` draws {left_out:,} more." if left_out > 0 else ""
@@ -73,11 +72,11 @@ def section(results: Results, published: PublishedReport) -> Section:
 
 
 def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -> Figure:
-    """Return both panels. `ours`: the experiment's panel, and what it was measured on."""
+    """Return both panels. `ours`: the experiment's panel, and its hardware."""
     own, now = ours
     year = meta.citation.year
     series = tuple(
-        # Styles from the other end, so that no line looks like one of the experiment's.
+        # Styles are taken from the end, so that no line looks like one of the experiment's.
         Series(f"{line.name} ({year})", SERIES_PER_FIGURE - 1 - style, _points(line))
         for style, line in enumerate(picture.lines)
     )
@@ -97,7 +96,7 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
 
 
 def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, meta: Meta) -> Figure:
-    """Return lines of the servers that were measured on several numbers of processors."""
+    """Return lines of the servers that were measured with several numbers of processors."""
     own, now = ours
     year = meta.citation.year
     lines = [row for row in one.rows if len(row.by_count) > 1]
@@ -125,7 +124,7 @@ def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, met
 def _table_by_count(
     place: int, ours: tuple[int, Sequence[Group]], one: ByProcessors, meta: Meta, terms: Terms
 ) -> Table:
-    """Return one row per server and machine, the experiment's own first; one column per number of processors."""
+    """Return one row per server and machine, ours first, and one column per number of processors."""
     now, scaled = ours
     year = meta.citation.year
     own = [
@@ -159,7 +158,7 @@ def _table_by_count(
         f"{NOT_COMPARABLE} {now}: highest mean of the repetitions. {year}: {meta.method.combined}.",
         columns,
         rows,
-        (f"{wording.NOTHING}: not measured, or not printed.",),
+        (f"{wording.NOTHING}: not measured or not printed.",),
         key_columns=3,
     )
 
@@ -176,7 +175,7 @@ def _own_title(source: Source) -> str:
 
 
 def _own(results: Results) -> tuple[Series, ...]:
-    """Return the mean curves of the first portion of configurations: what fits in one panel."""
+    """Return the mean curves of the first configurations, as many as fit in one panel."""
     _, group = next(parts.groups(results))
     return tuple(
         Series(result.name, style, tuple(Point(mix.clients, mix.throughput.mean) for mix in result.finished))
@@ -190,7 +189,7 @@ def _points(line: Line) -> tuple[Point, ...]:
 
 
 def hardware(meta: Meta) -> tuple[str, ...]:
-    """Return what the published figures were measured on, a sentence per server."""
+    """Return the hardware of the published figures, one sentence per server."""
     servers = (
         f"{name}: {'; '.join(f'{what} {words}' for what, words in parts.items())}."
         for name, parts in meta.hardware.servers.items()

@@ -1,6 +1,6 @@
-"""Breaks, by which a file server takes caching back from its clients, and how long these took to answer.
+"""Breaks, by which a file server revokes its clients' caching, and how long clients took to answer them.
 
-Figures follow from the columns of breaks and the rows of calls of the records.
+The figures come from the records' break columns and call rows.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ COLUMNS = (
     Column("Locks refused"),
 )
 NOTES = (
-    "From start to end of the mix, all repetitions together. A break takes caching back from a client, since another "
-    "one wants the file. To answer: the server waits for it, and the other client with it. Those that were not "
-    "answered as such were answered by a close.",
-    "Answer: from the arrival of a break until its answer was sent; the client writes back what it had kept in "
-    "between. Locks refused: somebody else had the range; the client asked again.",
+    "Over all repetitions, ramps included. A break takes caching back from one client because another wants the "
+    "file. To answer: the server waits for the answer, and so does the other client. Breaks without an answer of "
+    "their own were answered by a close.",
+    "Answer: from the arrival of a break until its answer was sent; in between the client writes its cached data "
+    "back. Locks refused: another client held the range, and the client asked again.",
 )
 
 
 def table(results: Results) -> Table | None:
-    """Return one row per load level; None if no server took anything back."""
+    """Return one row per load level; None if no server revoked anything."""
     if not any(record.breaks for record in results.used):
         return None
     rows = []
@@ -45,7 +45,7 @@ def table(results: Results) -> Table | None:
         records = results.records(mix.configuration, mix.mix)
         if known := [record for record in records if record.breaks is not None]:
             rows.append(_row(mix.configuration, known))
-    title, under = "Caching that servers took back", basis(results, Over.SUM)
+    title, under = "Caching that servers took back from clients", basis(results, Over.SUM)
     return Table("breaks", 0, title, under, COLUMNS, tuple(rows), NOTES, key_columns=2)
 
 

@@ -1,7 +1,7 @@
-"""Capacity at an objective: the highest rate that holds it, what each trial of the search found, and who holds more.
+"""Capacity at an objective: the highest rate that meets it, the trials of the search, and who has more.
 
-The rules of the search are in `analysis.capacity`. The runner asks for the next rate here, too, so that what decided a
-search can be read off its records.
+The rules of the search are in `analysis.capacity`. The runner gets the next rate here too, so that the records show
+why a search went on or ended.
 """
 
 from __future__ import annotations
@@ -41,21 +41,23 @@ from serverdyno.report.subjects.limits import LIMITED_BY, no_limit_words
 from serverdyno.store.records import MixRecord
 
 SEARCH = (
-    "The highest rate that holds {objective} is looked for between {lowest} and {highest} {operations}/s. The rate is "
-    "doubled until a trial fails; then each trial is at the median of what is known (QUEST, Watson and Pelli 1983). A "
-    "trial holds where the server kept up and each bound was met; one that failed is slower than every answer. "
-    "Capacity is the rate at which half of the trials hold. A search ends once half of its 95 % interval is within "
-    "{precision:g} %, or after {most} trials."
+    "The search looks for the highest rate between {lowest} and {highest} {operations}/s that meets {objective}. It "
+    "doubles the rate until a trial fails; then each trial is at the median of the current estimate (QUEST, Watson "
+    "and Pelli 1983). A trial passes if the server kept up and each bound was met; failed requests count as slower "
+    "than every answer. Capacity is the rate at which half of the trials pass. A search ends when half of its 95 % "
+    "interval is within {precision:g} %, or after {most} trials."
 )
 BUSY_SHARE = 0.9
-"""Of the busiest generator thread's time, from which on its CPU is named as its limit."""
+"""From this busy share on, the busiest generator thread is named as the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
-    """One trial. `tails_ms`: of each bound of the objective, the percentile of all requests, where one that failed is
-    slower than every answer; None: so many failed. `failed_share`: failed, dropped, or begun and not ended.
-    `answered_s`: operations/s. `late_ms`: the 99th percentile of the scheduling error; None: not known.
+    """One trial of a search.
+
+    `tails_ms`: for each bound of the objective, the percentile of all requests, with failed ones above every answer;
+    None: too many failed. `failed_share`: failed, dropped, or begun and not ended. `answered_s`: operations/s.
+    `late_ms`: the 99th percentile of the scheduling error; None: unknown.
     """
 
     configuration: str
@@ -74,11 +76,10 @@ class TrialFigures:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The searches of one configuration, a run each. `rate_per_s`: its capacity over the runs, with the 95 % interval.
+    """The searches of one configuration, one per run. `rate_per_s`: its capacity with the 95 % interval.
 
-    None: no figure, since a search ended at the border of its range, or is not over; an end of the interval beyond that
-    range is None too. `by_generator`: of the trials that failed next to the capacity, at least half may have failed by
-    the load generator.
+    None: a search is not over, or ended at the border of its range. An end of the interval beyond that range is None
+    too. `by_generator`: the generator may have failed at least half of the failed trials next to the capacity.
     """
 
     name: str
@@ -91,15 +92,15 @@ class Searched:
 
     @property
     def ends(self) -> set[capacity.End | None]:
-        """Why its searches are over; None: one is not."""
+        """Return why its searches ended; None stands for an unfinished one."""
         return {found.end for found in self.estimates.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """All configurations, and each pair of which both have a figure: base, other, and the difference in capacity.
+    """All configurations, and each pair with two capacities: base, other, and the difference.
 
-    `operations`: what is counted, as `requests`.
+    `operations`: what is counted, such as `requests`.
     """
 
     objective: Objective
@@ -138,14 +139,13 @@ def build(results: Results) -> Part:
 
 
 def next_rate(suite: Suite, records: Sequence[MixRecord]) -> int | None:
-    """Return the rate of the next trial of a run after those of `records`; None: its search is over."""
+    """Return the rate of a run's next trial after `records`; None if its search is over."""
     return capacity.next_rate(
         _range(suite), [_trial(record, _objective(suite)) for record in _usable(records)]
     )
 
 
 def _capacities(results: Results) -> Capacities:
-    """Return what the trials of an experiment found, with each pair compared."""
     source, suite = results.source, results.source.head.suite
     found = tuple(_searched(source, name) for name in source.configuration_names)
     return Capacities(
@@ -154,9 +154,9 @@ def _capacities(results: Results) -> Capacities:
 
 
 def by_rate(source: Source) -> Source:
-    """Return the same experiment with its rates as load levels, so that all other figures are of one rate each.
+    """Return the same experiment with its rates as load levels, so that all other figures are per rate.
 
-    Trials of one run at the same rate are one level then; they stay one by one in `trials`.
+    Trials of one run at the same rate form one level; `trials` keeps them separate.
     """
     rates = sorted({record.rate_per_s for record in source.records if record.rate_per_s is not None})
     places = {rate: place for place, rate in enumerate(rates, start=1)}
@@ -173,9 +173,9 @@ def by_rate(source: Source) -> Source:
 
 
 def _compared(results: Results, found: Sequence[Searched]) -> tuple[tuple[str, str, AtLevel], ...]:
-    """Return each pair compared: base, other, and the difference in capacity.
+    """Return each pair: base, other, and the difference in capacity.
 
-    Searches try the same rates, so that their estimates scatter by less than their error: it is added.
+    Searches try the same rates, so their estimates vary by less than their error. This error is added.
     """
     by_name = {each.name: each for each in found}
     known = [
@@ -198,7 +198,7 @@ def _compared(results: Results, found: Sequence[Searched]) -> tuple[tuple[str, s
 
 
 def _own_error(found: Sequence[Searched]) -> Contrast:
-    """Return the error of the ratio of two capacities that their searches state, in the mean of all searches."""
+    """Return the error of the ratio of two capacities, as the mean of what the searches state."""
     fewest = min((len(searched.estimates) for searched in found), default=1)
     reach = 2 * t_quantile((1 + CONFIDENCE) / 2, inf)
     deviations = [
@@ -212,7 +212,7 @@ def _own_error(found: Sequence[Searched]) -> Contrast:
 
 
 def _as_side(side: Side, searched: Searched, results: Results) -> Side:
-    """Return a side whose figure is its capacity, under the conditions of the rate next to it."""
+    """Return a side with its capacity as the figure, and the conditions of the nearest rate."""
     result = results.of(side.name)
     wanted = searched.rate_per_s or 0.0
     finished = {place: mix.level for place, mix in enumerate(result.mixes) if mix is not None}
@@ -225,12 +225,12 @@ def _as_side(side: Side, searched: Searched, results: Results) -> Side:
 
 
 def _objective(suite: Suite) -> Objective:
-    assert suite.objective is not None  # the caller looked
+    assert suite.objective is not None
     return suite.objective
 
 
 def _range(suite: Suite) -> capacity.Range:
-    assert suite.open is not None  # the caller looked
+    assert suite.open is not None
     lowest, highest = suite.open.rate_per_s
     return capacity.Range(lowest, highest, suite.open.precision_percent, suite.open.most_trials)
 
@@ -294,7 +294,7 @@ def _figures(record: MixRecord, objective: Objective, fewest_cpus: int) -> Trial
 
 
 def holds(record: MixRecord, objective: Objective) -> bool:
-    """Return whether a trial holds every bound. A server that does not keep up holds none: its times still grow."""
+    """Return whether a trial meets every bound. A server that falls behind meets none: its times keep growing."""
     ended, failed = _ends(record, objective)
     if not ended or not kept_up(record):
         return False
@@ -307,10 +307,10 @@ def holds(record: MixRecord, objective: Objective) -> bool:
 
 
 def _ends(record: MixRecord, objective: Objective) -> tuple[int, int]:
-    """Return the requests of the window, and those of them that were not answered.
+    """Return the requests of the window, and how many of them were not answered.
 
-    Where some request that was under way as the window closed took longer than a bound, those that came and did not end
-    are counted as not answered: else a server that never answers some would be judged by the others.
+    If a request in flight at the close took longer than a bound, all that did not end count as not answered. Otherwise
+    a server that never answers some requests would be judged only by the others.
     """
     failed = sum(row.in_window for row in record.errors) + (record.dropped_in_window or 0)
     longest_ms = (record.under_way_longest_s or 0.0) * 1000
@@ -320,7 +320,7 @@ def _ends(record: MixRecord, objective: Objective) -> tuple[int, int]:
 
 
 def _tail_ms(record: MixRecord, tail: Tail, ended: int) -> float | None:
-    """Return a percentile of all requests; None if fewer were answered than it needs."""
+    """Return a percentile of all requests; None if too few were answered."""
     if not record.operations or tail.quantile * ended > record.operations:
         return None
     times = Histogram.from_bytes(record.response_time_hdr)
@@ -339,9 +339,9 @@ def _table(found: Capacities, results: Results) -> Table:
         Column("n", "runs"),
     )
     notes = (
-        f"Capacity: the rate at which half of the trials hold {found.objective.words}; the geometric mean of the runs. "
-        "The interval is over the runs, Student's; of one run it is that of its search.",
-        "Held every time: the highest rate tried up to which every trial held, in the lowest run.",
+        f"Capacity: the rate at which half of the trials meet {found.objective.words}, as the geometric mean of the "
+        "runs. The interval is Student's over the runs; for one run it is that of its search.",
+        "Held every time: the highest rate up to which every trial passed, in the worst run.",
     )
     title = f"Capacity at {found.objective.words}"
     return Table("capacity", 0, title, basis(results, Over.TOGETHER), columns, rows, notes)
@@ -383,8 +383,8 @@ def _trials(found: Capacities, results: Results) -> Table:
     )
     marks = frozenset().union(*(trial.marks for each in found.searched for trial in each.trials))
     notes = (
-        f"Percentiles are of all {found.operations}; one that failed is slower than every answer, and nothing stands "
-        "where too many failed. Failed: errors, dropped, and not answered.",
+        f"Percentiles cover all {found.operations}; failed ones count as slower than every answer. The cell is empty "
+        "if too many failed. Failed: errors, dropped, and not answered.",
         *mark_notes(marks),
     )
     under = basis(results, Over.EACH)
@@ -406,7 +406,7 @@ def _trial_row(trial: TrialFigures) -> tuple[Cell, ...]:
 
 
 def search(suite: Suite) -> str:
-    """Return the line of the methodology; empty if the load levels are given."""
+    """Return the line of the methodology; empty if the suite gives the load levels."""
     if suite.open is None or suite.objective is None:
         return ""
     lowest, highest = suite.open.rate_per_s
@@ -421,7 +421,7 @@ def search(suite: Suite) -> str:
 
 
 def _verdict(found: Capacities) -> str:
-    """Return who holds most if that is proven; of one configuration, its capacity."""
+    """Return who has the highest capacity if that is proven; for one configuration, its capacity."""
     if len(found.searched) == 1:
         return _claim(found.searched[0], found)
     proven = [each for each in found.compared if each[2].proven]
@@ -431,7 +431,7 @@ def _verdict(found: Capacities) -> str:
 
 
 def _told(found: Capacities) -> tuple[tuple[str, str], ...]:
-    """Return the capacity of each of several configurations, and the other differences that are proven."""
+    """Return the capacity of each of several configurations, and the other proven differences."""
     if len(found.searched) == 1:
         return ()
     proven = sorted(
@@ -443,7 +443,7 @@ def _told(found: Capacities) -> tuple[tuple[str, str], ...]:
 
 
 def _claim(searched: Searched, found: Capacities) -> str:
-    """Return `target holds p99 ≤ 50 ms up to 12,300 requests/s (95 % interval 11,900 to 12,800).`"""
+    """Return `target holds p99 ≤ 50 ms up to 12,300 requests/s (95 % interval 11,900 to 12,800)`."""
     name, holds, within = searched.name, f"holds {found.objective.words}", found.within
     if not searched.trials:
         return f"{name}: no trial finished."
@@ -456,7 +456,7 @@ def _claim(searched: Searched, found: Capacities) -> str:
             "capacity is at least that."
         )
     if searched.rate_per_s is None:
-        return f"{name}: {_disagreement(searched)}, so there is no figure."
+        return f"{name}: {_disagreement(searched)}, so its capacity is not known."
     least = "at least " if searched.by_generator else ""
     rate = f"{least}{wording.rate(searched.rate_per_s)} {found.operations}/s"
     words = f"{name} {holds} up to {rate} ({_interval(searched)})"
@@ -464,7 +464,7 @@ def _claim(searched: Searched, found: Capacities) -> str:
 
 
 def _interval(searched: Searched) -> str:
-    """Return `95 % interval 11,900 to 12,800`; an end that is not known is said to be none."""
+    """Return `95 % interval 11,900 to 12,800`, with words for an unknown end."""
     low, high = searched.low_per_s, searched.high_per_s
     if low is None or high is None:
         known = f"above {wording.rate(low)}" if low is not None else f"below {wording.rate(high)}"
@@ -500,14 +500,13 @@ def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
 
 
 def _findings(found: Capacities, tables: Labels) -> list[Finding]:
-    """Return the capacity of each configuration, the rates that held every time, and each pair."""
     said = [Finding("Capacity", _claim(each, found), f"{tables['capacity']}.") for each in found.searched]
     for each in found.searched:
         held = [of_run.held_per_s for of_run in each.estimates.values()]
         known = [rate for rate in held if rate is not None]
         if known and len(known) == len(held) and each.rate_per_s is not None:
             rate = f"{min(known):,} {found.operations}/s"
-            words = f"{each.name} held it in every trial up to {rate}: the rate to plan with."
+            words = f"{each.name} held it in every trial up to {rate}, the rate to plan with."
             said.append(Finding("Held every time", words, f"{tables['trials']}."))
     for base, other, level in found.compared:
         words = _gap(base, other, level, found) if level.proven else _no_gap(base, other, level)
@@ -533,18 +532,18 @@ def _no_gap(base: str, other: str, level: AtLevel) -> str:
         reasons = "; ".join(reason(each) for each in level.obstacles)
         return f"{other} and {base} can't be compared: {reasons}."
     if level.low_percent is None:
-        return f"{other} against {base}: {wording.change(level.percent)}; a verdict takes two repetitions."
+        return f"{other} against {base}: {wording.change(level.percent)}; a verdict needs two repetitions."
     span = wording.change_span(level.low_percent, level.high_percent)
     return f"{other} against {base}: {wording.change(level.percent)} (95 % interval {span}), no difference is proven."
 
 
 def _generator_words(searched: Searched, found: Capacities) -> str:
-    """Return that the load generator failed the trials, and what shows it; empty if it did not."""
+    """Return the evidence that the load generator failed the trials; empty if it did not."""
     if not searched.by_generator:
         return ""
     failed = [trial for trial in searched.trials if not trial.held and Mark.GENERATOR_LIMITED in trial.marks]
     lowest = min(failed, key=lambda trial: trial.rate_per_s)
-    return f". The load generator, and not the server, may have been the limit: {_seen(lowest, found.operations)}"
+    return f". The load generator, not the server, may have been the limit: {_seen(lowest, found.operations)}"
 
 
 def _seen(trial: TrialFigures, operations: str) -> str:
@@ -559,13 +558,11 @@ def _seen(trial: TrialFigures, operations: str) -> str:
 def _budget(searched: Searched, found: Capacities) -> str:
     if End.BUDGET not in searched.ends:
         return ""
-    return (
-        f" The search ended after {found.within.most_trials} trials, before it was as precise as asked for."
-    )
+    return f" The search ended after {found.within.most_trials} trials, before it reached the requested precision."
 
 
 def _disagreement(searched: Searched) -> str:
     if None in searched.ends:
-        return "a search is not over"
+        return "a search is unfinished"
     said = sorted(f"{end}" for end in searched.ends if end is not None)
     return f"its searches do not agree ({wording.listing(said)})"

@@ -1,6 +1,6 @@
-"""Client by client: how much each moved, and how evenly they were served; what the client cache kept from the server.
+"""Throughput and fairness of single clients of file servers, and what their caches kept from the server.
 
-Of file servers; the figures follow from the rows of clients and of calls of the records.
+The figures come from the records' client and call rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def applies(results: Results) -> bool:
 
 
 def build(results: Results) -> Part:
-    # Of outages, the handles stand in the summary.
+    # For outages, the summary has the table of handles.
     handles = outages.handles_table(results, Over.SUM) if results.source.cut is None else None
     tables = (_clients(results), _cache(results), _calls(results), breaks.table(results), handles)
     there = tuple(table for table in tables if table is not None)
@@ -35,7 +35,7 @@ def build(results: Results) -> Part:
 
 
 def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
-    """Return operations/s or Mbit/s of each client that was there until the window closed."""
+    """Return operations/s or Mbit/s of each client that stayed until the window closed."""
     return [
         row.operations / record.window_s
         if in_operations
@@ -46,7 +46,6 @@ def _stayed(record: MixRecord, *, in_operations: bool) -> list[float]:
 
 
 def _clients(results: Results) -> Table:
-    """Return one row per load level."""
     unit = results.terms.unit
     columns = (
         NAME,
@@ -60,10 +59,10 @@ def _clients(results: Results) -> Table:
     )
     rows = tuple(row for mix in results.mixes if (row := _client_row(results, mix)))
     notes = (
-        "Of the clients that were in the mix to its end. Mean, standard deviation and fairness: of the clients of each "
-        "repetition by itself, so that what differs between repetitions is in none of them. Smallest and largest: of "
-        "any client in any repetition.",
-        "Fairness: 1 where all came to the same, 1 / clients where one did all (Jain, Chiu and Hawe, 1984).",
+        "Clients that stayed to the end of the load level. Mean, standard deviation and fairness are computed per "
+        "repetition, so that they contain no differences between repetitions. Smallest and largest: of any client "
+        "in any repetition.",
+        "Fairness: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, 1984).",
     )
     return Table("clients", 0, "Single clients", basis(results), columns, rows, notes, key_columns=2)
 
@@ -71,8 +70,8 @@ def _clients(results: Results) -> Table:
 def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
     """Return the throughput of the clients that stayed; empty if none did.
 
-    Mean, deviation and fairness are of the clients of each repetition by itself, so that a difference between runs is
-    not taken for one between clients.
+    Mean, deviation and fairness are computed per repetition, so that differences between runs do not count as
+    differences between clients.
     """
     terms = results.terms
     runs = [
@@ -96,7 +95,6 @@ def _client_row(results: Results, mix: MixFigures) -> tuple[Cell, ...]:
 
 
 def _cache(results: Results) -> Table:
-    """Return one row per configuration, at its peak."""
     columns = (
         NAME,
         CLIENTS,
@@ -109,8 +107,8 @@ def _cache(results: Results) -> Table:
     )
     rows = tuple(_cache_row(mix, results.records(mix.configuration, mix.mix)) for mix in _peaks(results))
     notes = (
-        "At the mix of each configuration's peak, all repetitions together, ramps included. Passes: through the whole "
-        "workload, those that ended in the mix. Content checked: what was read and compared, byte by byte.",
+        "At each configuration's peak, all repetitions together, ramps included. Passes: through the whole "
+        "workload, counted when they end. Content checked: read and compared byte by byte.",
     )
     title = "What the client cache kept from the server"
     return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)
@@ -136,7 +134,6 @@ def _cache_row(mix: MixFigures, records: Sequence[MixRecord]) -> tuple[Cell, ...
 
 
 def _by_kind(records: Sequence[MixRecord]) -> Counter[str]:
-    """Return the calls below the cache."""
     found: Counter[str] = Counter()
     for record in records:
         for row in record.calls:
@@ -145,7 +142,6 @@ def _by_kind(records: Sequence[MixRecord]) -> Counter[str]:
 
 
 def _calls(results: Results) -> Table:
-    """Return one row per kind of call, one column per configuration, at its peak."""
     peaks = _peaks(results)
     records = [results.records(mix.configuration, mix.mix) for mix in peaks]
     operations = [sum(record.operations_total for record in of_mix) for of_mix in records]
@@ -166,8 +162,8 @@ def _calls(results: Results) -> Table:
         if any(found[kind] for found in calls)
     )
     notes = (
-        "Below the client cache, ramps included; operations are those of applications that succeeded. At the mix of "
-        "each configuration's peak.",
+        "Below the client cache, ramps included, at each configuration's peak. Operations are the successful ones "
+        "of applications.",
     )
     under = basis(results, Over.SUM)
     return Table("calls", 0, "Calls that reached the server", under, columns, rows, notes)

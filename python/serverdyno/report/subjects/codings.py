@@ -1,4 +1,4 @@
-"""Says how many bodies in a content coding were decoded to check them."""
+"""Says how many compressed bodies were decoded to check them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from serverdyno import wording
 from serverdyno.report.source import Source
 from serverdyno.report.subjects.http2 import counts_by_name
 
-# Names of crates/http/src/coding.rs.
+# Defined in crates/http/src/coding.rs.
 DECODED = {"body decoded (gzip)": "gzip", "body decoded (deflate)": "deflate", "body decoded (br)": "br"}
 OTHERS = {
-    "body not decoded (another content coding)": "in another content coding",
+    "body not decoded (another content coding)": "with another content coding",
     "body not decoded (more than 16 MiB)": "of more than 16 MiB",
 }
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's clients decoded; empty if they asked for no coding or got none."""
+    """Return what a configuration's clients decoded; empty if they asked for no content coding or got none."""
     counts = counts_by_name(source, configuration)
     decoded = [f"{counts[name]:,} {coding}" for name, coding in DECODED.items() if counts[name]]
     others = [f"{counts[name]:,} {which}" for name, which in OTHERS.items() if counts[name]]
-    parts = [f"Decoded to check them: {wording.listing(decoded)} bodies."] if decoded else []
+    parts = [f"Bodies decoded to check them: {wording.listing(decoded)}."] if decoded else []
     parts += [f"Bodies in the sample that were not checked: {wording.listing(others)}."] if others else []
     return " ".join(parts)

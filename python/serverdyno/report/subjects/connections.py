@@ -1,4 +1,4 @@
-"""Connections and TLS handshakes of each load level, and how long making one took."""
+"""Connections and TLS handshakes of each load level, and how long these took."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from serverdyno.report.model import Cell, Column, Part, Section, Table
 from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
 from serverdyno.report.subjects.operations import TIMES, time_cells
 
-KEPT_ALIVE = "Reconnects: made again, because the server had closed a kept-alive connection meanwhile."
+KEPT_ALIVE = "Reconnects: connections that replaced a kept-alive connection closed by the server."
 SESSIONS = (
-    "Clients log on before the mix, and are counted. Reconnects: sessions set up after one that was lost."
+    "Clients log on before the load level begins; these sessions are counted. Reconnects: sessions that replaced a "
+    "lost one."
 )
 applies = always
 
@@ -24,7 +25,6 @@ def build(results: Results) -> Part:
 
 
 def _connections(results: Results) -> Table:
-    """Return connections made and made again, and how long making one took, one row per load level."""
     rows = tuple(
         (
             Cell(mix.configuration),
@@ -48,7 +48,8 @@ def _connections(results: Results) -> Table:
     counted = SESSIONS if results.terms.below_cache else KEPT_ALIVE
     notes = (
         f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
-        f"moment the {results.terms.operation} was due until its connection stood, of those that ended in the windows.",
+        f"moment when the {results.terms.operation} was due until its connection was established, for those that "
+        "ended in the windows.",
         TOO_FEW_SAMPLES,
     )
     return Table(
@@ -57,7 +58,7 @@ def _connections(results: Results) -> Table:
 
 
 def _handshakes(results: Results) -> Iterator[Table]:
-    """Yield TLS handshakes by kind, and how long they took, one row per load level; nothing without TLS."""
+    """Yield TLS handshakes by kind and their duration, one row per load level; nothing without TLS."""
     rows = tuple(
         (
             Cell(mix.configuration),
@@ -80,8 +81,8 @@ def _handshakes(results: Results) -> Iterator[Table]:
     )
     notes = (
         "TLS handshakes that led to a session: all repetitions together, ramps included. Handshake times: from the "
-        "moment at which the TCP connection stood until the request could be sent, of requests that ended in the "
-        "windows; they are part of the response times.",
+        "established TCP connection until the request could be sent, for requests that ended in the windows; "
+        "response times include them.",
         TOO_FEW_SAMPLES,
     )
     under = basis(results, Over.SUM)

@@ -1,6 +1,6 @@
-"""What operations cost: CPU of server and generator, how near the generator was to its limits, what others took.
+"""The cost of operations: CPU time of server and generator, the generator's headroom, and use by other programs.
 
-The figures of a level are computed in `figures/cost.py`, the generator's part in `analysis.trust`.
+`figures/cost.py` computes the figures of a level, and `analysis.trust` the generator's influence.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ def _table(results: Results) -> Table:
     )
     notes = (
         f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
-        "Generator, of round trips: the share of each that was spent waiting in or for the generator. Hidden speed: by "
-        "how much the server may be faster than shown, at most.",
-        "Others: all else on the CPUs of generator and server, the kernel's work included. Steal: taken by the "
+        "Generator, of round trips: the share of each spent waiting in or for the generator. Hidden speed: how much "
+        "faster than shown the server may be, at most.",
+        "Others: everything else on the CPUs of generator and server, including the kernel. Steal: taken by the "
         "hypervisor.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
-        "Limited by: what ran at its limit; the server's CPUs from 85 % on. Where neither they nor the generator were "
-        "busy, it is the disk where something waited for it for more than 10 % of the window, latency where more "
-        "clients got more, else latency or locks. Nothing found: not measured, or the generator had a part in it.",
+        "Limited by: what reached its limit; for the server's CPUs, 85 %. If neither they nor the generator were "
+        "busy: the disk, if something waited for it for more than 10 % of the window; latency, if more clients got "
+        "more; else latency or locks. Nothing found: not measured, or the generator contributed.",
         *mark_notes(results.marks & COST_MARKS),
     )
-    title = f"CPU per {results.terms.operation}, and the generator's own limits"
+    title = f"CPU time per {results.terms.operation}, and the generator's own limits"
     return Table("costs", 0, title, basis(results), columns, tuple(rows), notes, key_columns=2)
 
 
@@ -118,7 +118,7 @@ def _cost_cells(mix: MixFigures) -> list[Cell]:
 
 
 def _busy(results: Results) -> Iterator[Figure]:
-    """Yield how busy server and generator were, and what a CPU-second of the server bought."""
+    """Yield how busy server and generator were, and the operations per CPU second of the server."""
     per_s = f"{results.terms.operations} a CPU-second"
     plots = (
         ("Server", "CPUs busy", _server_busy),
@@ -149,7 +149,6 @@ def _per_cpu_second(mix: MixFigures) -> Point | None:
 
 
 def _costs(results: Results) -> Iterator[Figure]:
-    """Yield the CPU time per operation of server and generator."""
     operation = results.terms.operation
     plots = (("Server", _cost_point(server=True)), ("Generator", _cost_point(server=False)))
     yield from level_figures(
@@ -179,17 +178,17 @@ def _unmeasured(results: Results) -> tuple[str, ...]:
     ]
     if not unmeasured:
         return ()
-    return (f"The server's CPU could not be measured for {wording.listing(unmeasured)}.",)
+    return (f"The CPU time of {wording.listing(unmeasured)} could not be measured.",)
 
 
 def _generator(results: Results, tables: Labels) -> list[Finding]:
-    """Return how far the generator limited the figures; empty where its part is of the response times."""
+    """Return how far the generator limited the figures; empty for open load, which judges response times."""
     if results.source.open or results.source.cut is not None or not results.mixes:
         return []
     known = [mix for mix in results.mixes if mix.hidden_speed is not None and not mix.is_failing]
     points = wording.plural(len(results.mixes), "point")
     busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
-    evidence = f"busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
+    evidence = f"busiest generator thread used {wording.share(busiest)} of its time; {tables['costs']}."
     if not known:
         failing = any(mix.is_failing for mix in results.mixes)
         why = "is not known, because errors limited them" if failing else "was not measured"
@@ -203,7 +202,8 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
         longest = wording.share(max(mix.cost.run_delay_share or 0.0 for mix in loose))
         claim = (
             f"In {len(loose):,} of {points}, marked G, the generator waited for a CPU for up to {longest} of the "
-            "window. How much faster the servers are is not known: measure again while nothing else uses its CPU."
+            "window. How much faster the servers are is not known: repeat the experiment while nothing else uses "
+            "the generator's CPUs."
         )
     elif limited:
         claim = (
@@ -216,7 +216,7 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _machine(results: Results, tables: Labels) -> list[Finding]:
-    """Return what else used the machine; empty if that was not measured, or a warning has said it."""
+    """Return what else used the machine; empty if not measured, or if a caveat says it."""
     if any(Mark.NOISY in mix.marks for mix in results.mixes):
         return []
     costs = [mix.cost for mix in results.mixes]
@@ -230,25 +230,24 @@ def _machine(results: Results, tables: Labels) -> list[Finding]:
         parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
     if not parts:
         return []
-    claim = f"In the window of any mix, {wording.listing(parts)}."
+    claim = f"At every load level, {wording.listing(parts)}."
     return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
 
 
 def shared_cpus(source: Source) -> list[str]:
-    """Return which servers run on CPUs of the generator."""
     sharing: dict[tuple[int, ...], list[str]] = {}
     for configuration in source.head.configurations:
         if shared := source.cpus_shared_with_generator(configuration):
             sharing.setdefault(shared, []).append(configuration.name)
     return [
-        f"{wording.listing(names)} {'shares' if len(names) == 1 else 'share'} {wording.cpu_set(cpus)} with the "
-        "generator: each takes time from the other, so the figures are of both together."
+        f"{wording.listing(names)} {('shares' if len(names) == 1 else 'share')} {wording.cpu_set(cpus)} with the "
+        "generator. Each takes CPU time from the other, so the figures describe both together."
         for cpus, names in sharing.items()
     ]
 
 
 def noise(results: Results) -> list[str]:
-    """Return what others took from the load levels that are marked for it."""
+    """Return the disturbances at the levels that are marked for them."""
     noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
     if not noisy:
         return []
@@ -263,8 +262,8 @@ def noise(results: Results) -> list[str]:
             f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
         )
     return [
-        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: {wording.listing(parts)}. "
-        "These points are marked noisy (N); figures of a quiet machine may differ."
+        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: "
+        f"{wording.listing(parts)}. These points are marked noisy (N); a quiet machine may give other figures."
     ]
 
 
@@ -273,10 +272,10 @@ def _most(cpus: Iterable[float | None]) -> str:
 
 
 def ranking(results: Results) -> str:
-    """Return the configurations that the generator limited by the server's CPU time per operation, least first.
+    """Return the generator-limited configurations by server CPU time per operation, lowest first.
 
-    A generator at its limit hides which server is faster. The one that needs less CPU time can serve more, as long as
-    its CPU is what limits it. Empty if no order is hidden, or the first two may be equal.
+    A generator at its limit hides which server is faster. The server that needs less CPU time can serve more, if its
+    CPU is the limit. Empty if no order is hidden, or the first two may be equal.
     """
     comparisons = results.comparisons
     if not any(_hidden(comparison) for comparison in comparisons):
@@ -303,12 +302,12 @@ def _limited(comparison: Comparison) -> set[str]:
 
 
 def _hidden(comparison: Comparison) -> bool:
-    """Return whether the generator may hide the order of the two: it limits both."""
+    """Return whether the generator limits both and may therefore hide their order."""
     return _limited(comparison) == {comparison.base, comparison.other} and not comparison.faster
 
 
 def _cost(result: ConfigurationResult) -> float | None:
-    """Return CPU microseconds per operation, in the mean of the load levels; None if one is not known."""
+    """Return the mean CPU time per operation over the levels, in microseconds; None if one is unknown."""
     known = [mix.cost.server_cpu_us for mix in result.finished]
     values = [spread.mean for spread in known if spread is not None]
     return sum(values) / len(values) if values and len(values) == len(known) else None

@@ -1,7 +1,7 @@
-"""The shape of curves: how sure the peak is and where it is, whether throughput was still rising, overload and dips.
+"""The shape of curves: the peak and its uncertainty, saturation, overload and dips.
 
-Where a configuration's runs can't carry a statement, the table has a dash and no sentence is made. The statistics are
-in `figures/shape.py` and `analysis`.
+If the runs do not support a statement, the table has a dash and no sentence is made. The statistics are in
+`figures/shape.py` and `analysis`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from serverdyno.report.model import Cell, Column, Finding, Labels, Part, Section
 from serverdyno.report.parts import NAME
 
 MOST_FALLS = 4
-"""Findings on dips; the table has them all."""
-MORE_CLIENTS = "`dyno run PLAN --clients ...` with more clients goes on; `dyno load` has `--clients`, too."
+"""The most findings on dips; the table has all."""
+MORE_CLIENTS = (
+    "Continue with `dyno run PLAN --clients ...` and more clients; `dyno load` has `--clients` too."
+)
 
 
 def applies(results: Results) -> bool:
@@ -33,7 +35,7 @@ def build(results: Results) -> Part:
 
 
 def _falls(results: Results, tables: Labels) -> list[Finding]:
-    """Return a finding for each dip, and one for the drops of a configuration, the clearest first; count the rest."""
+    """Return a finding for each dip and one for a configuration's drops, clearest first; count the rest."""
     found = [group for result in results.configurations for group in _groups(result)]
     found.sort(key=lambda group: group[1][0].times_critical, reverse=True)
     said = [_fall(result, falls, tables) for result, falls in found[:MOST_FALLS]]
@@ -44,7 +46,7 @@ def _falls(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list[ThroughputFall]]]:
-    """Return dips one by one and drops together: a curve that comes down over several levels does one thing."""
+    """Return dips one by one and drops together: a curve that falls over several levels has one cause."""
     found = sorted(result.shape.dips.findings or (), key=lambda fall: fall.times_critical, reverse=True)
     groups = [[fall] for fall in found if fall.kind is FallKind.DIP]
     drops = [fall for fall in found if fall.kind is not FallKind.DIP]
@@ -73,16 +75,14 @@ def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: 
 def _dip_claim(result: ConfigurationResult, fall: ThroughputFall) -> str:
     where = _with_clients(clients_of(result, [fall.deepest]))
     lost = wording.share(fall.lost)
-    return (
-        f"{result.name} has a dip at {where}: {lost} below the lower of the two sides that it lies between."
-    )
+    return f"{result.name} has a dip at {where}: {lost} below the lower of its two sides."
 
 
 def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Sequence[ThroughputFall]) -> str:
     verb = "collapses" if fall.kind is FallKind.COLLAPSE else "drops"
     claim = (
-        f"{result.name} {verb} beyond {_before(result, fall)}: every later mix lies {wording.share(fall.lost)} or more "
-        "below, and it does not recover."
+        f"{result.name} {verb} beyond {_before(result, fall)}: every later load level is {wording.share(fall.lost)} "
+        "or more lower, and it does not recover."
     )
     if not others:
         return claim
@@ -91,7 +91,6 @@ def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Seque
 
 
 def _before(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """Return the clients of the last finished level before a fall."""
     place = next(index for index in range(fall.first - 1, -1, -1) if result.mixes[index] is not None)
     return _with_clients(clients_of(result, [place]))
 
@@ -101,11 +100,11 @@ def _with_clients(clients: str) -> str:
 
 
 def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """Return what else than the server may have made it: another's use of the machine, or errors."""
+    """Return other possible causes than the server: use of the machine by others, or errors."""
     mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
     marks = frozenset().union(*(mix.marks for mix in mixes))
     named = {
-        Mark.NOISY: "others used the machine",
+        Mark.NOISY: "other programs used the machine",
         Mark.ERRORS: "there were errors",
         Mark.CLIENTS_LEFT: "clients left",
     }
@@ -115,7 +114,7 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
 
 
 def unsaturated(results: Results, tables: Labels) -> list[Finding]:
-    """Return which peaks were not passed, and what to do about it."""
+    """Return which peaks were at the end of the range, and what to do about it."""
     rising = [
         result for result in results.configurations if result.throughput and result.throughput.still_rising
     ]
@@ -125,7 +124,7 @@ def unsaturated(results: Results, tables: Labels) -> list[Finding]:
         _unsaturated(group, advice, tables)
         for group, advice in (
             (free, MORE_CLIENTS),
-            (held, "There the generator or the plan's bound held it, so more clients would show no more."),
+            (held, "The generator or the plan's bound limited these, so more clients would not show more."),
         )
         if group
     ]
@@ -134,19 +133,19 @@ def unsaturated(results: Results, tables: Labels) -> list[Finding]:
 def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: Labels) -> Finding:
     parts = []
     for result in group:
-        assert result.last is not None  # a curve that rises has mixes
+        assert result.last is not None  # a rising curve has levels
         parts.append(f"{result.name} ({_with_clients(f'{result.last.clients:,}')})")
     peaks = "Its peak is" if len(group) == 1 else "Their peaks are"
     bounds = "a lower bound" if len(group) == 1 else "lower bounds"
     where = wording.listing(parts)
     claim = f"Throughput was still rising at the highest load tested: {where}. {peaks} {bounds}. {advice}"
     return Finding(
-        "Still rising", claim, f"Rule: by more than the noise, and by 2 % or more; {tables['peaks']}."
+        "Still rising", claim, f"Rule: by more than the noise and by at least 2 %; {tables['peaks']}."
     )
 
 
 def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
-    """Return the peak by leave-one-out, which noise does not lift, in a sentence of its own where it differs."""
+    """Return a sentence on the leave-one-out peak, which noise does not inflate, if it differs."""
     peak = result.shape.peak
     if peak is None or peak.value is None or terms.written(peak.value) == terms.written(result.peak_height):
         return ""
@@ -154,7 +153,7 @@ def corrected_peak_words(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
-    """Return how sure the peak is, where it may be, and what is kept beyond it, for the evidence of a finding."""
+    """Return how certain the peak is, where it may be, and how much remains beyond it, as evidence for a finding."""
     shape, words = result.shape, []
     peak, retained = shape.peak, shape.retained
     if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:
@@ -171,7 +170,6 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
 
 
 def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
-    """Return the clients of levels, by their index."""
     found = [wording.whole(mix.clients) for place in places if (mix := result.mixes[place]) is not None]
     return found[0] if len(found) == 1 else ", ".join(found)
 
@@ -192,13 +190,12 @@ def _table(results: Results) -> Table:
         Column("n", "whole runs"),
     )
     notes = (
-        "Cross-validation: each half of the runs is read where the other half peaks, since noise lifts the highest "
-        "of several means. Intervals: t intervals on logarithms, from two runs on.",
-        "The peak may be at: the true peak is at one of these load levels in 95 of 100 experiments (subset "
-        "selection, Gupta "
-        "1965).",
-        "Dips and drops: by a rule that finds any in 5 % of curves that are flat but for normal noise. "
-        f"{wording.NOTHING} can't be judged: too few mixes or repetitions, or a mix without throughput.",
+        "Cross-validation: each half of the runs is read where the other half peaks, because noise inflates the "
+        "highest of several means. Intervals: t intervals on logarithms, from two runs on.",
+        "The peak may be at: in 95 of 100 experiments, the true peak is at one of these load levels (subset "
+        "selection, Gupta 1965).",
+        "Dips and drops: found by a rule with a 5 % chance of finding any in a flat curve with normal noise. "
+        f"{wording.NOTHING} can't be judged: too few load levels or repetitions, or a level without throughput.",
     )
     rows = tuple(_row(result, results.terms) for result in results.configurations)
     return Table("shape", 0, "Peak, overload and dips", basis(results), columns, rows, notes)

@@ -1,7 +1,7 @@
-"""Differences in throughput: what may be said of one configuration against another, of many at once, and odd runs.
+"""Differences in throughput between pairs of configurations, corrected for their number, and odd runs.
 
-"No difference shown" is a finding too. Estimates and intervals are made in `analysis.improvement`, the rule of odd runs
-in `analysis.contrast`.
+"No difference shown" is a finding too. `analysis.improvement` has the estimates and intervals, `analysis.contrast` the
+rule for odd runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from serverdyno.report.subjects import peaks
 from serverdyno.store.records import MixRecord
 
 MOST_PAIRS = 28
-UNEXPLAINED = "Nothing that was measured on the host explains it."
+UNEXPLAINED = "No measurement of the host explains it."
 
 
 def applies(results: Results) -> bool:
@@ -71,7 +71,7 @@ def compared(results: Results) -> tuple[Comparison, ...]:
 
 
 def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, most: int) -> list[Finding]:
-    """Return a finding for each comparison; of more than `most`, their verdicts counted and the largest"""
+    """Return a finding for each comparison; if there are more than `most`, the counts of verdicts and the largest."""
     if len(comparisons) <= most:
         return [_finding(comparison, terms, tables) for comparison in comparisons]
     largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
@@ -83,18 +83,18 @@ def findings(comparisons: Sequence[Comparison], terms: Terms, tables: Labels, mo
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:
-    """Return how many comparisons came to which verdict in the overall average."""
+    """Return how many comparisons of the overall average had which verdict."""
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
     found = Counter(comparison.average.verdict for comparison in comparisons)
     counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
     limited = sum(bool(comparison.limits) for comparison in comparisons)
-    note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
+    note = f" In {limited:,} something other than the server limits a side: see the marks." if limited else ""
     return f"{wording.plural(len(comparisons), 'comparison')}{against} in overall average: {counts}.{note}"
 
 
 def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
-    """Return one sentence for each verdict, and one more if something else than the server may have set the result."""
+    """Return one sentence for the verdict, and another if something besides the server may have set the result."""
     by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
     by_obstacles: dict[tuple[Obstacle, ...], list[Improvement]] = defaultdict(list)
     for improvement in comparison.improvements:
@@ -108,12 +108,11 @@ def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
     if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
         sentences.append(_limits(comparison))
     if comparison.differs_in_durability is None:
-        sentences.append("It is not known whether both treat a flush alike.")
+        sentences.append("Whether both treat a flush alike is not known.")
     if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
         sentences.append(
             f"Clients had too little time to finish the workload in {wording.listing(partial)}, so the two did "
-            "different "
-            "operations there."
+            "different operations there."
         )
     return " ".join(sentences)
 
@@ -126,10 +125,10 @@ def _finding(comparison: Comparison, terms: Terms, tables: Labels) -> Finding:
         if improvement.repetitions and improvement.mixes
     ]
     evidence = [
-        f"{', '.join(rates)} {terms.unit}" if rates else "No whole run of both over the same mixes",
+        f"{', '.join(rates)} {terms.unit}" if rates else "No complete run of both at the same load levels",
         wording.plural(improvements[0].repetitions, "repetition")
         + (" in pairs" if improvements[0].paired else ""),
-        f"over {wording.plural(len(improvements[0].mixes), 'mix')}",
+        f"over {wording.plural(len(improvements[0].mixes), 'load level')}",
     ]
     if words := correction(improvements):
         evidence.append(f"verdicts corrected for {words}")
@@ -145,7 +144,7 @@ def correction(improvements: Sequence[Improvement]) -> str:
 
 
 def _could_have_found(improvement: Improvement) -> list[str]:
-    """Return what the design finds, without which "no difference shown" says little."""
+    """Return the smallest detectable difference, without which "no difference shown" says little."""
     if improvement.found_percent is None:
         return []
     found = wording.change(improvement.found_percent)
@@ -156,7 +155,7 @@ def _could_have_found(improvement: Improvement) -> list[str]:
 
 
 def _size(comparison: Comparison) -> float:
-    """Return how far the averages are apart, twice as far as half; what can't be compared comes last."""
+    """Return how far the averages are apart (2 and 1/2 are alike). What can't be compared comes last."""
     percent = comparison.average.percent
     return -1.0 if percent is None else abs(math.log1p(percent / 100))
 
@@ -180,16 +179,19 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
         Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {within} {changes}.",
         Verdict.TOO_FEW_REPETITIONS: f"Measured: {other} against {base} {changes}. {repetitions} can't show "
         "whether that repeats.",
-        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
-        "both completed anything over the same mixes.",
-        Verdict.NOT_SEPARATED: f"{other} against {base} {changes}. The two were measured at different times, and "
-        "what differs between times is not separated from the change. To separate them, measure both in one "
-        "experiment: dyno run PLAN --against OTHER.",
+        Verdict.NOT_COMPARABLE: (
+            f"{other} and {base} can't be compared in {names}: some repetition completed nothing at the load levels "
+            "that both have."
+        ),
+        Verdict.NOT_SEPARATED: (
+            f"{other} against {base} {changes}. The two were measured at different times, so a change over time "
+            "can't be told from a difference. Measure both in one experiment: dyno run PLAN --against OTHER."
+        ),
     }[verdict]
 
 
 def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequence[Improvement]) -> str:
-    """Return the reasons first, and then what was measured all the same."""
+    """Return the reasons first, then what was measured."""
     names = wording.listing([improvement.figure.value for improvement in found])
     seen = "; ".join(
         f"in {improvement.figure.value} {wording.change(improvement.percent)} ({_range(improvement)})"
@@ -205,12 +207,12 @@ def reason(why: Obstacle) -> str:
     """Return one reason why two figures are not comparable, as a clause."""
     share = wording.share(why.amount)
     return {
-        ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left mixes of {why.name}",
-        ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed in a mix",
+        ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left load levels of {why.name}",
+        ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed at a load level",
         ObstacleKind.OTHER_WORK: f"{share} of the operations were of other kinds",
         ObstacleKind.NOISE: _slowed(why.name, why.amount),
-        ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator let it show",
-        ObstacleKind.RATE_BOUND: f"the rate of its plan held {why.name}",
+        ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator could show",
+        ObstacleKind.RATE_BOUND: f"the rate of its plan limited {why.name}",
         ObstacleKind.DURABILITY: "a flush does different things in the two",
     }[why.kind]
 
@@ -222,15 +224,13 @@ def _slowed(name: str, share: float) -> str:
 
 
 def _chance(found: Sequence[Improvement]) -> str:
-    """Return why no difference is shown if an interval alone would show one."""
+    """Return why no difference is shown although the interval alone would show one."""
     among = [improvement.among or 1 for improvement in found if improvement.proven_alone]
-    return (
-        f" By itself it would be proven; among {max(among):,} comparisons it may be chance." if among else ""
-    )
+    return f" It is not significant after the correction for {max(among):,} comparisons." if among else ""
 
 
 def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
-    """Say that proven gaps may be the machine's: those of which all are below what equal servers may differ by."""
+    """Return a warning if all proven differences are smaller than what equal servers may differ by."""
     proven = [
         found for comparison in comparisons for found in comparison.improvements if found.verdict.proven
     ]
@@ -240,8 +240,8 @@ def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
         return ""
     percent = f"{wording.significant(floor.percent)}{wording.NO_BREAK}%"
     if floor.measured:
-        return f"The self-test on this machine can't exclude gaps of up to {percent} between equal servers."
-    return f"Equal servers can differ by up to {percent} for good; dyno selftest measures this machine."
+        return f"The self-test on this machine can't exclude differences of up to {percent} between equal servers."
+    return f"Equal servers can differ permanently by up to {percent}; dyno selftest measures this machine."
 
 
 def _range(improvement: Improvement) -> str:
@@ -253,18 +253,18 @@ def _range(improvement: Improvement) -> str:
 
 
 def _limits(comparison: Comparison) -> str:
-    """Return what held a side back; if it was the faster one alone, the gap is a lower bound."""
+    """Return what limited the sides. If only the faster one was limited, the gap is a lower bound."""
     limited: dict[str, list[str]] = defaultdict(list)
     for name, mark in comparison.limits:
         limited[LIMITS[mark]].append(name)
     if comparison.at_least:
         held_back = f"{comparison.faster} was {wording.listing(list(limited))}"
-        return f"The true gap is at least this large: {held_back}."
+        return f"The true difference is at least this large: {held_back}."
     parts = [
         f"{wording.listing(held)} {'is' if len(held) == 1 else 'are'} {word}"
         for word, held in limited.items()
     ]
-    return f"{wording.listing(parts)}, so the servers themselves may differ by more or less."
+    return f"{wording.listing(parts)}, so the true difference may be larger or smaller."
 
 
 def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
@@ -288,11 +288,12 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
         Column("n", "runs"),
     )
     notes: tuple[str, ...] = (
-        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. Finds: "
-        "the least difference that such an experiment claims in 4 of 5 cases; and the repetitions that 5 % would take.",
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. "
+        "Finds: the smallest detectable difference (found in 4 of 5 experiments), and the repetitions needed to "
+        "detect 5 %.",
         *_verdict_notes(comparisons),
-        "A peak is compared by cross-validation: each half of the runs is read where the other half peaks. So the "
-        "figure may lie below the highest mean, which noise lifts.",
+        "The peak is cross-validated: each half of the runs is read where the other half peaks. It can therefore be "
+        "lower than the highest mean, which noise inflates.",
     )
     notes += mark_notes(
         frozenset().union(
@@ -301,26 +302,26 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     )
     if any(comparison.limits for comparison in comparisons):
         notes += (
-            "A mark of an improvement that limits it: of any mix of either side, so the servers may differ by more or "
-            "less.",
+            "A mark next to an improvement: the limit applied to at least one load level of either side, so the "
+            "true difference is not known.",
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"
     return Table("improvements", 0, title, under, columns, tuple(rows), notes, key_columns=2)
 
 
 def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return what the verdicts are about, and how many of them there are."""
+    """Return what the verdicts are about, and their number."""
     notes = []
     if least := comparisons[0].improvements[0].minimum_percent:
         notes.append(
-            f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
-            "whole interval."
+            "Faster and slower: the whole interval lies beyond the plan's minimum effect of "
+            f"{least:g}{wording.NO_BREAK}%."
         )
     made_for = correction([found for comparison in comparisons for found in comparison.improvements])
     if made_for:
         notes.append(
-            f"Verdicts are corrected for {made_for} (Holm 1979); intervals stand alone, so one that leaves out 0 % "
-            "may belong to no difference shown."
+            f"Verdicts are corrected for {made_for} (Holm 1979). Intervals are not, so an interval without 0 % can "
+            'still be "no difference shown".'
         )
     return notes
 
@@ -354,14 +355,14 @@ def _improvement_row(
 
 
 def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
-    """Return both figures, the base below; empty if there is no whole run of both."""
+    """Return both figures, the base below; empty if the sides have no complete run."""
     if not improvement.repetitions or not improvement.mixes:
         return Cell(wording.NOTHING, wording.NOTHING)
     return Cell(terms.written(improvement.other), terms.written(improvement.base))
 
 
 def _chart(results: Results) -> Iterator[Figure]:
-    """Yield the difference of each pair in the overall average, with its interval; hollow if something else limited."""
+    """Yield each pair's difference in the overall average with its interval; hollow if not limited by the servers."""
     bars = []
     for comparison in results.comparisons[:MOST_PAIRS]:
         average = comparison.average
@@ -412,7 +413,7 @@ def _reason(records: Sequence[MixRecord], number: int) -> str:
 
 def _reasons(records: Sequence[MixRecord], number: int) -> Iterator[str]:
     for figure, unusual, words, written in (
-        (taken_cpus, TAKEN_SHARE, "Other programs and the hypervisor used {} CPUs meanwhile", wording.cpus),
+        (taken_cpus, TAKEN_SHARE, "Other programs and the hypervisor used {} CPUs during it", wording.cpus),
         (run_delay_share, TAKEN_SHARE, "The generator waited for a CPU for {} of the time", wording.share),
         (_disk_share, DISK_SHARE, "Programs waited for a disk for {} of the time", wording.share),
     ):
@@ -423,7 +424,6 @@ def _reasons(records: Sequence[MixRecord], number: int) -> Iterator[str]:
 
 
 def _by_run(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> dict[int, float]:
-    """Return the mean over the load levels of each repetition."""
     known: dict[int, list[float]] = {}
     for record in records:
         if (value := figure(record)) is not None:

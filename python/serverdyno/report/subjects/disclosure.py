@@ -1,6 +1,6 @@
-"""The disclosure: whatever the store kept of hosts and servers, laid out without knowing its fields.
+"""The disclosure: everything that the store has on hosts and servers, laid out independently of its fields.
 
-Short values become facts; texts of several lines, such as configuration files, become documents in full.
+Short values become facts. Texts of several lines, such as configuration files, become whole documents.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
 
 
 def folded(fleet: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the nodes of a fleet, those with servers too, and what is known of their network. Nodes that are alike are
-    one entry under all their names.
+    """Return the nodes of a fleet, including those with servers, and their network.
+
+    Equal nodes share one entry with all their names.
     """
     network = fleet.get("network")
     shown = network.items() if isinstance(network, Mapping) else ()
@@ -59,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
-    """Yield entries: a mapping whose values are all mappings is a collection of them, any other is one."""
+    """Yield one entry per item if all values are mappings; otherwise one entry."""
     if value and all(isinstance(item, Mapping) for item in value.values()) and not _is_texts(value):
         for name, item in value.items():
             yield from _subjects(f"{title}: {_words(name)}" if title else _words(name).capitalize(), item)
@@ -74,7 +75,7 @@ def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
 
 
 def _with_effective(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a server was set to, with the value in effect if a setting was left out and that is known."""
+    """Return a server's settings, with the effective value of those left at their default, if known."""
     settings, effective = value.get("settings"), value.get("effective")
     if not isinstance(settings, Mapping) or not isinstance(effective, Mapping):
         return value
@@ -93,7 +94,7 @@ def _is_texts(value: Mapping[str, Any]) -> bool:
 
 def _leaves(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, item in value.items():
-        # The name of a file or of a sysctl says enough by itself; other names are words with underscores.
+        # File names and sysctls are shown as they are; other names are words joined by underscores.
         alone = "/" in name or "." in name
         place = name if alone else f"{path}, {_words(name)}" if path else _words(name)
         if isinstance(item, Mapping):
@@ -114,7 +115,7 @@ def _said(path: str, item: Any) -> str:
     if path == "command" and isinstance(item, list):
         return shlex.join(f"{word}" for word in item)
     if item is None and path.startswith("settings"):
-        return "not set"  # a setting that was left alone is known to be so
+        return "not set"  # a setting that was left at its default is known to be so
     return _fact(item)
 
 

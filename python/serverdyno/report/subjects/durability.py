@@ -1,6 +1,6 @@
-"""Durability: what each server did with the flushes of its clients, and how that is known.
+"""Durability: what each server did with its clients' flushes, and how that is known.
 
-Flushes and syncs are counted here, run by run. What the counts prove is judged in `analysis.durability`.
+Flushes and syncs are counted here per run. `analysis.durability` judges what the counts prove.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
 FLUSH = "flush"
 FLUSHES = ("COMMIT", "FLUSH")
-"""Requests by which clients of NFS and SMB ask that data be on the disk."""
-HOW = "A flush promises that what was written is on the disk. This is how we know whether it was."
+"""Requests by which clients of NFS and SMB ask for data to be written to disk."""
+HOW = "A flush promises that written data are on disk. This section shows whether they were."
 
 
 def applies(results: Results) -> bool:
@@ -64,11 +64,11 @@ def build(results: Results) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The flushes and syncs of one run, in the windows of its mixes.
+    """The flushes and syncs of one run, in the windows of its levels.
 
-    `syncs` None: not known, and `because` says why. `mixes`: each by itself, since spare syncs in one do not make up
-    for those that another lacks. `added_ms`: the delay that was added to each sync of the server on purpose. `outcome`:
-    judged by these counts, and by what the files lie on.
+    `syncs`: None if unknown; `because` says why. `mixes`: each level by itself, because spare syncs at one level do
+    not make up for syncs missing at another. `added_ms`: the artificial delay of each sync. `outcome`: the verdict
+    from these counts and from the files' medium.
     """
 
     run: int
@@ -89,26 +89,26 @@ class Promise:
 
     @property
     def short(self) -> bool:
-        """Whether there are enough syncs only if some fell outside the windows."""
+        """Return whether enough syncs were made only if some fell outside the windows."""
         return self.outcome.extent is SyncExtent.EACH and missing(self.mixes) > 0
 
     @property
     def unstable(self) -> bool:
-        """Whether the disk's own fsync took another time after the mixes than before."""
+        """Return whether the disk's own fsync took longer or shorter after the load than before."""
         if self.disk_ms is None or self.disk_after_ms is None:
             return False
         return unstable(self.disk_ms.p50, self.disk_after_ms.p50)
 
 
 def promises(source: Source, used: Iterable[MixRecord]) -> list[Promise]:
-    """Return one promise for each run with a finished mix; none for web servers."""
+    """Return one promise for each run with a finished level; none for web servers."""
     if not source.head.suite.work.has_durability:
         return []
     return _promises(source, used, lambda records: [_in_mix([record]) for record in records])
 
 
 def promises_of_steps(source: Source) -> list[Promise]:
-    """Return one promise for each run with levels that ended when done."""
+    """Return one promise for each run with steps."""
     steps = [record for record in source.records if record.step is not None and record.void is None]
     return _promises(source, steps, _in_groups)
 
@@ -159,10 +159,10 @@ def _promise(
 
 
 def media_of(note: RunNote | None) -> Media:
-    """Return what the volumes lay on, by a run's note."""
+    """Return the media of the volumes, from a run's note."""
     if note is None:
         return Media()
-    # Before each volume was measured, the first one was.
+    # Earlier versions measured only the first volume.
     first = (note.disk_fsync_ms.p50,) if note.disk_fsync_ms else ()
     return Media(
         tuple(tuple(map(_layer, layers)) for layers in note.media or ()),
@@ -178,7 +178,7 @@ def _layer(noted: LayerNote) -> Layer:
 
 
 def _witnesses(records: Sequence[MixRecord], note: RunNote | None) -> Witnesses:
-    """Return the other counts of syncs. After a resume they cover only the last part of a run, so they are left out."""
+    """Return the other counts of syncs; none after a resume, because they cover only the run's last part."""
     if note is None or note.from_mix > min(record.mix for record in records):
         return Witnesses()
     return Witnesses(note.syncs_by_kernel, note.syncs_by_server)
@@ -189,7 +189,7 @@ def _flushes(record: MixRecord) -> list[OperationRow]:
 
 
 def _in_groups(records: Sequence[MixRecord]) -> list[InMix]:
-    """Return the counts of steps, those together of which the last one has the syncs."""
+    """Return the counts of steps, with each group that ended together as one."""
     found, group = list[InMix](), list[MixRecord]()
     for record in records:
         group.append(record)
@@ -211,7 +211,6 @@ def _in_mix(records: Sequence[MixRecord]) -> InMix:
 
 
 def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
-    """Return what the runs of each configuration did, by its name."""
     by_name: dict[str, set[Outcome]] = defaultdict(set)
     for promise in found:
         by_name[promise.configuration].add(promise.outcome)
@@ -219,7 +218,7 @@ def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
 
 
 def table(found: Sequence[Promise], under: str, key: str = "durability") -> Table:
-    """Return the table of flushes, one row per run. `under`: what it is based on."""
+    """Return the table of flushes, one row per run. `under`: the line below the table."""
     columns = (
         NAME,
         Column("Run"),
@@ -238,41 +237,40 @@ def table(found: Sequence[Promise], under: str, key: str = "durability") -> Tabl
 
 def _notes(found: Sequence[Promise]) -> Iterator[str]:
     yield (
-        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the same "
-        "windows, counted in the kernel; whatever they were for. A server inside the kernel, and files opened for "
-        "synchronous writing, can't be counted so."
+        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the same windows "
+        "for any reason, counted in the kernel. A server inside the kernel, and files opened for synchronous "
+        "writing, can't be counted this way."
     )
     yield (
-        f"{wording.NOTHING} not known. Each mix is judged on its own. As its window opens, syncs of flushes that were "
-        f"counted may fall outside: {BORDER_EACH_CLIENT} a client, and those of {LATE_S * 1000:g} ms ({LATE_LEAST} at "
-        f"least), by which the count may be late; at most {wording.share(BORDER_MOST)} of the mix's flushes, or a "
-        f"single one where that is more, and {wording.share(BORDER_MOST)} of the run's. At least as many syncs as "
-        "flushes, but for these, is what a server does that "
-        "keeps each flush; the syncs may have been for something else. Fewer: flushes of the same moment may have "
-        "shared a sync, or some were answered without one; the counts can't tell. Without any: at most "
-        f"{wording.share(STRAY_SHARE)}."
+        f"{wording.NOTHING} not known. Each load level is judged on its own. Syncs of counted flushes may fall "
+        f"outside the window: {BORDER_EACH_CLIENT} per client, and those of the {LATE_S * 1000:g} ms by which the "
+        f"count may be late ({LATE_LEAST} at least). This allowance is at most {wording.share(BORDER_MOST)} of the "
+        f"level's flushes, or one if that is more, and {wording.share(BORDER_MOST)} of the run's. A server that "
+        "keeps each flush makes at least as many syncs as flushes, within this allowance; the syncs may have had "
+        "another reason. Fewer: flushes may have shared a sync, or some were answered without one; the counts can't "
+        f"tell. Without any: at most {wording.share(STRAY_SHARE)}."
     )
     yield (
-        "The disk's own fsync: of a file in the server's data directory that grew by 4 KiB each time, before any "
-        "load, and after the mixes."
+        "The disk's own fsync: on a file in the server's data directory that grows by 4 KiB each time, before any "
+        "load and after the last load level."
     )
     if any(promise.unstable for promise in found):
-        yield f"Unstable: the two differ by more than {UNSTABLE:g} times, so that they are no measure of the disk."
+        yield f"Unstable: the two differ by more than {UNSTABLE:g} times, so they do not describe the disk."
     if any(promise.syncs is None for promise in found):
         yield (
-            "Where syncs were not counted: a flush that takes much less than a disk that is stable may not have "
-            "waited for it."
+            "If syncs were not counted: a flush that takes much less than a stable disk's fsync may not have waited "
+            "for the disk."
         )
-    # Servers that made no sync were not slowed; where nobody counted, some may have been made.
+    # Servers without a sync were not slowed. If nobody counted, some may have been made.
     slowed = [promise for promise in found if promise.added_ms and promise.syncs != 0]
     added = {promise.configuration: promise.added_ms for promise in slowed}
     for name, added_ms in added.items():
         yield (
-            f"{name}: fsync_delay_ms adds {added_ms:g} ms at least to each sync of the server, and so to flushes; "
-            "the disk's own fsync is without it."
+            f"{name}: fsync_delay_ms adds at least {added_ms:g} ms to each sync of the server, and so to flushes. "
+            "The disk's own fsync is without it."
         )
     for text in dict.fromkeys(text for promise in found for text in promise.media.in_full()):
-        yield f"Files on {text}: by the server's own list of mounts, from its file system down."
+        yield f"Files on {text}: from the server's list of mounts, its file system first."
     yield from (f"Run {promise.run}: {promise.because}." for promise in found if promise.because)
 
 
@@ -304,7 +302,7 @@ def _disk(promise: Promise) -> Cell:
 
 
 def figures(results: Results) -> Iterator[Figure]:
-    """Yield how long a flush took, and the throughput above and below the clients' cache, at each load level."""
+    """Yield the time of a flush, and the throughput above and below the clients' cache, at each load level."""
     drawn: tuple[tuple[str, str, Callable[[MixFigures], Point | None]], ...] = (
         ("Flush p50", "ms", partial(_flush_ms, results, 0)),
         ("Flush p99", "ms", partial(_flush_ms, results, 2)),
@@ -327,7 +325,7 @@ def _below(mix: MixFigures) -> Point | None:
 
 
 def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
-    """Return a percentile of the flushes of one load level, by its place; None if too few were answered."""
+    """Return a percentile of the flushes of one load level; None if too few were answered."""
     rows = chain(*map(_flushes, results.records(mix.configuration, mix.mix)))
     found = histograms.times([row.response_time_hdr for row in rows])
     value = None if found is None else found.percentiles_ms[place]
@@ -335,7 +333,7 @@ def _flush_ms(results: Results, place: int, mix: MixFigures) -> Point | None:
 
 
 def warnings(found: Sequence[Promise]) -> list[str]:
-    """Return what must be known of flushes before any throughput is compared."""
+    """Return what must be known of flushes before throughput is compared."""
     did = outcomes(found)
     seen = {
         outcome
@@ -347,8 +345,8 @@ def warnings(found: Sequence[Promise]) -> list[str]:
         sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
         parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
-            "When clients ask for durable data (a flush), these configurations "
-            f"{'do' if sure else 'may do'} different things: their speeds are not of the same work. {parts}."
+            f"When clients ask for durable data (a flush), these configurations {('do' if sure else 'may do')} "
+            f"different things. They did not do the same work, so their speeds can't be compared. {parts}."
         )
     else:
         said += _without_sync(found, did)
@@ -360,13 +358,13 @@ def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[
     if not names:
         return []
     lost = all(promise.media.ordinary for promise in found if promise.configuration in names)
-    so = " What a client believed to be on the disk was not." if lost else ""
+    so = " Data that a client believed to be on disk were not." if lost else ""
     parts = "; ".join(f"{name}: {_told(did[name], found, name)}" for name in names)
     return [f"{parts}.{so}"]
 
 
 def _not_known(did: Mapping[str, Outcome]) -> list[str]:
-    """Return why outcomes are not known; that of an unknown medium is left to `_media_warnings`."""
+    """Return why outcomes are unknown, except for an unknown medium, which `_media_warnings` reports."""
     by_reason: dict[tuple[SyncExtent, str], list[str]] = defaultdict(list)
     for name, outcome in did.items():
         if outcome.extent in (SyncExtent.UNKNOWN, SyncExtent.SYNCED) and outcome.because != NO_MEDIUM:
@@ -380,13 +378,13 @@ def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
     if because:
         return f"The syncs don't show what a flush did on {names}: {because}."
     return (
-        f"It is not known what a flush did on {names}: what a client believed to be on the disk may not have "
-        "been there."
+        f"What a flush did on {names} is not known. Data that a client believed to be on disk may not have been "
+        "there."
     )
 
 
 def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
-    """Yield where files are in memory or on an unknown medium, flushed or not, and where syncs stop short."""
+    """Yield warnings on files in memory, on an unknown medium, or below a file system that stops syncs."""
     in_memory: dict[str, dict[str, None]] = defaultdict(dict)
     weak: dict[Cut, dict[str, None]] = defaultdict(dict)
     for promise in found:
@@ -396,16 +394,18 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
             weak[promise.media.weak][promise.configuration] = None
     for where, names in in_memory.items():
         yield (
-            f"{wording.listing(list(names))}: the files are in memory (on {where}): nothing is on a disk, and no "
-            "figure is of one."
+            f"{wording.listing(list(names))}: the files are in memory (on {where}). Nothing is on a disk, so no "
+            "figure describes one."
         )
     for how, names in weak.items():
         unless = ", unless that cache is protected" if how.by_device_cache else ""
-        yield f"{wording.listing(list(names))}: {how}. What was flushed can be lost with the power{unless}."
-    # If syncs were not counted either, it has been said that nothing is known.
+        yield f"{wording.listing(list(names))}: {how}. A power cut can lose flushed data{unless}."
+    # If syncs were not counted either, an earlier warning says that nothing is known.
     unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
     if unknown:
-        yield f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. On memory, nothing would be on a disk."
+        yield (
+            f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. If it is memory, nothing is on a disk."
+        )
 
 
 def _preloaded(found: Sequence[Promise]) -> list[str]:
@@ -414,15 +414,16 @@ def _preloaded(found: Sequence[Promise]) -> list[str]:
         if promise.preloaded:
             names[promise.preloaded][promise.configuration] = None
     return [
-        f"{wording.listing(list(of))}: loaded before all other libraries, in this tool or the server (LD_PRELOAD): "
-        f"{', '.join(libraries)}. Such a library can answer a sync itself; then the disk's own fsync is no measure."
+        f"{wording.listing(list(of))}: this program or the server loads a library before all others (LD_PRELOAD): "
+        f"{', '.join(libraries)}. Such a library can answer syncs itself, and then the disk's own fsync does not "
+        "describe the disk."
         for libraries, of in names.items()
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class FlushSummary:
-    """What the runs of one configuration did together. `syncs` None: not known."""
+    """All runs of one configuration together. `syncs`: None if unknown."""
 
     outcome: str
     flushes: int
@@ -430,7 +431,6 @@ class FlushSummary:
 
 
 def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
-    """Return one summary for each configuration, by its name."""
     did = outcomes(found)
     return {
         name: FlushSummary(
@@ -441,35 +441,34 @@ def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
 
 
 def price(found: Sequence[Promise], name: str) -> str:
-    """Return what a configuration that syncs less saves, and what that can cost."""
+    """Return what a configuration saves by syncing less, and what that can cost."""
     outcome = outcomes(found).get(name)
     if outcome is None:
         return ""
     if outcome.extent is SyncExtent.NONE:
         flushes = sum(promise.flushes for promise in _by_name(found)[name])
         return (
-            f"{name} answered {flushes:,} flushes without a sync, so a power cut can lose data that clients "
-            "believe safe."
+            f"{name} answered {flushes:,} flushes without a sync, so a power cut can lose data that clients believe "
+            "to be safe."
         )
     if outcome.extent is SyncExtent.MEMORY:
         return f"The files of {name} are in memory, so nothing survives a power cut."
-    return "The two don't keep the same promise when a client flushes, so the gap is not speed alone."
+    return "The two don't keep the same promise for a flush, so speed alone can't compare them."
 
 
 def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
-    """Return what a flush did, to stand next to each peak; empty if it did the same for all."""
+    """Return the effect of a flush to show next to each peak; empty if it was the same for all."""
     if len(set(outcomes(found).values())) < 2:
         return {}
     return {name: of_name.outcome for name, of_name in flush_summaries(found).items()}
 
 
 def is_flushed(found: Sequence[Promise]) -> bool:
-    """Return whether any client sent a flush."""
     return any(promise.flushes for promise in found)
 
 
 def findings(found: Sequence[Promise], tables: Labels, key: str = "durability") -> list[Finding]:
-    """Return what happened to the flushes of each configuration; empty if no client sent any."""
+    """Return what happened to each configuration's flushes; empty if no client sent any."""
     did = outcomes(found)
     if all(outcome.extent is SyncExtent.NO_FLUSH for outcome in did.values()):
         return []
@@ -489,9 +488,9 @@ def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
 
 
 def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
-    """Return the outcome in words that stay true if there were a few stray syncs."""
+    """Return the outcome in words that remain true if a few unrelated syncs were counted."""
     if outcome.extent is SyncExtent.NONE and any(promise.syncs for promise in found):
-        return f"{outcome}".replace("any sync", "a sync but for strays", 1)
+        return f"{outcome}".replace("any sync", "a sync except for unrelated ones", 1)
     return f"{outcome}"
 
 
@@ -513,17 +512,15 @@ def _counts(found: Sequence[Promise]) -> str:
 
 
 def _syncs(found: Sequence[Promise]) -> int | None:
-    """Return the sum over the runs; None if one of them is not known."""
+    """Return the sum over the runs; None if one is unknown."""
     known = [promise.syncs for promise in found if promise.syncs is not None]
     return sum(known) if len(known) == len(found) else None
 
 
 def _outside(found: Sequence[Promise]) -> str:
-    """Return how many syncs are missing and how many may be, in the mixes that lack some."""
+    """Return how many syncs are missing or may be, at the levels that lack some."""
     short = [mix for promise in found if promise.short for mix in promise.mixes if mix.missing]
     missing, most = (
         sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
     )
-    return (
-        f"{missing:,} missing in {wording.plural(len(short), 'mix')}, where up to {most:,} may fall outside"
-    )
+    return f"{missing:,} missing in {wording.plural(len(short), 'load level')}, where up to {most:,} may fall outside"

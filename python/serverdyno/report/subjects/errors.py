@@ -1,4 +1,4 @@
-"""Errors, clients that left or got nothing, and seconds in which nothing was completed."""
+"""Errors, clients that left or got nothing, and seconds without a completed operation."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFig
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
 
-LEFT_UNCOUNTED = "Throughput counts nothing of who left, whatever it had done before."
+LEFT_UNCOUNTED = "Throughput excludes clients that left, even what they did before."
 MOST_KINDS = 6
 MOST_STALLS = 4
-"""Points in one finding; the tables have the marks of all."""
+"""The most points in one finding; the tables have the marks of all."""
 LONG_IN_FLIGHT_S = 1.0
-"""A stall whose operations were in flight for so long at the close went on beyond the window."""
+"""If operations in flight at the close took this long, the stall continued beyond the window."""
 REFUSALS = {
-    "status 429": " (the server limits the rate: ask less often with --rate or --max-rate, or raise its limit)",
-    "status 503": " (the server is overloaded, or limits the rate or the number of connections: ask less often)",
+    "status 429": (
+        " (the server limits the rate: send fewer requests with --rate or --max-rate, or raise its limit)"
+    ),
+    "status 503": (
+        " (the server is overloaded, or limits the rate or the number of connections: send fewer requests)"
+    ),
 }
-"""What to do about errors that end with these words."""
+"""Advice on the errors that end with these words."""
 
 
 applies = always
@@ -54,10 +58,10 @@ def _table(results: Results) -> Table:
         Column("In the window", "errors"),
     )
     notes = (
-        "Errors are counted from start to end of a mix. Client: the generator's "
-        "own fault. Check: the answer was not what it should be.",
-        f"{results.terms.operations.capitalize()} in flight when the window closed, without an answer in time, are no "
-        "errors. They stand with the response times.",
+        "Errors are counted from start to end of a load level. Client: the generator's own fault. Check: the answer "
+        "was wrong.",
+        f"{results.terms.operations.capitalize()} in flight when the window closed, without an answer in time, are "
+        "not errors. The table of response times has them.",
     )
     title = "Errors by side and kind, and clients that left"
     return Table("errors", 0, title, basis(results, Over.SUM), columns, tuple(rows), notes)
@@ -79,7 +83,7 @@ def _error_row(mix: MixFigures) -> tuple[Cell, ...]:
 
 
 def _charts(results: Results) -> Iterator[Figure]:
-    """Yield a panel for each kind of error; nothing if there was none."""
+    """Yield a panel for each kind of error; nothing without errors."""
     kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))[:MOST_KINDS]
 
     def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
@@ -100,8 +104,7 @@ def _none_text(results: Results) -> tuple[str, ...]:
     if not results.mixes or any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes):
         return ()
     return (
-        f"No {results.terms.operation} failed and no client left, in the ramps as in the windows, so the table has no "
-        "rows.",
+        f"No {results.terms.operation} failed and no client left, in ramps or windows, so the table has no rows.",
     )
 
 
@@ -116,24 +119,24 @@ def _errors(results: Results, tables: Labels) -> Finding:
     total = sum(sum(mix.errors.values()) for mix in mixes)
     left = sum(mix.clients_left - mix.clients_never_began for mix in mixes)
     operations = sum(record.operations_total for record in results.used)
-    mixes_run = wording.plural(len(results.used), "mix")
+    mixes_run = wording.plural(len(results.used), "test")
     evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
     further = _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
     if not total and not left:
         failed = sum(note.state == "failed" for note in notes.values())
         runs = f" in the runs that finished; {wording.plural(failed, 'run')} failed" if failed else ""
-        claim = f"No {results.terms.operation} failed and no client left a mix{runs}.{further}"
+        claim = f"No {results.terms.operation} failed and no client left{runs}.{further}"
         return Finding("Errors", claim, f"{evidence}.")
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
-    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix.{further}"
+    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left early.{further}"
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
 
 
 def _never_began_in(results: Results) -> str:
     never = sum(mix.clients_never_began for mix in results.mixes)
-    return f" {wording.plural(never, 'client')} could not be made ready for a mix." if never else ""
+    return f" {wording.plural(never, 'client')} could not be prepared." if never else ""
 
 
 def _unanswered_in(results: Results) -> str:
@@ -151,11 +154,11 @@ def _starved_in(results: Results) -> str:
     if not found:
         return ""
     points = wording.plural(len(results.mixes), "point")
-    return f" In {len(found):,} of {points} clients waited for the whole window and completed nothing (C)."
+    return f" At {len(found):,} of {points}, clients waited for the whole window and completed nothing (C)."
 
 
 def _stalls(results: Results, tables: Labels) -> list[Finding]:
-    """Return which configuration stood still, when and for how long; empty if none did."""
+    """Return which configurations stalled, when and for how long; empty if none did."""
     found = [
         f"{mix.configuration}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
         f"{mix.at} (repetition "
@@ -168,14 +171,12 @@ def _stalls(results: Results, tables: Labels) -> list[Finding]:
         return []
     rest = len(found) - MOST_STALLS
     listed = [*found[:MOST_STALLS], *([f"{wording.plural(rest, 'more point')}"] if rest > 0 else [])]
-    rule = "Whole seconds of the window without a success, counted from 0 at the start of the mix"
-    return [
-        Finding("Stall", f"Nothing was completed in: {'; '.join(listed)}.", f"{rule}; {tables['response']}.")
-    ]
+    rule = "Whole seconds of the window without a success, counted from 0 at the start of the load level"
+    return [Finding("Stall", f"Nothing completed in: {'; '.join(listed)}.", f"{rule}; {tables['response']}.")]
 
 
 def _in_flight(mix: MixFigures, terms: Terms) -> str:
-    """Return the operations in flight at the close; empty if they were answered at once, since the stall was over."""
+    """Return the operations in flight at the close; empty if they ended at once, because the stall was over."""
     longest_s = (mix.under_way_longest_ms or 0.0) / units.MS_PER_S
     if longest_s < LONG_IN_FLIGHT_S:
         return ""
@@ -184,7 +185,7 @@ def _in_flight(mix: MixFigures, terms: Terms) -> str:
 
 
 def failing(results: Results) -> list[str]:
-    """Return load levels at which too many operations failed for a figure of the server's speed, the worst first."""
+    """Return the load levels with too many failures for a figure of the server's speed, worst first."""
     points = sorted(
         (mix for mix in results.mixes if mix.failed_share > FAILED_SHARE), key=lambda mix: -mix.failed_share
     )
@@ -194,14 +195,14 @@ def failing(results: Results) -> list[str]:
     error = first_error(points[0])
     advice = next((words for end, words in REFUSALS.items() if error.endswith(end)), "")
     return [
-        f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed in {len(points):,} of "
-        f"{wording.plural(len(results.mixes), 'point')}: {which}; {error}{advice}. Throughput and "
-        "response times are of the others alone. They do not show how fast the server could be."
+        f"More than {wording.share(FAILED_SHARE)} of the {results.terms.operations} failed at {len(points):,} of "
+        f"{wording.plural(len(results.mixes), 'point')}: {which}; {error}{advice}. Throughput and response times "
+        "describe only the others, so they do not show the server's speed."
     ]
 
 
 def _failed_of(mix: MixFigures) -> str:
-    """Return `12 of 34`, the failures and all operations of the windows: a share would be rounded to 100 %."""
+    """Return `12 of 34`, the failures and all operations of the windows; a share might be rounded to 100 %."""
     ended = sum(mix.operations.values()) + mix.errors_in_window
     if not ended:
         return f"{sum(mix.errors.values()):,} before the window, and none ended in it"
@@ -215,12 +216,12 @@ def failed_words(mix: MixFigures, terms: Terms) -> str:
 
 
 def first_error(mix: MixFigures) -> str:
-    """Return the first error of the most frequent kind, as it may be shown; empty if there was none."""
+    """Return the first error of the most frequent kind, safe for display; empty if there was none."""
     return clean.quoted(mix.first_error)
 
 
 def away(results: Results) -> list[str]:
-    """Return load levels in which nothing accepted connections for a while."""
+    """Return the load levels during which nothing accepted connections for some time."""
     points = [mix for mix in results.mixes if mix.refused]
     if not points:
         return []
@@ -233,14 +234,13 @@ def away(results: Results) -> list[str]:
         ]
     )
     return [
-        "The server was away, was restarted or refused connections in "
-        f"{wording.plural(len(points), 'point')}: {which}. The figures include this time. "
-        "Seconds are counted from 0 at the start of the mix."
+        f"The server was down, restarted or refused connections at {wording.plural(len(points), 'point')}: {which}. "
+        "The figures include this time. Seconds are counted from 0 at the start of the load level."
     ]
 
 
 def left_early(results: Results) -> list[str]:
-    """Return load levels whose load was lower than they say, those first in which nobody was left."""
+    """Return the load levels that clients left, so that the load was too low; those without clients come first."""
     points = [mix for mix in results.mixes if Mark.CLIENTS_LEFT in mix.marks]
     if not points:
         return []
@@ -256,17 +256,16 @@ def left_early(results: Results) -> list[str]:
     uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache else ""
     if never := sum(mix.clients_never_began for mix in points):
         uncounted = (
-            f" {never:,} of them never began: they could not log on or make their workspace.{uncounted}"
+            f" {never:,} of them never began: they could not log on or create their workspace.{uncounted}"
         )
     return [
-        f"Clients stopped early in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, so the "
-        "load was lower "
-        f"than planned. All repetitions together: {which}. These points are marked L.{uncounted}"
+        f"Clients stopped early at {len(points):,} of {wording.plural(len(results.mixes), 'point')}, so the load was "
+        f"lower than planned. All repetitions together: {which}. These points are marked L.{uncounted}"
     ]
 
 
 def starved(results: Results) -> list[str]:
-    """Return load levels at which clients got nothing, those with the largest share first."""
+    """Return the load levels at which clients got nothing, largest share first."""
     points = [mix for mix in results.mixes if mix.clients_starved]
     if not points:
         return []
@@ -279,15 +278,14 @@ def starved(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Some clients completed nothing in {len(points):,} of {wording.plural(len(results.mixes), 'point')}. "
-        "They stayed, "
-        f"and completed no {results.terms.operation} in the window: {which}. These points are marked C: throughput and "
-        "response times are of the other clients alone."
+        f"Some clients completed nothing at {len(points):,} of {wording.plural(len(results.mixes), 'point')}. They "
+        f"stayed, but completed no {results.terms.operation} in the window: {which}. These points are marked C: "
+        "throughput and response times describe the other clients only."
     ]
 
 
 def stalled(results: Results) -> list[str]:
-    """Return load levels at which everything stood still for a second or more, the longest first."""
+    """Return the load levels without any success for a second or more, longest first."""
     points = [
         (mix, repetition, seconds) for mix in results.mixes for repetition, seconds in mix.stalls.items()
     ]
@@ -302,9 +300,7 @@ def stalled(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Everything stood still for a second or more in {wording.plural(len(points), 'test')}. Nothing "
-        "completed in the "
-        f"window meanwhile: {which}. These points are marked T. Seconds are counted from 0 at the start of the "
-        "mix, ramps "
-        "included; the chart of each mix second by second shows them."
+        f"Everything stalled for a second or more in {wording.plural(len(points), 'test')}. Nothing completed in the "
+        f"window meanwhile: {which}. These points are marked T. Seconds are counted from 0 at the start of the load "
+        "level, ramps included; the charts of throughput over time show them."
     ]

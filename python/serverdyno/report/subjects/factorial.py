@@ -1,6 +1,4 @@
-"""Plans that cross factors of one server: the main effect of each on the overall average, and whether two depend on
-each other.
-"""
+"""Plans that cross factors of one server: main effects on the overall average, and interactions of two factors."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def build(results: Results) -> Part:
 
 
 def _crossed(results: Results) -> tuple[Effect, ...]:
-    """Return the effects; none unless the configurations are every combination of two or more factors of one server."""
+    """Return the effects; empty unless the configurations are all combinations of two or more factors of one server."""
     source = results.source
     configurations = source.head.configurations
     first = configurations[0]
@@ -89,7 +87,6 @@ def _varies(name: str, cells: list[dict[str, str]]) -> bool:
 
 
 def _table(found: Sequence[Effect], results: Results) -> Table:
-    """Return one row per effect."""
     columns = (
         Column("Factor", numeric=False),
         Column("Level", numeric=False),
@@ -110,16 +107,15 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
         for effect in found
     )
     notes = (
-        "Effect: the ratio of the averages over all load levels, in the mean over the settings of the other factors. "
+        "Effect: the ratio of the averages over all load levels, averaged over the settings of the other factors. "
         "Interaction: half the ratio of one factor's effect at the two levels of the other. Verdicts hold for all "
-        "effects together (Holm 1979); each interval stands alone.",
+        "effects together (Holm 1979); intervals are not corrected.",
         *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
     return Table("effects", 0, "Main effects and interactions", basis(results), columns, rows, notes)
 
 
 def _chart(found: Sequence[Effect], results: Results) -> Figure:
-    """Return each effect with its interval."""
     points = tuple(
         Series(_name(effect), 0, (Point(0, effect.percent, effect.low_percent, effect.high_percent),))
         for effect in found
@@ -150,7 +146,7 @@ def margin(results: Results) -> str:
     depends = [effect for effect in _interactions(found) if effect.proven]
     if depends:
         pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
-        said += f" The effects of {pairs} depend on each other: read the single combinations."
+        said += f" The effects of {pairs} depend on each other: look at the single combinations."
     return said
 
 
@@ -164,7 +160,7 @@ def _part(effect: Effect) -> str:
 
 
 def _in_full(effect: Effect) -> str:
-    """Return the same with its interval, or with what was measured and why it can't be compared."""
+    """Return the effect with its interval, or with what was measured and why it can't be compared."""
     if effect.obstacles:
         return f"{_part(effect)}, since {_why(effect)}; measured {wording.change(effect.percent)} ({_interval(effect)})"
     return f"{_part(effect)} ({_interval(effect)})"

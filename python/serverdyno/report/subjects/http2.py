@@ -1,7 +1,7 @@
-"""HTTP/2 as it came to be spoken: how it was chosen, and on how many connections its streams were.
+"""HTTP/2 as negotiated: how it was chosen, and on how many connections its streams were.
 
-A client that speaks HTTP/2 speaks nothing else, so a counted stream is one of a negotiated protocol. Not for: what a
-suite asks for (`plan/protocols/http.py`).
+A client of HTTP/2 speaks nothing else, so every counted stream belongs to a negotiated connection. What a suite asks
+for is in `plan/protocols/http.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from serverdyno import wording
 from serverdyno.report.source import Source
 
-# Names of crates/engine/src/counting.rs.
+# Defined in crates/engine/src/counting.rs.
 STREAM = "HTTP/2 stream"
 UNPROCESSED = {
     "HTTP/2 stream refused (REFUSED_STREAM)": "by REFUSED_STREAM",
@@ -20,7 +20,7 @@ UNPROCESSED = {
 
 
 def counts_by_name(source: Source, configuration: str) -> Counter[str]:
-    """Return what was counted of a configuration's requests beside its operations."""
+    """Return the counters of a configuration's requests other than operations."""
     counts: Counter[str] = Counter()
     for row in (row for record in source.records_of(configuration) for row in record.requests):
         counts[row.request] += row.count
@@ -28,7 +28,7 @@ def counts_by_name(source: Source, configuration: str) -> Counter[str]:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's clients spoke; empty if it was not HTTP/2."""
+    """Return how a configuration's clients spoke HTTP/2; empty if they did not."""
     records, counts = source.records_of(configuration), counts_by_name(source, configuration)
     if not counts[STREAM]:
         return ""
@@ -36,7 +36,7 @@ def sentences(source: Source, configuration: str) -> str:
     how = "by ALPN" if any(record.handshakes for record in records) else "with prior knowledge"
     refused = [f"{counts[name]:,} {by}" for name, by in UNPROCESSED.items() if counts[name]]
     return (
-        f"Spoken: HTTP/2 {how}; {wording.plural(counts[STREAM], 'stream')} on "
-        f"{wording.plural(connections, 'connection')}, ramps included."
-        f"{f' Refused unprocessed: {wording.listing(refused)}.' if refused else ''}"
+        f"Protocol: HTTP/2 {how}; {wording.plural(counts[STREAM], 'stream')} on "
+        f"{wording.plural(connections, 'connection')}, ramps "
+        f"included.{(f' Refused unprocessed: {wording.listing(refused)}.' if refused else '')}"
     )

@@ -1,4 +1,4 @@
-"""What limits the speed: what was at its limit at each load level, as far as it can be seen.
+"""What limits the speed at each load level, as far as known.
 
 The rules are in `analysis.trust`.
 """
@@ -54,10 +54,10 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
 
 
 def no_limit_words(mixes: Sequence[MixFigures]) -> str:
-    """Return why no limit is named: an unknown CPU use is no idle CPU."""
+    """Return why no limit is named. An unknown CPU use is not an idle CPU."""
     if any(mix.server_share is None for mix in mixes):
         return "not known, because the server's CPU time was not measured"
-    return "not found, because neither the server's nor the generator's CPU was full"
+    return "not found, because neither the server's nor the generator's CPU was busy"
 
 
 def _noun(levels: Sequence[str], axis: Axis) -> str:

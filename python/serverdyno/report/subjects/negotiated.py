@@ -1,7 +1,7 @@
-"""What the sessions with a file server came to, and what their clients kept: facts, and where configurations differ.
+"""What sessions with file servers negotiated, what clients cached, and how configurations differ in this.
 
-A plan says what clients ask for; what a server makes of it decides what every message costs both sides. Signing and
-encryption are work for each byte, so a server without them and one with them are not compared by throughput alone.
+A plan says what clients ask for; what a server grants decides the cost of every message on both sides. Signing and
+encryption are work per byte, so throughput alone can't compare a server that uses them with one that does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WITH_DELEGATIONS = f"{BY_RULES} and read delegations"
 
 
 def _protection(session: Session) -> str:
-    """Return how messages are protected. An encrypted one is not signed besides (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
+    """Return how messages are protected. Encrypted messages are not signed (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
     if session.encryption:
         return f"encrypted with {session.encryption}"
     signed = f"signed with {session.signing}" if session.signing else "unsigned"
@@ -75,14 +75,13 @@ def size(count: int) -> str:
 
 
 def _notes(source: Source, configuration: str) -> Iterator[RunNote]:
-    """Yield the notes of a configuration's runs."""
     for key in source.head.order:
         if key.configuration == configuration and key.number in source.run_notes:
             yield source.run_notes[key.number]
 
 
 def kinds(source: Source, configuration: str) -> Counter[Session] | None:
-    """Count clients by what their sessions agreed on, over levels and runs, the most first; None: not recorded."""
+    """Count clients by their negotiated session over levels and runs, most frequent first; None if not recorded."""
     noted = [note.sessions for note in _notes(source, configuration) if note.sessions is not None]
     if not noted:
         return None
@@ -93,32 +92,31 @@ def kinds(source: Source, configuration: str) -> Counter[Session] | None:
 
 
 def _with_sessions(source: Source) -> list[str]:
-    """Return the configurations whose protocol has sessions."""
     head = source.head
     return [each.name for each in head.configurations if protocol_of(each, head.suite).has_sessions]
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions agreed on; empty if the protocol has none."""
+    """Return what a configuration's sessions negotiated; empty for protocols without sessions."""
     if configuration not in _with_sessions(source):
         return ""
     found = kinds(source, configuration)
     if found is None:
-        return "Agreed: not recorded."
+        return "Negotiated: not recorded."
     unsaid = sum(note.sessions is None for note in _notes(source, configuration))
-    more = f" In {wording.plural(unsaid, 'run')} it was not recorded." if unsaid else ""
+    more = f" {wording.plural(unsaid, 'run')} did not record it." if unsaid else ""
     if not found:
-        return f"Agreed: nothing, since no session came up.{more}"
+        return f"Negotiated: nothing, because no session was established.{more}"
     if len(found) == 1:
-        return f"Agreed: {_words(next(iter(found)))}.{more}"
+        return f"Negotiated: {_words(next(iter(found)))}.{more}"
     parts = "; ".join(
         f"{wording.plural(count, 'client')} with {_words(kind)}" for kind, count in found.items()
     )
-    return f"Agreed, not by all alike, summed over the mixes: {parts}.{more}"
+    return f"Negotiated, differing between sessions, summed over the load levels: {parts}.{more}"
 
 
 def warnings(source: Source) -> list[str]:
-    """Return where what is compared, or merged, is not protected alike."""
+    """Return differences in protection between what is compared or merged."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     ways = {name: sorted({_protection(kind) for kind in known}) for name, known in found.items() if known}
     if len({way for each in ways.values() for way in each}) < 2:
@@ -126,14 +124,14 @@ def warnings(source: Source) -> list[str]:
     parts = "; ".join(f"{name}: {' / '.join(each)}" for name, each in ways.items())
     if len({tuple(each) for each in ways.values()}) > 1:
         return [
-            "The configurations differ in the protection of their sessions, so their difference in throughput is also "
-            f"that of signing and encryption. {parts}."
+            "The configurations protect their sessions differently, so their difference in throughput includes the "
+            f"cost of signing and encryption. {parts}."
         ]
-    return [f"Sessions of one configuration differ in protection, so its figures are of several. {parts}."]
+    return [f"Sessions of one configuration differ in protection, so its figures mix several kinds. {parts}."]
 
 
 def client_cache(source: Source) -> str | None:
-    """Return what each client kept in the runs, and how; None if that is not recorded, or nothing was kept."""
+    """Return what each client cached, and how; None if not recorded or nothing was cached."""
     found: list[str] = []
     for name in source.configuration_names:
         for note in _notes(source, name):
@@ -152,7 +150,7 @@ def client_cache(source: Source) -> str | None:
 
 
 def _without_directories(source: Source) -> str:
-    """Return which configurations offer no leases of directories, for clients that ask for them; "" if all do."""
+    """Return the configurations that offer no directory leases to clients that ask for them; empty if none."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     without = [
         name for name, known in found.items() if known and not any(kind.directory_leases for kind in known)
@@ -161,34 +159,33 @@ def _without_directories(source: Source) -> str:
         return ""
     offer = "offers" if len(without) == 1 else "offer"
     names = wording.listing(without)
-    return f" {names} {offer} no leases of directories: every listing and look-up reaches the server."
+    return f" {names} {offer} no directory leases, so every listing and lookup reaches the server."
 
 
 def _cache_words(cache: ClientCache) -> str:
     ahead = (
-        f"{size(cache.read_ahead_bytes)} more is fetched where an application reads on from where it stopped"
+        f"{size(cache.read_ahead_bytes)} more is fetched if an application continues reading where it stopped"
         if cache.read_ahead_bytes
         else "nothing is read ahead"
     )
     kept = (
-        f"{cache.most_deferred:,} closed files are kept open for {wording.seconds(cache.deferred_age_s)} at most"
+        f"{cache.most_deferred:,} closed files are kept open, for at most {wording.seconds(cache.deferred_age_s)}"
         if cache.most_deferred
-        else "no closed file is kept open"
+        else "closed files are not kept open"
     )
     if cache.asks_for in (BY_RULES, WITH_DELEGATIONS):
         how = (
-            "Keeps files by close-to-open rules, as an NFS client does (each open asks the server, attributes count "
-            "for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
+            "Caches files by close-to-open rules like an NFS client (each open asks the server, attributes are "
+            "valid for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
         )
         if cache.asks_for == WITH_DELEGATIONS:
-            how += ", and a file that the server delegates for reading without asking until it recalls it"
+            how += ", and a file that the server delegates for reading without asking until the server recalls it"
     else:
         asks_for_leases = cache.asks_for in ("leases", WITH_DIRECTORIES)
-        instead = " (for oplocks where the server has no leases)" if asks_for_leases else ""
-        how = f"Asks for {cache.asks_for}{instead}, as a workstation's redirector ({cache.redirector}) does"
+        instead = " (for oplocks if the server has no leases)" if asks_for_leases else ""
+        how = f"Asks for {cache.asks_for}{instead}, like a workstation's redirector ({cache.redirector})"
     return (
-        f"{how}: up to "
-        f"{size(cache.most_bytes)} of data a client in pages of {size(cache.page_bytes)}; as far as the session "
-        f"allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of up to "
-        f"{size(cache.write_run_bytes)}; {ahead}; {kept}."
+        f"{how}: up to {size(cache.most_bytes)} of data per client in pages of {size(cache.page_bytes)}; as far as "
+        f"the session allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of "
+        f"up to {size(cache.write_run_bytes)}; {ahead}; {kept}."
     )

@@ -1,6 +1,6 @@
-"""The nodes of a fleet: what each did at the highest load level, how its clock was known, and how late it began.
+"""The nodes of a fleet: what each did at the highest load level, its clock's error, and how late it began.
 
-Nothing where one machine made the load. Not for: what the nodes are, which the disclosure says.
+Empty if one machine made the load. The disclosure says what the nodes are.
 """
 
 from __future__ import annotations
@@ -40,19 +40,18 @@ def build(results: Results) -> Part:
         "nodes",
         0,
         "Nodes of the fleet at the highest load level",
-        "Means over the repetitions; late and clock: the most of any. A level is generator-limited or noisy where one "
-        "node is.",
+        "Means over the repetitions; late and clock: the largest of any. A level is generator-limited or noisy if "
+        "one node is.",
         COLUMNS,
         rows,
         key_columns=2,
     )
     count = len({row[1].text for row in rows})
-    text = f"{wording.plural(count, 'node')} made the load. Each asked the server for its consent itself."
+    text = f"{wording.plural(count, 'node')} made the load. Each asked the server for its consent."
     return Part((Section("nodes", "The nodes", (text,), tables=(table,), appendix=True),))
 
 
 def _rows(results: Results) -> tuple[tuple[Cell, ...], ...]:
-    """Return one row per configuration and node."""
     return tuple(
         _row(result.name, node, found)
         for result in results.configurations
@@ -61,7 +60,7 @@ def _rows(results: Results) -> tuple[tuple[Cell, ...], ...]:
 
 
 def _at_the_highest(results: Results, configuration: str) -> dict[str, list[tuple[NodeRow, MixRecord]]]:
-    """Return the rows of each node with their records, at the highest load level."""
+    """Return the rows and records of each node at the highest load level."""
     records, axis = results.source.records_of(configuration), results.axis
     most = max((axis.level(record) for record in records), default=0)
     found: dict[str, list[tuple[NodeRow, MixRecord]]] = defaultdict(list)
@@ -97,7 +96,7 @@ def _row(configuration: str, node: str, found: list[tuple[NodeRow, MixRecord]]) 
 
 
 def vague_clocks(source: Source) -> list[str]:
-    """Return nodes whose clocks were known too badly for their windows, the worst first."""
+    """Return nodes whose clock error was too large for their windows, worst first."""
     worst: dict[str, float] = {}
     for record in source.records:
         for row in record.nodes:
@@ -109,6 +108,6 @@ def vague_clocks(source: Source) -> list[str]:
         [f"{node} ({1000 * worst[node]:.0f} ms)" for node in sorted(worst, key=lambda each: -worst[each])]
     )
     return [
-        f"The clocks of some nodes were known no better than {CLOCK_SHARE:.0%} of the window: {which}. Their windows "
-        "may have been apart by as much, so figures by second are doubtful."
+        f"The clock error of some nodes was more than {CLOCK_SHARE:.0%} of the window: {which}. Their windows may be "
+        "apart by as much, so figures per second are doubtful."
     ]

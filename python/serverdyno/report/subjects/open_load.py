@@ -1,7 +1,7 @@
-"""Open load: which rates each server kept up with, how long answers took there, and who answers sooner.
+"""Open load: the rates that each server kept up with, the response times, and who answers sooner.
 
-Configurations are compared at equal offered rate, by the 99th percentile of the response time. A level at which a side
-did not keep up has no such figure, since it depends on the length of the test: that side is named instead.
+Configurations are compared by their 99th percentile of the response time at equal offered rate. If a side falls
+behind, this figure depends on the length of the test, so that side is named instead.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from serverdyno.store.records import MixRecord
 
 QUANTILE = histograms.QUANTILES.index(0.99)
 RESOLUTION_PERCENT = 0.2
-"""Two buckets of a histogram of three digits: equal servers may be in neighbouring ones in every run."""
+"""Two buckets of a histogram of three digits: equal servers may be in adjacent ones in every run."""
 
 TITLE = "Offered rate and response time"
 LOAD = (
-    "{Operations} come at a rate of their own, {law}, whatever becomes of those before them. {connections} serve them. "
-    "{One} that finds no {connection} free waits for one, and response time counts from when it came (Tene, How NOT to "
-    "measure latency). At most {queue} may wait; what comes then is dropped, and counts as slower than every answer."
+    "{Operations} are due at a given rate, {law}, regardless of earlier ones. {connections} serve them. {One} that "
+    "finds no {connection} free waits for one, and its response time counts from when it was due (Tene, How NOT to "
+    "measure latency). At most {queue} may wait; further ones are dropped and count as slower than every answer."
 )
 PEAKS = (
-    "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. Every configuration is offered the same "
-    "ones, since response times compare at equal rate alone. Peaks, by a closed load of {connections} "
-    "before the runs, in a window of {window}: {listed} {unit}."
+    "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. All configurations get the same rates, "
+    "because response times compare only at equal rate. Peaks come from a closed load of {connections} before the "
+    "runs, in a window of {window}: {listed} {unit}."
 )
 MOST_NAMED = 4
-"""Points in one sentence."""
+"""The most points in one sentence."""
 LAWS = {"poisson": "at random (Poisson)", "uniform": "at even intervals"}
 
 
@@ -63,7 +63,7 @@ def build(results: Results) -> Part:
     pairs = at_equal_rate(results)
     differences = tuple(_differences(results, pairs))
     if results.source.head.suite.objective is not None:
-        # Of a search, the answer is the capacity.
+        # For a search, the answer is the capacity.
         return Part((Section("rates", TITLE, tables=(table(results),)), *differences))
     figures = (*response_times.charts(results), *response_times.tail_against_throughput(results))
     return Part(
@@ -82,7 +82,7 @@ def build(results: Results) -> Part:
 
 
 def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
-    """Compare each pair of configurations, the earlier of the plan as the base."""
+    """Compare each pair of configurations, with the earlier in the plan as the base."""
     source = results.source
     timeout_ms = source.head.suite.timeout_s * 1000
     by_side = [
@@ -97,7 +97,7 @@ def at_equal_rate(results: Results) -> tuple[TimesCompared, ...]:
 
 
 def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
-    """Return p99 as in the table of response times: operations without an answer took longer than every answer."""
+    """Return p99 as in the table of response times, with operations without an answer above every answer."""
     if not kept_up(record):
         return None
     found = histograms.times([record.response_time_hdr], *unanswered([record], timeout_ms))
@@ -105,7 +105,6 @@ def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
 
 
 def table(results: Results) -> Table:
-    """Return the response times, one row per offered rate."""
     rows = tuple(_row(mix, results) for mix in results.mixes if mix.open is not None)
     terms = results.terms
     one = f"{'an' if terms.operation[0] in 'aeiou' else 'a'} {terms.operation}"
@@ -123,10 +122,10 @@ def table(results: Results) -> Table:
         Column("n", "runs"),
     )
     notes = (
-        f"Response times count from when {one} came, whether a {terms.server_of_arrivals} was free or not. Dropped "
-        f"{terms.operations} count as slower than every answer in percentiles.",
-        f"Overdue: came before the end of the mix, and no {terms.server_of_arrivals} came to them. Sent late: how much "
-        f"later than it could the generator sent {one}.",
+        f"Response times count from when {one} was due, whether a {terms.server_of_arrivals} was free or not. In "
+        f"percentiles, dropped {terms.operations} count as slower than every answer.",
+        "Overdue: due before the end of the load level, but never sent for lack of a free "
+        f"{terms.server_of_arrivals}. Sent late: how much later than possible the generator sent {one}.",
         *mark_notes(results.marks),
     )
     title = "Response time by offered rate"
@@ -134,7 +133,7 @@ def table(results: Results) -> Table:
 
 
 def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
-    """Return operations/s, whatever throughput is counted in."""
+    """Return operations/s, whatever the unit of throughput."""
     if terms.throughput_counts_operations:
         return spread_cell(mix.throughput, terms.written)
     return spread_cell(mix.second, terms.second_written)
@@ -142,7 +141,7 @@ def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
 
 def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
     found = mix.open
-    assert found is not None  # the caller looked
+    assert found is not None
     percentiles = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILE_NAMES)
     late = found.scheduling_error.percentiles_ms[QUANTILE] if found.scheduling_error else None
     return (
@@ -161,7 +160,7 @@ def _row(mix: MixFigures, results: Results) -> tuple[Cell, ...]:
 
 
 def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[Section]:
-    """Yield the table of each pair at each offered rate, if there are pairs."""
+    """Yield the comparison of each pair at each offered rate, if there are pairs."""
     if not pairs:
         return
     rows = times_compared.rows(pairs, lambda pair, level: results.at(pair.base, level.mix).level)
@@ -180,7 +179,7 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
 def load(source: Source) -> str:
     """Return the line of the methodology on how load is made."""
     suite = source.head.suite
-    assert suite.open is not None  # the caller looked
+    assert suite.open is not None
     connections, terms = suite.clients[-1] * suite.threads, suite.terms
     return LOAD.format(
         Operations=terms.operations.capitalize(),
@@ -193,7 +192,7 @@ def load(source: Source) -> str:
 
 
 def peaks(source: Source) -> str:
-    """Return the line of the methodology on where the rates come from; empty if the suite gives them."""
+    """Return the line of the methodology on the source of the rates; empty if the suite gives them."""
     found = source.head.peaks
     if found is None:
         return ""
@@ -215,7 +214,7 @@ def peaks(source: Source) -> str:
 
 
 def _hidden(peak: PeakNote) -> str:
-    """Return that the generator may have held a peak back."""
+    """Return a note that the generator may have limited a peak."""
     clients_s = peak.connections * peak.window_s
     hidden = hidden_speed(waiting_share(peak.ready_work_s, clients_s, peak.run_delay_share), None)
     return (
@@ -226,7 +225,7 @@ def _hidden(peak: PeakNote) -> str:
 
 
 def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
-    """Return who answers sooner at equal rate; of one configuration, what it kept up with."""
+    """Return who answers sooner at equal rate; for one configuration, what it kept up with."""
     counted = [result for result in results.configurations if any(mix.response for mix in result.finished)]
     if not results.mixes:
         return "There is no result: no test finished."
@@ -246,7 +245,7 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
     elif not any(pair.found for pair in pairs):
         said.insert(0, "No winner: there is no rate that two of them kept up with in every repetition.")
     elif undecided(pairs):
-        said.insert(0, "No winner: a difference at equal rate takes two repetitions.")
+        said.insert(0, "No winner: a difference at equal rate needs two repetitions.")
     else:
         said.insert(0, "No winner: no difference in p99 at equal rate is proven.")
     return " ".join(said)
@@ -265,7 +264,7 @@ def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
 
 
 def _kept(result: ConfigurationResult, terms: Terms) -> str:
-    """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms.`"""
+    """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms`."""
     failing = [mix for mix in result.finished if mix.failed_share > FAILED_SHARE]
     kept = [mix for mix in result.finished if mix.open and mix.open.kept_up and mix not in failing]
     words = [errors.failed_words(mix, terms) for mix in failing[:1]]
@@ -274,7 +273,7 @@ def _kept(result: ConfigurationResult, terms: Terms) -> str:
         words.insert(0, f"{result.name} kept up with {best.level:,} {terms.rate_unit}{_times(best)}.")
     elif not failing:
         return (
-            f"{result.name} kept up with no rate that was offered. Its response times say nothing but that."
+            f"{result.name} kept up with none of the offered rates, so its response times are not meaningful."
         )
     return " ".join([*words, _behind(result, terms)]).rstrip()
 
@@ -341,19 +340,19 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
     claim = f"{sent} were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
     if limited:
         claim += (
-            f" In {limited:,} of {wording.plural(len(results.mixes), 'point')}, marked G, more than 9 % of "
-            "the response time may be the generator's own."
+            f" At {limited:,} of {wording.plural(len(results.mixes), 'point')}, marked G, the generator may have "
+            "caused more than 9 % of the response time."
         )
     return [Finding("Generator", claim, f"{tables['open']}.")]
 
 
 def caveats(results: Results) -> list[str]:
-    """Return where response times are no property of the server, since it did not keep up."""
+    """Return the levels at which a server fell behind, so that response times depend on the test's length."""
     behind = [f"{mix.configuration} at {mix.at}" for mix in results.mixes if Mark.BEHIND in mix.marks]
     if not behind:
         return []
     named = f"{wording.listing(behind[:MOST_NAMED])}{' and others' if len(behind) > MOST_NAMED else ''}"
     return [
-        f"The server did not keep up in {wording.plural(len(behind), 'point')}. Its response times there grow with "
+        f"The server did not keep up at {wording.plural(len(behind), 'point')}. Its response times there grow with "
         f"the length of the test, and are marked B: {named}."
     ]

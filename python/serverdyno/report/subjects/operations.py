@@ -1,6 +1,6 @@
-"""What was done: each class of operation and kind of content at the peak and at the last level.
+"""The operations by class and by kind of content, at the peak and at the last level.
 
-Which class belongs to which workload is the workload's matter; nothing here knows one by name.
+Workloads define the classes; this module knows none by name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ def build(results: Results) -> Part:
 
 
 def _by_class(results: Results) -> Table:
-    """Return how many operations of each class there were at the peak, and how large they were."""
     rows = tuple(
         _class_row(result, row, in_phases=results.terms.in_phases)
         for result in results.configurations
@@ -53,15 +52,13 @@ def _by_class(results: Results) -> Table:
         Column("Mean size", "bytes"),
         Column("Errors"),
     )
-    notes: tuple[str, ...] = (
-        "At the mix of each configuration's peak, in its window, all repetitions together.",
-    )
+    notes: tuple[str, ...] = ("At each configuration's peak, in the window, all repetitions together.",)
     if terms.in_phases:
         notes = (
             *notes,
-            "Rate: over the whole window, in which clients are in all phases. Rate in its phase: clients divided by "
-            "the mean response time, the rate of all clients if all were in that phase and it took each as long. "
-            "With one client mdtest measures the same; with several, clients in other phases share the server.",
+            "Rate: over the whole window, during which clients are in all phases. Rate in its phase: clients "
+            "divided by the mean response time, which is the rate of all clients if all were in that phase. With "
+            "one client mdtest measures the same; with several, clients in other phases share the server.",
         )
     title = f"By class of {results.terms.classes}, at the peak"
     return Table("operations", 0, title, basis(results, Over.SUM), columns, rows, notes, key_columns=3)
@@ -84,14 +81,13 @@ def _class_row(result: ConfigurationResult, row: OperationFigures, *, in_phases:
 
 
 def _in_phase_per_s(result: ConfigurationResult, row: OperationFigures) -> float | None:
-    """Return how many clients do in a second that are in this phase, by Little's law."""
+    """Return the number of clients that are in this phase at a time, by Little's law."""
     if result.peak is None or row.response is None or not row.response.mean_ms:
         return None
     return result.peak.clients * 1000 / row.response.mean_ms
 
 
 def _by_content(results: Results) -> Iterator[Table]:
-    """Yield each kind of content at the peak and at the last level; nothing if there are no kinds."""
     rows = tuple(
         (
             Cell(result.name),
@@ -124,12 +120,11 @@ def _by_content(results: Results) -> Iterator[Table]:
         *TIMES,
     )
     notes = ("In the windows, all repetitions together; errors are those of the windows.", TOO_FEW_SAMPLES)
-    title = "Results by kind of content, at the peak and at the last mix"
+    title = "Results by kind of content, at the peak and at the highest load"
     yield Table("content", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
 
 def _times_by_class(results: Results) -> Table:
-    """Return the response times of each class, at the peak and at the last level."""
     rows = tuple(
         (
             Cell(result.name),
@@ -147,16 +142,16 @@ def _times_by_class(results: Results) -> Table:
         *TIMES,
     )
     notes = (
-        f"Of successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
+        f"Successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
         "deviation of single times about their mean.",
         TOO_FEW_SAMPLES,
     )
-    title = f"Response time by class of {results.terms.classes}, at the peak and at the last mix"
+    title = f"Response time by class of {results.terms.classes}, at the peak and at the highest load"
     return Table("times", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
 
 def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, MixFigures]]:
-    """Yield class by class, so that the two levels of one stand together."""
+    """Yield class by class, so that the two levels of a class are adjacent."""
     mixes = [mix for mix in result.finished if mix.mix in result.operations_by_mix]
     names = [row.operation for rows in result.operations_by_mix.values() for row in rows]
     for name in dict.fromkeys(names):
@@ -172,7 +167,7 @@ def _which(result: ConfigurationResult, mix: MixFigures) -> str:
 
 
 def time_cells(times: Times | None) -> list[Cell]:
-    """Return the cells of `TIMES`; only the count of zero if nothing was timed."""
+    """Return the cells of `TIMES`; only a count of zero if nothing was timed."""
     if times is None:
         return [Cell(wording.whole(0)), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
     values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)

@@ -1,6 +1,6 @@
-"""Outages: how long clients were without their server, which open files went on over it, and whether data are right.
+"""Outages: how long clients were without the server, which open files survived, and whether data are intact.
 
-Not for: how a server is taken away (`run/outage.py`).
+`run/outage.py` takes the server away.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ from serverdyno.report.subjects.times_compared import TimesCompared, change_perc
 from serverdyno.store.records import MixRecord
 
 RESOLUTION_S = 0.1
-"""The longest time between two tries of a client whose server is away (NFS; SMB 0.05 s): no smaller difference is
-claimed."""
+"""The longest time between two attempts of a client whose server is away (NFS; 0.05 s for SMB).
+
+Smaller differences are not claimed.
+"""
 WRONG_READS = frozenset({"wrong_content", "stale_content"})
-"""Faults of operations by which a client was given other bytes than the file has."""
+"""Faults of operations in which a client got other bytes than the file has."""
 MOST_LISTED = 4
-"""Configurations that one sentence names."""
+"""The most configurations that one sentence names."""
 KILLED_ALONE = (
-    "Killed processes lose nothing that the kernel has; what a power cut loses, dyno powercut shows."
+    "Killed processes lose nothing that the kernel has. `dyno powercut` shows what a power cut loses."
 )
 
 
@@ -88,13 +90,13 @@ def build(results: Results) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class OutageFigures:
-    """The outages of one configuration at one load level or at all, with their repetitions together.
+    """The outages of one configuration over all repetitions, at one load level or at all levels.
 
-    `back_s`: how long each client that came back was without its server, from when that was taken away, sorted;
-    `clients`: all of them. `went_on`: clients that kept what they had open. `failed`: operations. `handles_asked` to
-    outlive a connection, of them those `handles_granted` and `handles_regained`. `blocks_read_back` after the mixes, of
-    them those `blocks_lost` (acknowledged and flushed) and `blocks_wrong`; `unflushed_lost`: acknowledged and not
-    flushed; None: not known. `wrong_reads`: operations in the mixes that were given other bytes than the file has.
+    `back_s`: sorted times from the outage's start until each client that returned was served again. `clients`: all of
+    them. `went_on`: clients that kept their open files. `failed`: operations. `handles_asked` to survive a connection,
+    of these `handles_granted` and `handles_regained`. `blocks_read_back` after the levels, of these `blocks_lost`
+    (acknowledged and flushed) and `blocks_wrong`. `unflushed_lost`: acknowledged and not flushed; None: unknown.
+    `wrong_reads`: operations at the levels that got other bytes than the file has.
     """
 
     name: str
@@ -114,32 +116,35 @@ class OutageFigures:
 
     @property
     def never_back(self) -> int:
-        """The clients that were not served again before the end of their mix."""
+        """Return the number of clients that were not served again before the end of their level."""
         return self.clients - len(self.back_s)
 
     @property
     def median_s(self) -> float | None:
-        """The median of all clients, where one that was never back waited longest; None if half of them were not."""
+        """Return the median of all clients; those that never returned count as longest.
+
+        None if they are half or more.
+        """
         return _of_all_clients(self.back_s, self.clients, 0.5)
 
     @property
     def p99_s(self) -> float | None:
-        """The time within which 99 % of all clients were back; None if fewer were."""
+        """Return the time within which 99 % of all clients were back; None if fewer returned."""
         return _of_all_clients(self.back_s, self.clients, 0.99)
 
     @property
     def slowest_s(self) -> float | None:
-        """The time of the last client; None if one was never back."""
+        """Return the time of the last client; None if one never returned."""
         return None if self.never_back or not self.back_s else self.back_s[-1]
 
     @property
     def data_wrong(self) -> int:
-        """The blocks and reads that show that the server lost or changed what it had promised to keep."""
+        """Return the blocks and reads that show that the server lost or changed acknowledged data."""
         return (self.blocks_lost or 0) + (self.blocks_wrong or 0) + self.wrong_reads
 
 
 def outages(results: Results) -> tuple[OutageFigures, ...]:
-    """Return the outages of each configuration that had one, all load levels together, in the plan's order."""
+    """Return the outages of each configuration that had one, all load levels together, in plan order."""
     by_name = {result.name: results.records(result.name) for result in results.configurations}
     return tuple(figures(name, records) for name, records in by_name.items() if any(map(_cut, records)))
 
@@ -155,7 +160,6 @@ def by_level(results: Results) -> tuple[tuple[int, OutageFigures], ...]:
 
 
 def figures(name: str, records: Sequence[MixRecord]) -> OutageFigures:
-    """Return the outages of these records together."""
     cut = [record for record in records if _cut(record)]
 
     def total(column: str) -> int | None:
@@ -185,7 +189,7 @@ def _cut(record: MixRecord) -> bool:
 
 
 def back_s(record: MixRecord) -> list[float]:
-    """Return how long each client that came back was without its server, s, from when that was taken away."""
+    """Return how long each client that returned was without its server, in s from the outage's start."""
     if record.cut_at_s is None:
         return []
     first: dict[int, float] = {}
@@ -196,13 +200,13 @@ def back_s(record: MixRecord) -> list[float]:
 
 
 def went_on(record: MixRecord) -> int:
-    """Return how many clients lost nothing that they had open in any outage."""
+    """Return how many clients kept everything that they had open in every outage."""
     lost = {outage.client for outage in record.outages if outage.session_lost}
     return len({outage.client for outage in record.outages} - lost)
 
 
 def _of_all_clients(back: Sequence[float], clients: int, share: float) -> float | None:
-    """Return the time within which that share of the clients was back; the middle of two for the median."""
+    """Return the time within which a share of the clients returned; for the median, the mean of the middle two."""
     times = [*back, *[math.inf] * (clients - len(back))]
     if not times:
         return None
@@ -211,7 +215,7 @@ def _of_all_clients(back: Sequence[float], clients: int, share: float) -> float 
 
 
 def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
-    """Compare the median time of each pair of configurations, level by level, the earlier of the plan as the base."""
+    """Compare the median times of each pair, level by level, with the earlier in the plan as the base."""
     found = [outage_side(results, result.name) for result in results.configurations]
     return compared_outages(
         list(combinations(found, 2)),
@@ -221,9 +225,9 @@ def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
 
 
 def outage_side(results: Results, name: str, called: str = "") -> Side:
-    """Return a configuration with 1 / the median time of each mix.
+    """Return a configuration with 1 / the median time of each level.
 
-    Failed operations are what an outage is, and how a server treats a flush stands next to it.
+    Failed operations are part of an outage, so they are no obstacle. Durability is shown next to the comparison.
     """
     whole = side(results, name, called)
 
@@ -266,14 +270,13 @@ BACK = (
     Column("Unflushed, lost"),
 )
 BACK_NOTES = (
-    "All repetitions together. Back: from the moment at which the server or the connections were taken away to the "
-    "first operation of a client that succeeded on another connection. A client that was not back before the end of "
-    "the mix counts as slower than every other. Went on: with the file that they had open; the others had to open it "
-    "again.",
-    "Blocks read back: after the mix, from the server. Flushed, lost: older than what the server had acknowledged "
-    "and flushed. Wrong: no version as a whole, and reads in the mix that were given other bytes than the file has. "
-    "Unflushed, lost: acknowledged and not flushed, which a server may lose with the session. What was not "
-    "acknowledged counts nowhere.",
+    "All repetitions together. Back: from the moment when the server or the connections were taken away to a "
+    "client's first success on another connection. A client that was not back before the end of the load level "
+    "counts as slower than all others. Went on: kept its open file; the others had to open it again.",
+    "Blocks read back: from the server, after the load level. Flushed, lost: older than what the server had "
+    "acknowledged and flushed. Wrong: not a whole version, and reads during the load level that returned other "
+    "bytes than the file has. Unflushed, lost: acknowledged and not flushed, which a server may lose with the "
+    "session. Blocks that were not acknowledged are not counted.",
 )
 HANDLES = (
     NAME,
@@ -286,15 +289,15 @@ HANDLES = (
     Column("Calls sent again"),
 )
 HANDLES_NOTES = (
-    "From start to end of the mix, all repetitions together. Asked: opens of which clients asked that the handle "
-    "outlive its connection. Persistent: those granted handles that also outlive a restart of the server. Regained: "
-    "opened again on another connection, with what the server had kept. Calls sent again: those without an answer when "
-    "the connection was lost.",
+    "Over all repetitions, ramps included. Asked: opens that asked for a handle that survives its connection. "
+    "Persistent: granted handles that also survive a restart of the server. Regained: opened again on another "
+    "connection, with what the server had kept. Calls sent again: those without an answer when the connection was "
+    "lost.",
 )
 
 
 def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...]:
-    """Return bars of the median time without service, the shortest first; empty for one configuration."""
+    """Return bars of the median time without service, shortest first; empty for one configuration."""
     bars = [
         Series(each.name, style, (Point(0, each.median_s, each.back_s[0], each.back_s[-1]),))
         for style, each in enumerate(found)
@@ -303,7 +306,7 @@ def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...
     if len(bars) < 2:
         return ()
     bars.sort(key=lambda bar: bar.points[0].y)
-    title = "Median time until a client was served again, and lines from the quickest to the slowest client"
+    title = "Median time until a client was served again, with lines from the fastest to the slowest client"
     if len(bars) > MOST_BARS:
         title += f", the first {MOST_BARS} of {len(bars)}"
     panel = Panel("", "s", tuple(bars[:MOST_BARS]))
@@ -312,12 +315,12 @@ def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...
 
 
 def back_table(results: Results) -> Table | None:
-    """Return how long clients were without their server, and what was lost: one row per load level."""
+    """Return how long clients were without their server, and what was lost, one row per load level."""
     rows = tuple(_back_row(clients, found) for clients, found in by_level(results))
     if not rows:
         return None
     under = basis(results, Over.TOGETHER)
-    return Table("outages", 0, "What an outage cost", under, BACK, rows, BACK_NOTES, key_columns=2)
+    return Table("outages", 0, "Cost of the outages", under, BACK, rows, BACK_NOTES, key_columns=2)
 
 
 def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
@@ -340,7 +343,7 @@ def _back_row(clients: int, found: OutageFigures) -> tuple[Cell, ...]:
 
 
 def handles_table(results: Results, over: Over) -> Table | None:
-    """Return the handles that were to outlive connections; None if clients asked for none."""
+    """Return the handles that should survive connections; None if clients asked for none."""
     rows = tuple(
         _handles_row(mix.configuration, records)
         for mix in results.mixes
@@ -349,7 +352,7 @@ def handles_table(results: Results, over: Over) -> Table | None:
     )
     if not rows:
         return None
-    title = "Handles that were to outlive connections"
+    title = "Handles that should survive connections"
     return Table("handles", 0, title, basis(results, over), HANDLES, rows, HANDLES_NOTES, key_columns=2)
 
 
@@ -370,7 +373,7 @@ def _handles_row(configuration: str, records: Sequence[MixRecord]) -> tuple[Cell
 
 
 def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str) -> Table | None:
-    """Return each pair at each load level; None if there is nothing to compare. `mixes`: those of the suite."""
+    """Return each pair at each load level; None if there is nothing to compare. `mixes`: levels of the suite."""
     rows = times_compared.rows(pairs, lambda _, level: mixes[level.mix].clients)
     if not rows:
         return None
@@ -379,7 +382,7 @@ def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str
     )
     notes = (
         "Faster: clients were served again sooner. Without service: harmonic mean of the repetitions' medians. "
-        f"A client tries again every {RESOLUTION_S:g} s at the latest, so no difference below that is claimed. "
+        f"Clients try again at least every {RESOLUTION_S:g} s, so smaller differences are not claimed. "
         f"{times_compared.VERDICTS_NOTE}",
     )
     title = "Time without service compared"
@@ -387,7 +390,7 @@ def differences(mixes: Sequence[Mix], pairs: Sequence[TimesCompared], under: str
 
 
 def _verdict(found: Sequence[OutageFigures], results: Results) -> str:
-    """Return for how long service was away, and whether all data are right: wrong data come first."""
+    """Return the duration of the outage, and whether all data are intact; wrong data come first."""
     if not results.mixes:
         return "There is no result: no test finished."
     if not found:
@@ -397,7 +400,7 @@ def _verdict(found: Sequence[OutageFigures], results: Results) -> str:
 
 
 def _medians(found: Sequence[OutageFigures]) -> str:
-    """Return `Clients were served again after 1.01 s with a and 2.81 s with b (median).`"""
+    """Return the median times: `Clients were served again after 1.01 s with a and 2.81 s with b`."""
     known = sorted(
         (each for each in found if each.median_s is not None), key=lambda each: each.median_s or 0.0
     )
@@ -414,7 +417,7 @@ def _medians(found: Sequence[OutageFigures]) -> str:
 
 
 def _slowest(found: Sequence[OutageFigures]) -> str:
-    """Return the slowest client of all, and how many clients of each configuration never were back."""
+    """Return the slowest client, and how many clients of each configuration never returned."""
     said = []
     known = [each for each in found if each.slowest_s is not None]
     if known:
@@ -422,7 +425,7 @@ def _slowest(found: Sequence[OutageFigures]) -> str:
         whose = f", of {last.name}" if len(found) > 1 else ""
         said.append(f"The slowest client waited {_s(last.slowest_s)}{whose}.")
     said += [
-        f"{each.never_back:,} of {each.clients:,} clients of {each.name} never were."
+        f"{each.never_back:,} of {each.clients:,} clients of {each.name} were never served again."
         for each in found
         if each.never_back and each.median_s is not None
     ]
@@ -430,7 +433,7 @@ def _slowest(found: Sequence[OutageFigures]) -> str:
 
 
 def data(found: Sequence[OutageFigures]) -> str:
-    """Return whether what was acknowledged and flushed was there, with the names of those that lost some."""
+    """Return whether acknowledged and flushed data survived, and which configurations lost some."""
     wrong = [f"{each.name}: {_losses(each)}" for each in found if each.data_wrong]
     read = sum(each.blocks_read_back or 0 for each in found)
     if wrong:
@@ -438,7 +441,7 @@ def data(found: Sequence[OutageFigures]) -> str:
     if not read:
         return "Whether data were lost is not known: no block was read back."
     unread = [each.name for each in found if not each.blocks_read_back]
-    rest = f" Of {wording.listing(unread)} none was read back." if unread else ""
+    rest = f" Of {wording.listing(unread)} no block was read back." if unread else ""
     return f"No flushed data were lost: all {read:,} blocks that were read back are right.{rest}"
 
 
@@ -454,7 +457,6 @@ def _losses(each: OutageFigures) -> str:
 def _lines(
     source: Source, found: Sequence[OutageFigures], pairs: Sequence[TimesCompared]
 ) -> tuple[tuple[str, str], ...]:
-    """Return what stands below the verdict: a label and its text."""
     if not found:
         return ()
     return (
@@ -467,9 +469,9 @@ def _lines(
 
 def _went_on(found: Sequence[OutageFigures]) -> str:
     if not any(each.went_on for each in found):
-        return "No client went on with the file that it had open; all had to open it again."
+        return "No client kept its open file; all had to open it again."
     listed = "; ".join(f"{each.name} {each.went_on:,} of {each.clients:,}" for each in found)
-    return f"Clients that went on with the file that they had open: {listed}."
+    return f"Clients that kept their open file: {listed}."
 
 
 def _each_slowest(found: Sequence[OutageFigures]) -> str:
@@ -487,7 +489,7 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
     if not pairs:
         return ""
     if undecided(pairs):
-        return "None: that takes two repetitions."
+        return "None: a comparison needs two repetitions."
     mixes = source.head.mixes
     said = []
     for pair in pairs:
@@ -498,14 +500,14 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
             levels = [level for level in pair.found if level.verdict is wanted]
             if levels:
                 at = wording.listing([f"{mixes[level.mix].clients:,}" for level in levels])
-                said.append(f"{winner} is proven sooner than {loser} with {at} clients")
-    return f"{'; '.join(said)}." if said else "No difference of the medians is proven."
+                said.append(f"{winner} is proven faster than {loser} with {at} clients")
+    return f"{'; '.join(said)}." if said else "No difference between the medians is proven."
 
 
 def _outage(source: Source) -> str:
     """Return what was taken away, and when."""
     cut = source.cut
-    assert cut is not None  # the caller looked
+    assert cut is not None
     away = f" after {cut.away_s:g} s" if cut.how == "server" else ""
     return f"After {cut.percent} % of each window {CUTS[cut.how]}{away}. The times above include it."
 
@@ -535,7 +537,7 @@ def _claim(each: OutageFigures) -> str:
     slowest = (
         f", the slowest after {_s(each.slowest_s)}"
         if each.slowest_s is not None
-        else f", {each.never_back:,} of {each.clients:,} not before the end of the mix"
+        else f", {each.never_back:,} of {each.clients:,} not before the end of the load level"
     )
     lost = _losses(each) if each.data_wrong else "no flushed data lost"
     unflushed = (
@@ -561,7 +563,7 @@ def _evidence(each: OutageFigures, tables: Labels) -> str:
 
 
 def compared_findings(pairs: Sequence[TimesCompared], tables: Labels) -> list[Finding]:
-    """Return one finding for each pair, with all its load levels."""
+    """Return one finding per pair, with all its load levels."""
     return [
         Finding(
             "Comparison",

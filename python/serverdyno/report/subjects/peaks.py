@@ -1,6 +1,6 @@
-"""Peaks and throughput: how high each configuration came, at which load, and what it kept beyond.
+"""Peaks and throughput: each configuration's peak, its load level, and the throughput beyond it.
 
-No sentence says more than its figures: a peak that something else than the server may have set is called so.
+Sentences name every peak that something besides the server may have limited.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from serverdyno.report.subjects import curves, durability
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
-    "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
-    "included; for operations of the window, of all clients. Throughput counts above the client's cache, which answers "
-    "a part itself."
+    "Below the cache: all bytes between clients and server in both directions, including framing and the clients' "
+    "own requests; for the window's operations, of all clients. Throughput counts above the client's cache, which "
+    "answers a part itself."
 )
 FAIRNESS = (
-    "Fairness, at the peak: 1 where all clients were served alike, 1 / clients where one had everything (Jain, Chiu "
-    "and Hawe, 1984)."
+    "Fairness, at the peak: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, "
+    "1984)."
 )
 LEAST_UPLOAD_BYTES = 1000
-"""Of a request, from which on it is taken to have a body: a head is smaller as a rule."""
+"""Size from which on a request is taken to have a body: heads are usually smaller."""
 MOST_FINDINGS = 8
-"""On peaks and comparisons together; the tables hold the rest."""
+"""The most findings on peaks and comparisons; the tables have the rest."""
 
 
 applies = always
@@ -77,7 +77,6 @@ def _findings(results: Results, tables: Labels) -> list[Finding]:
 
 
 def _peak_table(results: Results) -> Table:
-    """Return the peak and what surrounds it, one row per configuration."""
     marks: frozenset[Mark] = frozenset()
     rows = []
     for result in results.configurations:
@@ -99,7 +98,7 @@ def _peak_table(results: Results) -> Table:
     )
     notes = (*mark_notes(marks), FAIRNESS)
     if any(result.throughput and result.throughput.still_rising for result in results.configurations):
-        notes = (*notes, "≥ throughput was still rising at the last mix, so the peak is a lower bound.")
+        notes = (*notes, "≥ throughput was still rising at the highest load, so the peak is a lower bound.")
     title = "Peak and overall average by configuration"
     return Table("peaks", 0, title, basis(results), columns, tuple(rows), notes)
 
@@ -134,9 +133,9 @@ def _tail_cells(mix: MixFigures) -> list[Cell]:
 
 
 def _throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
-    """Return one row per load level, one column per configuration, the peak in bold.
+    """Return one row per load level and one column per configuration, the peak in bold.
 
-    Next to each configuration of a file server stands what passed below the client's cache.
+    For file servers, the throughput below the client's cache is next to it.
     """
     terms = results.terms
     of_files = terms.below_cache
@@ -156,7 +155,7 @@ def _throughput(results: Results, configurations: Sequence[ConfigurationResult])
 
 
 def _second_throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
-    """Return the figure next to throughput in the same way, the highest in bold."""
+    """Return the same table for the second figure, the highest in bold."""
     terms = results.terms
 
     def cells(result: ConfigurationResult, place: int) -> list[Cell]:
@@ -177,7 +176,7 @@ def _by_clients(
     units: Sequence[str],
     cells: Callable[[ConfigurationResult, int], list[Cell]],
 ) -> Table:
-    """Return one row per load level. `cells`: of a configuration at a level, by its place; one for each unit."""
+    """Return one row per load level. `cells`: a configuration's cells at a level, one for each unit."""
     axis = results.axis
     rows = tuple(
         (
@@ -203,13 +202,13 @@ def _by_clients(
 def _by_portion(
     results: Results, make: Callable[[Results, Sequence[ConfigurationResult]], Table]
 ) -> tuple[Table, ...]:
-    """Return one table for each portion of the configurations."""
+    """Return one table per portion of the configurations."""
     made = [(suffix, make(results, group)) for suffix, group in groups(results)]
     return tuple(replace(table, key=table.key + suffix) for suffix, table in made)
 
 
 def _peak_chart(results: Results) -> Iterator[Figure]:
-    """Yield bars of the peak of each configuration with its range, highest first."""
+    """Yield bars of each configuration's peak with its range, highest first."""
     series = tuple(
         Series(result.name, style, (spread_point(0, result.throughput.peak, result.peak.marks),))
         for style, result in enumerate(results.configurations)
@@ -225,7 +224,7 @@ def _peak_chart(results: Results) -> Iterator[Figure]:
 
 
 def _throughput_charts(results: Results) -> Iterator[Figure]:
-    """Yield throughput against the load level, and the levels from which a mix is limited."""
+    """Yield throughput against the load level, with the values at which a level is limited."""
     title = f"Throughput against {results.axis.column}"
     panels = partial(_throughput_panel, results)
     yield from level_figures(results, "throughput", title, Over.MEAN, lambda group: [panels(group)])
@@ -235,7 +234,7 @@ def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) ->
     terms = results.terms
     series = lines_of(results, group, lambda mix: spread_point(mix.level, mix.throughput, mix.marks))
     if not terms.throughput_counts_operations:
-        # The bounds are of operations: they are no level of a figure in bits.
+        # The bounds count operations, so they can't be drawn in a chart of bits.
         return Panel("", terms.unit, series)
     highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
     bounds = results.source.max_rate_per_s
@@ -245,7 +244,7 @@ def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) ->
 
 
 def _highest_and_lowest(results: Results) -> str:
-    # Who reads no further must not take it for one race if configurations did different things with a flush.
+    # Readers who stop here must not rank configurations that did different things with a flush.
     beside = durability.beside_peaks(results.promises)
     ranked = _ranked([result for result in results.configurations if result.throughput is not None])
     highest = _peak_claim(ranked[0], results.terms, beside)
@@ -253,12 +252,12 @@ def _highest_and_lowest(results: Results) -> str:
         return f"Peak: {highest}"
     if _may_be_as_high(ranked[-1], ranked[0]):
         claims = " ".join(_peak_claim(result, results.terms, beside) for result in (ranked[0], ranked[-1]))
-        return f"The peaks can't be ranked, since the generator or the plan held the lowest back: {claims}"
+        return f"The peaks can't be ranked, because the generator or the plan limited the lowest: {claims}"
     return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms, beside)}"
 
 
 def _may_be_as_high(lowest: ConfigurationResult, highest: ConfigurationResult) -> bool:
-    """Return whether the generator or the plan's rate may hide more of the lowest peak than lies between the two."""
+    """Return whether the generator or the plan's rate may hide more of the lowest peak than the peaks differ."""
     peak = lowest.peak
     if peak is None or not lowest.peak_height:
         return False
@@ -267,7 +266,7 @@ def _may_be_as_high(lowest: ConfigurationResult, highest: ConfigurationResult) -
 
 
 def named(results: Results) -> list[ConfigurationResult]:
-    """Return the configurations that findings name: all of a few; else the base, the highest and the lowest."""
+    """Return the configurations that findings name: all if few; else the base, the highest and the lowest."""
     configurations, comparisons = results.configurations, results.comparisons
     if len(configurations) <= MOST_FINDINGS // 2 or len(configurations) + len(comparisons) <= MOST_FINDINGS:
         return list(configurations)
@@ -277,7 +276,7 @@ def named(results: Results) -> list[ConfigurationResult]:
 
 
 def _ranked(configurations: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
-    """Return the highest peak first, those without one last."""
+    """Return the highest peak first, and those without a peak last."""
     return sorted(
         configurations,
         key=lambda result: result.peak_height if result.throughput else -1.0,
@@ -302,7 +301,7 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
 
 
 def _limit_words(mix: MixFigures) -> str:
-    """Return what else than the server may have set a figure, and by how much the server may be faster then."""
+    """Return what besides the server may have limited a figure, and how much faster the server may be."""
     words = [LIMITS[mark] for mark in limits(mix.marks)]
     if Mark.GENERATOR_LIMITED in mix.marks:
         words.append(
@@ -314,23 +313,23 @@ def _limit_words(mix: MixFigures) -> str:
 
 
 def _starved_words(mix: MixFigures, terms: Terms) -> str:
-    """Return how many clients had no part in a figure; empty if all had."""
+    """Return how many clients a figure excludes; empty if none."""
     if not mix.clients_starved:
         return ""
     return f", {mix.clients_starved:,} of them without a completed {terms.operation}"
 
 
 def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
-    """Return why all throughput is zero: no success, or only those of clients of file servers that left."""
+    """Return why throughput is zero: no success, or only those of file clients that left."""
     if not any(mix.operations_s.mean for mix in result.finished):
         return f"{result.name} completed no {terms.operation} in any window."
     deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
     if not deserted:
         return f"{result.name} moved no data in any window."
-    mixes = "the mix" if len(deserted) == 1 else "the mixes"
+    mixes = "the load level" if len(deserted) == 1 else "the load levels"
     clients = f"{wording.listing(deserted)} {'client' if deserted == ['1'] else 'clients'}"
     return (
-        f"{result.name} has no throughput: all clients left in {mixes} of {clients}, and what they did before is not "
+        f"{result.name} has no throughput: all clients left at {mixes} of {clients}, and what they did before is not "
         "counted."
     )
 
@@ -338,7 +337,7 @@ def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
 def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels) -> Finding:
     summary, peak, terms = result.throughput, result.peak, results.terms
     if summary is None or peak is None:
-        return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
+        return Finding("Peak", f"{result.name} finished no load level, so it has no figures.", tables["runs"])
     if summary.peak.mean == 0:
         return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
     sent = sent_words(results, result)
@@ -351,8 +350,8 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
     if Mark.RATE_BOUND in peak.marks:
         bound = wording.rate(results.source.max_rate_per_s[result.name])
         claim = (
-            f"{result.name} reached {figures}, held by the bound of {bound} {terms.operations}/s in its plan "
-            f"({limited}): its own peak is not known."
+            f"{result.name} reached {figures}, limited by the bound of {bound} {terms.operations}/s in its plan "
+            f"({limited}). Its own peak is not known."
         )
     else:
         qualified = f", {limited}" if limited else ""
@@ -370,8 +369,8 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
 
 
 def sent_words(results: Results, result: ConfigurationResult) -> str:
-    """Return `1,608 Mbit/s sent` at the peak, if the bodies of requests are more than was received; else nothing."""
-    assert result.peak is not None  # the caller found one
+    """Return `1,608 Mbit/s sent` at the peak, if request bodies exceed what was received; else empty."""
+    assert result.peak is not None
     records, terms = results.records(result.name, result.peak.mix), results.terms
     operations, sent = (
         sum(record.operations for record in records),
@@ -391,7 +390,7 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     if summary.still_rising:
         return "That is the highest load tested, so the true peak may lie higher."
     if summary.share_of_peak_kept is None:
-        return "The last mix is missing, so what it keeps of its peak is not known."
+        return "The highest load is missing, so what it keeps of its peak is not known."
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
@@ -419,7 +418,7 @@ def _response_words(mix: MixFigures) -> str:
 
 
 def _network_words(mix: MixFigures) -> str:
-    """Return how much of a file server's throughput reached it: the clients' caches answered the rest."""
+    """Return the share of a file server's throughput that reached it; clients' caches answered the rest."""
     if mix.network_share is None:
         return ""
     return f"bytes on the network: {wording.share(mix.network_share)} of those that applications moved"
@@ -429,9 +428,9 @@ def _hidden_words(mix: MixFigures) -> str:
     if mix.is_failing:
         return ""
     if mix.hidden_speed is None:
-        return "whether the generator held it back was not measured"
+        return "whether the generator limited it was not measured"
     if mix.hidden_speed_is_loose:
-        return "the generator waited for a CPU, so how much it held back is not known"
+        return "the generator waited for a CPU, so how much it limited the figure is not known"
     return f"without the generator at most {wording.share(mix.hidden_speed)} more"
 
 

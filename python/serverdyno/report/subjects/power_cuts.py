@@ -1,6 +1,6 @@
 """Power cuts: how many flushed files were lost when the power of a guest with the same server was cut.
 
-Not for: how the power is cut (`run/powercut/rounds.py`).
+`run/powercut/rounds.py` cuts the power.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from serverdyno.store.powercut import PowerCuts
 
 
 def table(results: Results) -> Table:
-    """Return the table, one row per configuration, with the throughput that was measured next to each verdict."""
+    """Return one row per configuration, with its measured throughput next to the verdict."""
     columns = (
         NAME,
         Column("Power cuts"),
@@ -33,7 +33,7 @@ def table(results: Results) -> Table:
     }
     found = results.source.power_cuts
     rows = tuple(_row(cuts, heights.get(cuts.configuration, wording.NOTHING)) for cuts in found)
-    return Table("power-cuts", 0, "What power cuts left", "", columns, rows, _notes(results.source))
+    return Table("power-cuts", 0, "Results of the power cuts", "", columns, rows, _notes(results.source))
 
 
 def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
@@ -53,11 +53,11 @@ def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
 
 def _notes(source: Source) -> tuple[str, ...]:
     how = (
-        "The same server and configuration in a guest with a disk whose cache is lost with the power. Clients wrote "
+        "The same server and configuration ran in a guest whose disk cache is lost with the power. Clients wrote "
         "files and flushed three of four. At a random moment guest and cache were killed, the guest was booted from "
-        "what had been flushed to its disk, and each file was read through the server. A flushed file is lost where a "
-        "byte that a successful flush covered is not as it was written. Other files may be lost. Throughput is that of "
-        "the runs under load: none is taken from a guest."
+        "the flushed disk contents, and each file was read through the server. A flushed file is lost if any byte "
+        "covered by a successful flush differs from what was written. Other files may be lost. Throughput is that "
+        "of the runs under load; none is measured in a guest."
     )
     each = (
         f"{cuts.configuration}: {cuts.version}, kernel {cuts.kernel}, {cuts.clients} clients, seed {cuts.seed}, "
@@ -68,25 +68,23 @@ def _notes(source: Source) -> tuple[str, ...]:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return which configurations lost what they had acknowledged as flushed."""
+    """Return the configurations that lost data which they had acknowledged as flushed."""
     lost = [cuts for cuts in source.power_cuts if cuts.lost_files]
     if not lost:
         return []
     parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in lost)
-    return [f"Flushed data did not outlive a power cut. {parts}."]
+    return [f"A power cut lost flushed data. {parts}."]
 
 
 def findings(source: Source, tables: Labels) -> list[Finding]:
-    """Return what the power cuts of each configuration left."""
     if not source.power_cuts:
         return []
     parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in source.power_cuts)
-    evidence = "Files that were read again after the power of a guest with the same server was cut; "
+    evidence = "Files read again after the power of a guest with the same server was cut; "
     return [Finding("Power cut", f"{parts}.", f"{evidence}{tables['power-cuts']}.")]
 
 
 def _losses(cuts: PowerCuts) -> str:
-    """Return how many flushed files were lost: `0 of 212 flushed files lost in 5 power cuts`."""
     times = wording.plural(len(cuts.cuts), "power cut")
     lost = f"{cuts.lost_files:,} of {wording.plural(cuts.flushed_files, 'flushed file')} lost"
     return f"{lost} in {cuts.cuts_with_loss:,} of {times}" if cuts.lost_files else f"{lost} in {times}"

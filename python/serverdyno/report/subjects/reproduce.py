@@ -1,4 +1,4 @@
-"""What somebody else needs to make the same test: plan, suite, command, seed, software."""
+"""What others need to repeat the test: plan, suite, command, seed and software."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from serverdyno.report.model import DisclosedText, Disclosure, Fact
 from serverdyno.report.source import Source
 
 NOT_RECORDED = "not recorded"
-BY_LOAD = "`dyno load` with the URL, clients and length of this test; what it adds no suite file can hold."
+BY_LOAD = "`dyno load` with the URL, clients and length of this test; a suite file can't express its other settings."
 
 
 def reproduce(source: Source) -> Disclosure:
@@ -30,10 +30,10 @@ def reproduce(source: Source) -> Disclosure:
         for key in ("data_plane_version", "data_plane_profile", "data_plane_target")
         if software.get(key)
     )
-    suites = [(suite.name, as_toml(suite, f"Suite {suite.name}, as it was run.")) for suite in head.suites]
+    suites = [(suite.name, as_toml(suite, f"Suite {suite.name}, as run.")) for suite in head.suites]
     only = " --suite suite.toml" if len(suites) == 1 else ""
     if only and head.suite.ends_when_done and scale:
-        scale = " --scale 1"  # the suite as it was run has the sizes of the scale in force
+        scale = " --scale 1"  # the recorded suite has the sizes of the scale in force
     facts = [
         Fact("Command", f"dyno run plan.toml{only}{scale}" if all(text for _, text in suites) else BY_LOAD),
         Fact("Tool", f"Serverdyno {head.tool_version}, commit {software.get('commit') or NOT_RECORDED}"),
@@ -43,7 +43,10 @@ def reproduce(source: Source) -> Disclosure:
         ),
         Fact("Servers", f"{'; '.join(versions)}." if versions else NOT_RECORDED),
         Fact("Documents", _documents(source, software)),
-        Fact("Seed", f"{head.seed}; each mix draws its own from it, the repetition and the load level."),
+        Fact(
+            "Seed",
+            (f"{head.seed}; each load level derives its own seed from it, the repetition and its number."),
+        ),
         Fact("Order", f"{head.plan.order}: {_order(source)}"),
     ]
     documents = [DisclosedText("plan.toml", source.plan_text)] if source.plan_text else []
@@ -54,11 +57,11 @@ def reproduce(source: Source) -> Disclosure:
 
 
 def as_toml(suite: Suite, comment: str) -> str:
-    """Return a suite as its TOML file, with one line of comment; empty for what TOML can't say, as of `dyno load`."""
+    """Return a suite as its TOML file with one comment line; empty if TOML can't express it, as for `dyno load`."""
     document = suite.model_dump(mode="json", exclude_defaults=True)
     if _has_unset(document):
         return ""
-    # What is at its default is said all the same, where it is a number of the load and its certainty is.
+    # Defaults are included for numbers that define the load or its certainty.
     said = {key: value for key, value in suite.model_dump(mode="json").items() if key in suite.certainty}
     keys = [*Suite.model_fields, *Suite.tables()]
     ordered = {key: said.get(key, document.get(key)) for key in keys if key in said or key in document}
@@ -66,7 +69,7 @@ def as_toml(suite: Suite, comment: str) -> str:
 
 
 def _has_unset(table: dict[str, Any]) -> bool:
-    """Return whether a parameter has no value; TOML has no null."""
+    """Return whether a parameter has no value, because TOML has no null."""
     return any(value is None or (isinstance(value, dict) and _has_unset(value)) for value in table.values())
 
 
@@ -79,7 +82,7 @@ def _documents(source: Source, software: dict[str, Any]) -> str:
     if not source.head.suite.work.uses_documents:
         return "Each client writes its own files; the workload and the seed decide their content."
     digest = software.get("documents_digest")
-    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
+    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` creates it."
 
 
 def _order(source: Source) -> str:

@@ -1,6 +1,6 @@
-"""Response times at each load level, as table and charts, and the tail against the throughput that it comes with.
+"""Response times at each load level, and their tail against the throughput.
 
-With a client cache the median is mostly the cache's own time.
+With a client cache, the median is mostly the cache's own time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ applies = always
 
 
 def build(results: Results) -> Part:
-    # Of open load, the charts stand in the summary.
+    # For open load, the summary has the charts.
     figures = () if results.source.open else (*charts(results), *tail_against_throughput(results))
     return Part(
         (Section("response", "Response times", figures=figures, tables=(table(results),), folded=True),)
@@ -63,17 +63,16 @@ def table(results: Results) -> Table:
         Column("Largest", "ms"),
         Column("Responses"),
         Column("Generator's own queue", "ms"),
-        Column("Under way at close", f"{results.terms.operations}; longest, ms"),
+        Column("In flight at close", f"{results.terms.operations}; longest, ms"),
     )
     marks = results.marks & RESPONSE_MARKS
     notes = (
         "Percentiles are of all repetitions together.",
         TOO_FEW_SAMPLES,
-        "Generator's own queue: connections x the generator's CPU time of one / its threads. Where the "
-        "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
-        "server's.",
-        f"Under way at close: {results.terms.operations} that had not ended when the window closed. They are in no "
-        "other figure here, so an operation longer than the window appears only there.",
+        "Generator's own queue: connections x the generator's CPU time per operation / its threads. If the "
+        "generator is at its limit, the mean is near this value, and the times are an upper bound of the server's.",
+        f"In flight at close: {results.terms.operations} that had not ended when the window closed. No other figure "
+        "here includes them, so an operation longer than the window appears only there.",
         *mark_notes(marks),
     )
     return Table(
@@ -117,9 +116,9 @@ def _time_range(values: Sequence[float | None]) -> str:
 
 
 def charts(results: Results) -> Iterator[Figure]:
-    """Yield the percentiles against the load level, a panel for each.
+    """Yield the percentiles against the load level, one panel each.
 
-    With a client cache the median is mostly the cache's own time, not the server's, and isn't drawn.
+    With a client cache, the median is mostly the cache's own time and is not drawn.
     """
 
     def panels(group: Sequence[ConfigurationResult]) -> Iterator[Panel]:
@@ -133,7 +132,7 @@ def charts(results: Results) -> Iterator[Figure]:
 
 
 def tail_against_throughput(results: Results) -> Iterator[Figure]:
-    """Yield the tail of the response time against the throughput, load level by load level."""
+    """Yield the tail of the response time against the throughput of each load level."""
     title = "Response time p99 against throughput, from the lowest load level to the highest"
     for suffix, group in groups(results):
         panels = (

@@ -1,6 +1,6 @@
-"""The runs: their order, how much of each was finished, what the server counted, and the CPU time of its members.
+"""The runs: their order, how much of each was finished, the server's counts, and its members' CPU time.
 
-Not for: odd runs, which comparisons leave out (`differences.py`).
+Odd runs, which comparisons leave out, are in `differences.py`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from serverdyno.report.source import Source
 from serverdyno.store.note import RunNote
 
 REQUESTS = (
-    "Answered and failed: as the generator counted, ramps included. The server's count: from its access log or status "
-    f"page; {wording.NOTHING} where it keeps none."
+    "Answered and failed: the generator's count, ramps included. The server's count: from its access log or status "
+    "page; {wording.NOTHING} if it has none."
 )
 REQUESTS_OF_FILES = (
-    "Requests of the protocol, those of ramps and for workspaces included; what fails is an operation, not a request, "
-    "and stands under errors. The server's count: from its own counters; "
-    f"{wording.NOTHING} where it keeps none."
+    "Requests of the protocol, including those of ramps and workspaces. What fails is an operation, not a request, "
+    "and is shown under errors. The server's count: from its own counters; {wording.NOTHING} if it has none."
 )
 applies = always
 
@@ -103,33 +102,36 @@ def _members(results: Results) -> Iterator[Table]:
         Column("Member", numeric=False),
         Column("CPU", "s"),
         Column("Share"),
-        Column("CPU", "us a request of the clients"),
+        Column("CPU", "us per request of the clients"),
     )
-    notes = ("From the first load level of a run to its last, ramps and pauses included; user and system.",)
+    notes = (
+        ("User and system time from the first load level of a run to its last, ramps and pauses included."),
+    )
     title, under = "CPU time by member", basis(results, Over.EACH)
     yield Table("members", 0, title, under, columns, tuple(rows), notes, key_columns=3)
 
 
 def set_aside(source: Source) -> list[str]:
-    """Return which files were damaged, and what happened to their contents: by the kind of the file."""
+    """Return which files were damaged and what was done with them, by kind of file."""
     if not source.set_aside:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
     said = [f"Damaged, and set aside by a resume: {wording.listing(source.set_aside)}."]
     if any(name.startswith("mix-") for name in names):
         said.append(
-            "A mix of that place that is in the figures was measured again later, out of the order of the runs."
+            "If the figures have a load level in that place, it was measured again later, out of the order of the "
+            "runs."
         )
     if "run" in names:
         said.append(
-            "What only that note of the run told of mixes that are whole is lost: the requests that the server "
-            "counted, what sessions agreed on, what the files lay on."
+            "The run's note was damaged. These figures of finished load levels are lost: the requests that the "
+            "server counted, the negotiated sessions, the media of the files."
         )
     return [" ".join(said)]
 
 
 def warnings(source: Source) -> list[str]:
-    """Return which runs failed, and of which the server counted other requests than the generator."""
+    """Return which runs failed, and in which the server counted other requests than the generator."""
     found = []
     for key in source.head.order:
         note = source.run_notes.get(key.number)
@@ -142,7 +144,7 @@ def warnings(source: Source) -> list[str]:
         if note.crashes:
             count = wording.plural(len(note.crashes), "crash", "crashes")
             first = clean.quoted(note.crashes[0])
-            found.append(f"{name}: the server's log tells of {count} of its processes; the first: {first}")
+            found.append(f"{name}: the server's log reports {count} of its processes; the first: {first}")
         served, answered = note.requests_by_server_count, note.requests_answered
         if served is None or answered is None:
             continue
@@ -154,23 +156,24 @@ def warnings(source: Source) -> list[str]:
 
 
 def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
-    """Yield what is not known of a run, since it was killed, or carried on by a resume."""
+    """Yield what is unknown about a run because it was killed or resumed."""
     finished = {record.mix for record in source.records if record.run == key.number and record.void is None}
     planned = {mix.index for mix in source.head.mixes}
     whole = bool(planned) and finished >= planned
     counts = "the requests that the server counted and crashes in its log"
     if note.media is not None:
-        counts += ", what sessions agreed on, and the disk's own fsync after the load"
+        counts += ", the negotiated sessions, and the disk's own fsync after the load"
     if note.state == "lost":
         yield (
-            ": the note of its end is lost, since it was killed after its last mix, or the note was damaged. Its mixes "
-            f"are complete. Not known: {counts}."
+            ": its final note is lost, because it was killed after its last load level or the note was damaged. Its "
+            f"load levels are complete. Not known: {counts}."
         )
     elif note.state == "begun" and whole:
         yield (
-            f" has all its mixes, and no end: it goes on, or was killed. `dyno resume` ends it. Not known: {counts}."
+            " finished its load levels but wrote no end. It is still running or was killed; `dyno resume` ends it. "
+            f"Not known: {counts}."
         )
     elif note.from_mix > 1:
         yield (
-            f" was interrupted, and carried on with mix {note.from_mix}. Known of that part alone: {counts}."
+            f" was interrupted and resumed at load level {note.from_mix}. Known only for the resumed part: {counts}."
         )

@@ -1,8 +1,8 @@
-"""Scaling over CPUs: configurations that differ in nothing but the number of their CPUs, and what each CPU brought.
+"""Scaling over CPUs: configurations that differ only in their number of CPUs, and the gain of each CPU.
 
-The speed-ups and the law are `analysis.scaling`'s. Here is decided which configurations belong together: the same
-server with the same settings on different numbers of CPUs, whether the plan says so by `cpus` or by a setting of that
-name. Not for: which CPUs a server gets (`fleet/placement.py`).
+`analysis.scaling` computes speed-ups and the law. This module groups the configurations: the same server and settings
+with different numbers of CPUs, given by `cpus` or by a setting of that name. `fleet/placement.py` assigns CPUs to
+servers.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ from serverdyno.report.source import Source
 
 COUNT_SETTINGS = ("cpus", "processors")
 MOST_GROUPS = 6
-"""Lines of one figure, half of them what linear scaling would be."""
+"""The most groups in one figure; each has a second line for linear scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """`count`: cores with at least one of the CPUs. `hyperthreads`: CPUs that share a core, a tuple for each core.
-    `nodes`: NUMA nodes. None: not disclosed, as by versions before this one.
+    """The place of a configuration's CPUs.
+
+    `count`: cores with at least one of the CPUs. `hyperthreads`: the CPUs that share a core, one tuple per core.
+    `nodes`: NUMA nodes. None: not disclosed, as in earlier versions.
     """
 
     count: int | None
@@ -55,18 +57,18 @@ class Cores:
 
 UNKNOWN = Cores(None, (), None)
 Cpus = Annotated[str, Field(pattern=r"^(\d{1,9}(-\d{1,9})?(,|$))*$")]
-"""A list as the kernel writes it: `0-3,8`."""
+"""A CPU list in the kernel's format: `0-3,8`."""
 
 
 class _Disclosed(BaseModel):
-    """What a folder says of the machine's CPUs, which need not be ours."""
+    """What a folder says about the machine's CPUs. The machine need not be this one."""
 
     thread_siblings: list[Cpus] = []
     numa_node_cpus: dict[int, Cpus | None] = {}
 
 
 def cores_of(source: Source, configuration: Configuration) -> Cores:
-    """Return where the CPUs of a configuration lie; not known for a server on a node of a fleet."""
+    """Return the place of a configuration's CPUs; unknown for a server on a node of a fleet."""
     if configuration.node is not None or not configuration.cpus:
         return UNKNOWN
     try:
@@ -83,7 +85,6 @@ def cores_of(source: Source, configuration: Configuration) -> Cores:
 
 
 def _among(cpus: Iterable[int], listed: Cpus | None) -> tuple[int, ...]:
-    """Return those of the CPUs that a list has."""
     ranges = [part.partition("-") for part in (listed or "").split(",") if part]
     return tuple(
         sorted(
@@ -94,24 +95,23 @@ def _among(cpus: Iterable[int], listed: Cpus | None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One server on different numbers of CPUs. `left_out`: configurations without throughput."""
+    """One server with different numbers of CPUs. `left_out`: configurations without throughput."""
 
     name: str
     by_count: dict[int, ConfigurationResult]
     left_out: tuple[str, ...]
     shared: dict[int, tuple[int, ...]]
-    """CPUs that the generator had, too, by the count of the server's; counts with none are not there."""
+    """The CPUs shared with the generator, by the number of the server's CPUs; numbers without any are absent."""
     cores: dict[int, Cores]
-    """Where the CPUs lie, by their count."""
+    """The place of the CPUs, by their number."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The speed-ups, by the highest means."""
+        """Return the speed-ups of the highest means."""
         return speed_ups({count: _peak(result) for count, result in self.by_count.items()})
 
     @property
     def law(self) -> Law | Trouble:
-        """The law of the single runs, each read at the mix where the mean of its configuration has its peak."""
         counts, figures = [], []
         for count, result in self.by_count.items():
             assert result.throughput is not None  # `groups` took only those that have one
@@ -123,7 +123,7 @@ class Group:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """The marks of all peaks."""
+        """Return the marks of all peaks."""
         peaks = (result.peak for result in self.by_count.values())
         return frozenset().union(*(peak.marks for peak in peaks if peak is not None))
 
@@ -145,7 +145,7 @@ def build(results: Results) -> Part:
 
 
 def groups(results: Results) -> list[Group]:
-    """Return the groups with at least two counts of CPUs, each count once."""
+    """Return the groups with at least two different numbers of CPUs."""
     source = results.source
     alike: dict[str, list[tuple[int, ConfigurationResult]]] = defaultdict(list)
     for configuration, result in zip(source.head.configurations, results.configurations, strict=True):
@@ -185,13 +185,13 @@ def _count(configuration: Configuration) -> int:
 
 
 def _all_else(configuration: Configuration) -> str:
-    """Return everything but the number of CPUs, in a form that can be compared."""
+    """Return everything but the number of CPUs, in a comparable form."""
     settings = {name: value for name, value in configuration.settings.items() if name not in COUNT_SETTINGS}
     return repr((configuration.server, sorted(settings.items()), configuration.url, configuration.bounds))
 
 
 def _common_name(names: Sequence[str]) -> str:
-    """Return the parts that all names begin with, `samba` of `samba-1-cpu` and `samba-2-cpus`; else the first name."""
+    """Return the common prefix, `samba` for `samba-1-cpu` and `samba-2-cpus`; else the first name."""
     parts = [name.split("-") for name in names]
     common = []
     for column in zip(*parts, strict=False):
@@ -208,7 +208,6 @@ def _peak(result: ConfigurationResult) -> float:
 
 
 def _table(found: Sequence[Group], results: Results) -> Table:
-    """Return one row per group and number of CPUs."""
     terms = results.terms
     columns = (
         Column("Server", numeric=False),
@@ -217,7 +216,7 @@ def _table(found: Sequence[Group], results: Results) -> Table:
         Column("Peak", terms.unit),
         Column("Speed-up", "over the fewest"),
         Column("Efficiency", "of linear"),
-        Column("Change", "from the count before"),
+        Column("Change", "from the previous count"),
         Column("Scaling", numeric=False),
         Column("Cores"),
         Column("NUMA nodes", numeric=False),
@@ -225,8 +224,8 @@ def _table(found: Sequence[Group], results: Results) -> Table:
     rows = tuple(_row(group, step, terms) for group in found for step in group.steps)
     marks: frozenset[Mark] = frozenset().union(*(group.marks for group in found))
     notes = (
-        "Negative: less throughput than with fewer CPUs, by the means alone; whether a difference is shown is in the "
-        "table of improvements.",
+        "Negative: less throughput than with fewer CPUs, by the means alone. The table of improvements says whether "
+        "a difference is proven.",
         *mark_notes(marks),
     )
     return Table("scaling", 0, "Scaling over CPUs", basis(results), columns, rows, notes, key_columns=2)
@@ -251,7 +250,6 @@ def _row(group: Group, step: Step, terms: Terms) -> tuple[Cell, ...]:
 
 
 def _chart(found: Sequence[Group], results: Results) -> Figure:
-    """Return the peak against the number of CPUs, and what linear scaling would be."""
     series = []
     for place, group in enumerate(found):
         spreads = [
@@ -268,12 +266,12 @@ def _chart(found: Sequence[Group], results: Results) -> Figure:
 
 
 def _law(group: Group, terms: Terms) -> str:
-    """Return what the Universal Scalability Law says of a group, or why it says nothing."""
+    """Return what the Universal Scalability Law says about a group, or why it says nothing."""
     law = group.law
     if isinstance(law, Trouble):
         return (
-            f"{group.name}: the Universal Scalability Law (Gunther 2007) is not fitted to {law.value}, so nothing is "
-            "said of more CPUs."
+            f"{group.name}: the Universal Scalability Law (Gunther 2007) is not fitted to {law.value}, so it "
+            "predicts nothing for more CPUs."
         )
     fit = f"R squared {wording.significant(law.r_squared)}, error {wording.share(law.relative_error)} of the mean"
     if law.trouble is not None:
@@ -284,7 +282,7 @@ def _law(group: Group, terms: Terms) -> str:
         for each in (law.sigma, law.kappa)
     )
     most = (
-        "The figures allow that there is no maximum, or it lies too far beyond them."
+        "The figures allow no maximum, or one far beyond them."
         if law.peak_count is None
         else f"The throughput is highest at about {wording.significant(law.peak_count.value)} CPUs."
     )
@@ -298,29 +296,25 @@ def _finding(group: Group, tables: Labels) -> Finding:
     steps = group.steps
     fewest, most = steps[0], steps[-1]
     claim = (
-        f"{group.name} with {most.count} CPUs has {most.speed_up:.2f} times the peak that it has with {fewest.count}: "
+        f"{group.name} with {most.count} CPUs has {most.speed_up:.2f} times its peak with {fewest.count}: "
         f"{wording.share(most.efficiency)} of linear scaling."
     )
     if negative := [f"{step.count}" for step in steps if step.negative]:
-        claim += (
-            f" Scaling was negative at {wording.listing(negative)} CPUs: less than with the count before."
-        )
+        claim += f" Scaling was negative at {wording.listing(negative)} CPUs: less throughput than with fewer CPUs."
     for count, cpus in group.shared.items():
         listed = wording.listing(list(map(str, cpus)))
-        claim += (
-            f" With {count} the generator could not be kept off CPU {listed}: it took time from the server."
-        )
+        claim += f" With {count} the generator also ran on CPU {listed} and took time from the server."
     claim += _of_cores(group)
     words = {LIMITS[mark] for mark in limits(group.marks)}
     if words:
         claim += f" A peak is {wording.listing(sorted(words))}, so the server may scale better."
     if group.left_out:
-        claim += f" Without throughput, so left out: {wording.listing(group.left_out)}."
+        claim += f" Left out, because they have no throughput: {wording.listing(group.left_out)}."
     return Finding("Scaling", claim, f"Highest means; {tables['scaling']}.")
 
 
 def _of_cores(group: Group) -> str:
-    """Return which CPUs are hyperthreads of one core, and which lie on several NUMA nodes: both limit scaling."""
+    """Return which CPUs share a core, and which are on several NUMA nodes: both limit scaling."""
     said = ""
     for count, cores in group.cores.items():
         if cores.hyperthreads:
@@ -329,5 +323,5 @@ def _of_cores(group: Group) -> str:
                 f" The {count} CPUs are {cores.count} cores; hyperthreads of one core: {'; '.join(pairs)}."
             )
         if cores.nodes is not None and len(cores.nodes) > 1:
-            said += f" The {count} CPUs lie on NUMA nodes {wording.listing(list(map(str, cores.nodes)))}."
+            said += f" The {count} CPUs are on NUMA nodes {wording.listing(list(map(str, cores.nodes)))}."
     return said

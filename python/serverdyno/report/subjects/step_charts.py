@@ -1,4 +1,4 @@
-"""The charts of steps: elapsed times and speeds, step by step. A part of `steps.py`."""
+"""The charts of steps: elapsed times and speeds. Part of `steps.py`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.source import Source
 
 MOST_ROWS = 30
-"""Of one chart, so that it fits a sheet of paper."""
+"""The most rows of one chart, so that it fits a sheet of paper."""
 MOST_STEPS = 24
 
 
 def elapsed(source: Source, suite: Suite, steps: Sequence[Step], place: int) -> tuple[Figure, ...]:
-    """Return the elapsed time of each step of a suite, one bar per configuration; a step has a scale of its own.
-    `place`: of the suite among those with steps.
+    """Return the elapsed time of each step of a suite, one bar per configuration; steps have their own scales.
+
+    `place`: index of the suite among those with steps.
     """
     panels = [_panel(source, step) for step in steps if step.suite is suite]
     panels = [panel for panel in panels if panel.series]
     pages = list(_pages(panels, len(source.configuration_names) + 1))
-    basis = (
-        "Means of the repetitions; lines from the shortest to the longest. Each step has a scale of its own."
-    )
+    basis = "Means of the repetitions; lines from the shortest to the longest. Each step has its own scale."
     return tuple(
         Figure(
             f"elapsed-{place}-{number}",
@@ -62,7 +61,7 @@ def _mean(values: Sequence[float]) -> Point:
 
 
 def speeds(source: Source, steps: Sequence[Step]) -> tuple[Figure, ...]:
-    """How much faster each configuration is than the first, in each step, with the interval that a verdict rests on."""
+    """Return each configuration's speed relative to the first, step by step, with the interval of the verdict."""
     found = []
     base, *others = source.configuration_names
     for place, other in enumerate(others, start=1):
@@ -78,8 +77,8 @@ def speeds(source: Source, steps: Sequence[Step]) -> tuple[Figure, ...]:
                     f"speed-{place}-{first // MOST_STEPS + 1}",
                     0,
                     f"Speed of {other} against {base}, step by step",
-                    "Speed is 1 / elapsed time. Rules: 95 % intervals. One without zero may still be unproven, since "
-                    "verdicts hold for all steps and pairs together.",
+                    "Speed is 1 / elapsed time. Rules: 95 % intervals. Verdicts are corrected for all steps and "
+                    "pairs, so an interval without zero can still be unproven.",
                     "effects",
                     f"Faster than {base}, %",
                     (Panel("", "", tuple(rows[first : first + MOST_STEPS])),),

@@ -1,5 +1,6 @@
-"""The tables of steps, a part of `steps.py`: who leads, steps with times and requests, Bonnie's rows, and a published
-report's own figures next to them, from which nothing is computed.
+"""The tables of steps: leaders, times, requests, Bonnie's rows and published figures. Part of `steps.py`.
+
+Nothing is computed from the published figures.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from serverdyno.store.records import MixRecord
 DURABILITY = "durability-of-steps"
 """The key of a table."""
 MOST_REQUESTS = 4
-"""Kinds of requests that a row names, the most frequent first; the CSV file has all."""
+"""The most kinds of requests in a row, most frequent first; the CSV file has all."""
 PHASES = (
     ("putc", "Per char output"),
     ("write", "Block output"),
@@ -53,14 +54,13 @@ _PUBLISHED_TESTS = {
 
 
 def summary(source: Source, steps: Sequence[Step]) -> Section:
-    """Who leads, step by step."""
     return Section(
         "summary", "Who leads", figures=step_charts.speeds(source, steps), tables=(_leads(source, steps),)
     )
 
 
 def sections(source: Source, steps: Sequence[Step], published: PublishedReport | None) -> tuple[Section, ...]:
-    """Return Bonnie's rows, the steps of each suite, what servers did, the published figures, and all pairs."""
+    """Return Bonnie's rows, each suite's steps, the servers' work, the published figures, and all pairs."""
     suites = suites_of(source)
     of_suites = [
         Section(
@@ -81,9 +81,9 @@ def sections(source: Source, steps: Sequence[Step], published: PublishedReport |
 
 
 def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Disclosure:
-    """Return Bonnie's rows as the program of 1996 prints them, one per run."""
+    """Return one row per run, in the format of Bonnie 1996."""
     bonnie = settings_of(suite)
-    assert bonnie is not None  # the suite is one of Bonnie
+    assert bonnie is not None
     rows = [
         bonnie_rows.text_row(f"{name[:5]}-r{run}", bonnie.size_mib, bonnie_rates(suite, [records]))
         for name in source.configuration_names
@@ -94,7 +94,7 @@ def rows_of_bonnie(source: Source, steps: Sequence[Step], suite: Suite) -> Discl
 
 
 def basis(source: Source) -> str:
-    """Return what tables of steps are based on."""
+    """Return the line below tables of steps."""
     plan = source.head.plan
     scale = f"Scale {source.head.scale:g}. " if source.shortened else ""
     return f"{scale}Mean of {wording.plural(plan.repetitions, 'repetition')}, with their range."
@@ -127,8 +127,8 @@ def _leads(source: Source, steps: Sequence[Step]) -> Table:
         for step in steps
     )
     notes = (
-        "Leader: proven faster than every other; by how much than the next, with the 95 % interval of that ratio of "
-        "speeds.",
+        "Leader: proven faster than every other. By how much: speed against the next, with the 95 % interval of the "
+        "ratio.",
     )
     return Table(
         "leads", 0, "Elapsed time of each step, and who leads", basis(source), columns, rows, notes, 3
@@ -155,8 +155,8 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
         if runs
     )
     notes = (
-        "User and system: CPU time of the client's threads. Requests: to the server, by the protocol's own names, mean "
-        f"of the repetitions; the {MOST_REQUESTS} most frequent kinds. MB are of 10^6 bytes.",
+        "User and system: CPU time of the client's threads. Requests: to the server, by the protocol's own names, "
+        f"mean of the repetitions; only the {MOST_REQUESTS} most frequent kinds. MB are of 10^6 bytes.",
     )
     title = f"{suite.name}: elapsed, user and system time, and requests"
     return Table(f"steps-{suite.name}", 0, title, basis(source), columns, rows, notes, 3)
@@ -181,7 +181,7 @@ def _detail(step: Step, name: str, runs: Sequence[MixRecord]) -> tuple[Cell, ...
 
 
 def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
-    """Yield the CPU time of servers, and what flushes did if any was sent."""
+    """Yield the servers' CPU time, and the effect of flushes if any was sent."""
     columns = (
         Column("Configuration", numeric=False),
         Column("Suite", numeric=False),
@@ -201,10 +201,10 @@ def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
         for suite in suites_of(source)
         if (runs := list(groups(steps, suite, name).values()))
     )
-    notes = ("Server's CPU: of all its processes, in the steps.",)
+    notes = ("Server's CPU: time of all its processes during the steps.",)
     yield Table("servers", 0, "CPU time of servers", basis(source), columns, rows, notes, 2)
     if durability.is_flushed(promises := durability.promises_of_steps(source)):
-        under = "Each run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
+        under = "One row per run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
         yield durability.table(promises, under, DURABILITY)
 
 
@@ -213,9 +213,9 @@ def _server_cpu_s(records: Sequence[MixRecord]) -> list[float]:
 
 
 def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
-    """In the columns of the original's row."""
+    """Return the columns of Bonnie's original row."""
     bonnie, rows = settings_of(suite), []
-    assert bonnie is not None  # the suite is one of Bonnie
+    assert bonnie is not None
     for name in source.configuration_names:
         runs = list(runs_of_bonnie(steps, suite, name).values())
         if runs:
@@ -228,7 +228,7 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
     table = Table(
         "bonnie", 0, "Bonnie in the layout of the original", basis(source), _columns(), tuple(rows), (), 2
     )
-    text = "Rates from the mean times of the repetitions. The rows as the program prints them are in the disclosure."
+    text = "Rates from the mean times of the repetitions. The disclosure has the rows as the program prints them."
     return Section("bonnie", "Bonnie's row", text=(text,), tables=(table,))
 
 
@@ -240,7 +240,6 @@ def _columns() -> tuple[Column, ...]:
 
 
 def pairs(under: str, steps: Sequence[Step]) -> Table:
-    """Return the table of each pair of configurations in each step."""
     columns = (
         Column("Step", numeric=False),
         Column("Faster or not", numeric=False),
@@ -272,7 +271,6 @@ def pairs(under: str, steps: Sequence[Step]) -> Table:
 
 
 def _beside(published: PublishedReport, steps: Sequence[Step]) -> Section:
-    """The published figures of the same steps, in tables of their own."""
     about = published.meta.citation
     tables = {table.name: table for table in published.tables}
     found = [
@@ -287,7 +285,7 @@ def _beside(published: PublishedReport, steps: Sequence[Step]) -> Section:
         text=(
             text,
             *hardware(published.meta),
-            *(("What we doubt in it: " + " ".join(doubts),) if doubts else ()),
+            *(("Doubtful in it: " + " ".join(doubts),) if doubts else ()),
         ),
         tables=tuple(table for table in found if table is not None and table.rows),
     )
@@ -304,7 +302,7 @@ def _published_times(year: int, table: PublishedTable, steps: Sequence[Step]) ->
 
 
 def _figures(steps: Sequence[Step]) -> list[tuple[int, str]]:
-    """Figures of the published report, each with the step that re-creates it."""
+    """Return the figures of the published report, each with the step that re-creates it."""
     return list({step.figure: step.name for step in steps if step.figure is not None}.items())
 
 
@@ -336,12 +334,12 @@ def _published_bonnie(year: int, table: PublishedTable, seeks: PublishedTable | 
 
 
 def _figure(value: Value, places: int) -> str:
-    """A published figure; those of a report are kept as printed."""
+    """Return a published figure as printed."""
     return wording.places(number(value), places)
 
 
 def _seconds(values: Sequence[float], *, strong: bool = False) -> Cell:
-    """The mean, with the range of several."""
+    """Return the mean, with the range if there are several values."""
     if not values:
         return Cell(wording.NOTHING)
     low, high = wording.significant(min(values)), wording.significant(max(values))
@@ -350,7 +348,7 @@ def _seconds(values: Sequence[float], *, strong: bool = False) -> Cell:
 
 
 def lead_words(step: Step) -> str:
-    """Return `1.4 times as fast as b (1.2 to 1.6)`; empty where nobody leads."""
+    """Return `1.4 times as fast as b (1.2 to 1.6)`; empty without a leader."""
     lead = step.lead
     if lead is None:
         return ""
@@ -358,5 +356,5 @@ def lead_words(step: Step) -> str:
 
 
 def ratio(value: float) -> str:
-    """Return a ratio with two decimals where it is small: `1.04`, `2.3`, `14`."""
+    """Return a ratio with two decimals if it is small: `1.04`, `2.3`, `14`."""
     return wording.places(value, 2) if value < 1.95 else wording.ratio(value)

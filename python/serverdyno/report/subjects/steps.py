@@ -1,6 +1,7 @@
-"""Levels that end when their work is done: who leads in which step and by how much, how sure that is, and caveats.
+"""Levels that end when their work is done: who leads which step, by how much and how certainly, and caveats.
 
-Here is what is said; tables are in `step_tables.py`, charts in `step_charts.py`, figures in `report/figures/steps.py`.
+This module has the sentences; `step_tables.py` has the tables, `step_charts.py` the charts, and
+`report/figures/steps.py` the figures.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from serverdyno.report.subjects.step_tables import lead_words, ratio
 from serverdyno.store.records import MixRecord
 
 OWN_CPU_SHARE = 0.9
-"""From this share of a client's time on, its own CPU time sets the speed of a step."""
+"""From this share of a client's time on, its own CPU time limits the speed of a step."""
 MOST_NAMED = 8
-"""Steps that a line of the answer names; the table has all."""
+"""The most steps in a line of the answer; the table has all."""
 NO_RESULT = (
-    "Steps re-create published ones. They are not the original programs, and no figure is a result of theirs."
+    "Steps re-create published ones. They are not the original programs, and no figure is one of theirs."
 )
 
 
@@ -64,7 +65,7 @@ def build(results: Results) -> Part:
 
 
 def _published(source: Source) -> published.PublishedReport | None:
-    """Return the report that the plan names, or the first that a suite re-creates; None: this version has none."""
+    """Return the report that the plan names or that a suite re-creates; None if this version does not have it."""
     of_suites = (found.published for suite in suites_of(source) if (found := suite.settings(FILES).scenario))
     name = source.head.plan.published or next(filter(None, of_suites), None)
     try:
@@ -74,20 +75,18 @@ def _published(source: Source) -> published.PublishedReport | None:
 
 
 def verdict(source: Source, steps: Sequence[Step]) -> str:
-    """Say who leads in how many steps, or why that can't be told."""
+    """Return who leads in how many steps, or why that is unknown."""
     if not steps:
         return "Nothing was measured yet."
     if len(source.configuration_names) < 2:
-        return "One configuration was measured, so nothing is compared."
+        return "Only one configuration was measured, so nothing is compared."
     if _fewest(steps) < 2:
-        return (
-            "Each configuration ran once, so chance can't be told from a difference: nobody is said to lead."
-        )
+        return "Each configuration ran once, so nobody can be proven faster."
     counted = [(name, sum(_leads(step, name) for step in steps)) for name in source.configuration_names]
     leaders = sorted((each for each in counted if each[1]), key=lambda each: -each[1])
     open_steps = sum(step.lead is None for step in steps)
     if not leaders:
-        return f"In none of {len(steps)} steps is one configuration proven faster than all others."
+        return f"No configuration is proven faster than all others in any of {len(steps)} steps."
     name, count = leaders[0]
     parts = [f"{name} leads in {count} of {len(steps)} steps"]
     parts += [f"{other} in {number}" for other, number in leaders[1:]]
@@ -96,7 +95,7 @@ def verdict(source: Source, steps: Sequence[Step]) -> str:
 
 
 def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...]:
-    """Return a line for each who leads somewhere, the widest lead first; and one of steps that nobody leads in."""
+    """Return a line for each leader, widest lead first, and one for steps without a leader."""
     if len(source.configuration_names) < 2 or not steps or _fewest(steps) < 2:
         return ()
     lines = []
@@ -113,20 +112,19 @@ def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...
 
 
 def sure(source: Source, steps: Sequence[Step]) -> str:
-    """Say what the claims rest on."""
     if len(source.configuration_names) < 2 or not steps:
-        return "No comparison was made."
+        return "Nothing was compared."
     if _fewest(steps) < 2:
-        return "Two repetitions or more would tell."
+        return "A comparison needs two repetitions."
     plan, claims = source.head.plan, sum(len(step.gaps) for step in steps)
     return (
         f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. In brackets 95 % intervals of single "
-        f"comparisons. The chance that any of {claims} comparisons claims a false lead is at most 5 %."
+        f"comparisons. The risk that any of {claims} comparisons claims a false lead is at most 5 %."
     )
 
 
 def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Finding, ...]:
-    """Return one finding per suite, with the time of all its steps by configuration, and one on flushes."""
+    """Return one finding per suite, with each configuration's total time, and one on flushes."""
     promises, found = durability.promises_of_steps(source), list[Finding]()
     for suite, of_suite in zip(suites_of(source), totals(steps, source), strict=True):
         known = {name: list(by_run.values()) for name, by_run in of_suite.items() if by_run}
@@ -144,7 +142,7 @@ def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Fi
 
 
 def compared_findings(steps: Sequence[Step], table: str) -> tuple[Finding, ...]:
-    """Return one finding for each pair of configurations: the steps in which one is proven faster or slower."""
+    """Return one finding per pair of configurations: the steps in which one is proven faster or slower."""
     by_pair: dict[tuple[str, str], dict[str, list[str]]] = {}
     for step in steps:
         for gap in step.gaps:
@@ -171,7 +169,6 @@ def compared_findings(steps: Sequence[Step], table: str) -> tuple[Finding, ...]:
 
 
 def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
-    """Return what must be known of steps before a figure is quoted."""
     if not suites_of(source):
         return ()
     head, found = source.head, list[Caveat]()
@@ -187,29 +184,28 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     if source.shortened:
         found.append(
             Caveat(
-                f"Scale {head.scale:g}: not the sizes of the suites at full length.",
-                "Fewer and smaller files fit into caches that the full ones overflow.",
+                f"Scale {head.scale:g}: smaller than the suites at full length.",
+                "Fewer and smaller files fit into caches that the full set would overflow.",
             )
         )
     found += _of_caches(source)
     if head.plan.generator.fleet is None and all(each.url is None for each in head.configurations):
         found.append(
             Caveat(
-                "Client and server run on one machine: no network lies between them.",
-                "A network of the size of the published one would set most of the times.",
+                "Client and server run on one machine without a network between them.",
+                "A network like the published one would determine most of the times.",
             )
         )
     return tuple(found)
 
 
 def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Of servers whose datagrams were lost or late."""
     told = {name: repeated_requests(steps, name) for name in source.configuration_names}
     return [
         Caveat(
             f"{name}: {repeated:,} of {asked:,} requests got no answer in time and were sent again.",
-            "Over UDP a client waits 0.1 s or more before it sends a request again. So these times are also those of "
-            "lost or late datagrams, not of the server's work alone.",
+            "Over UDP a client waits at least 0.1 s before it repeats a request. These times therefore include lost "
+            "or late datagrams, not only the server's work.",
         )
         for name, (repeated, asked) in told.items()
         if repeated
@@ -217,8 +213,10 @@ def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
 
 
 def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
-    """Of steps that a faster server would hardly shorten. What Bonnie computes itself, character by character, is its
-    work. Below a directory the client's CPU time has the work of the file system in it.
+    """Return steps that a faster server would hardly shorten.
+
+    Bonnie's own computation per character is its work and is not reported. For a directory, the client's CPU time
+    includes the file system's.
     """
     served = [
         each.name
@@ -239,14 +237,13 @@ def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     count = wording.plural(len(own), "step")
     return [
         Caveat(
-            f"The client's own CPU time set the speed of {count} of {len(steps)}.",
+            f"The client's own CPU time limited {count} of {len(steps)}.",
             f"A faster server would not change these times: {_named(own)}",
         )
     ]
 
 
 def _busy(record: MixRecord) -> float:
-    """Return the share of its time for which the threads of a step's clients used a CPU."""
     return record.generator_cpu_s / max(record.window_s * record.generator_threads, 1e-9)
 
 
@@ -257,27 +254,25 @@ def _of_caches(source: Source) -> list[Caveat]:
         if bonnie is not None and of_machine is not None and _all_bytes(suite) < 2 * of_machine:
             found.append(
                 Caveat(
-                    "What Bonnie writes is smaller than twice the memory: caches answer most requests.",
+                    "Bonnie's file is smaller than twice the memory, so caches answer most requests.",
                     f"{bonnie.size_mib:,} MB, and {of_machine // MIB:,} MB of memory.",
                 )
             )
         elif bonnie is None and not source.head.plan.drop_caches:
             found.append(
                 Caveat(
-                    "Cold means a fresh session: the machine's page cache kept what it had.",
-                    "drop_caches in the plan drops it before each step; the original's machines were started anew.",
+                    "Cold means a fresh session; the machine's page cache keeps its contents.",
+                    "drop_caches in the plan drops it before each step; the original's machines were rebooted.",
                 )
             )
     return list(dict.fromkeys(found))
 
 
 def _all_bytes(suite: Suite) -> int:
-    """Return the size of the files of all clients."""
     return suite.clients[0] * suite.work.workspace_bytes(suite.settings(suite.work))
 
 
 def methodology(source: Source) -> tuple[Fact, ...]:
-    """Return how steps were made, line by line; nothing of an experiment without."""
     head, suites = source.head, suites_of(source)
     if not suites:
         return ()
@@ -287,7 +282,7 @@ def methodology(source: Source) -> tuple[Fact, ...]:
     return (
         Fact(
             "Runs",
-            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; a server is started anew for each.",
+            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; each with a freshly started server.",
         ),
         Fact("Suites of a run", wording.listing([suite.name for suite in head.suites])),
         Fact(
@@ -296,17 +291,17 @@ def methodology(source: Source) -> tuple[Fact, ...]:
         ),
         Fact(
             "Times of steps",
-            "Elapsed, user and system seconds of the client's threads, as of `time`. Making and ending the session is "
-            "no part of them. All of a step counts: it has no ramps.",
+            "Elapsed, user and system seconds of the client's threads, as reported by `time`. Creating and ending "
+            "the session is excluded. The whole step counts: it has no ramps.",
         ),
         Fact(
             "Cold and warm",
-            f"Cold: in a fresh session, {dropped}. Warm: once more in the same session, so that the client's cache "
+            f"Cold: in a fresh session, {dropped}. Warm: repeated in the same session, so that the client's cache "
             "may answer.",
         ),
         Fact(
             "Comparison of steps",
-            "Speed is 1 / elapsed time. Each repetition is one observation; three configurations or more pool their "
+            "Speed is 1 / elapsed time. Each repetition is one observation; three or more configurations pool their "
             "noise, step by step. Claims of all steps and pairs are corrected together (Holm).",
         ),
         Fact("Names of steps", NO_RESULT),
@@ -318,23 +313,21 @@ def methodology(source: Source) -> tuple[Fact, ...]:
 
 
 def _place(source: Source) -> str:
-    """Return where clients of steps run."""
     plan = source.head.plan
     if plan.generator.fleet is not None or plan.testbed is not None:
-        return "several nodes, which begin and end each level together"
+        return "several nodes, which start and end each level together"
     if plan.generator.processes > 1:
-        return f"{plan.generator.processes} processes, which begin and end each level together"
+        return f"{plan.generator.processes} processes, which start and end each level together"
     return wording.cpu_set(plan.generator.cpus)
 
 
 def _described(suite: Suite) -> str:
     own = suite.settings(FILES).own
-    clients = f" {suite.clients[0]} clients at the same time." if suite.clients[0] > 1 else ""
+    clients = f" {suite.clients[0]} clients run at the same time." if suite.clients[0] > 1 else ""
     return "" if own is None else f"{own.described()}{clients}"
 
 
 def disclosures(results: Results) -> list[Disclosure]:
-    """Return the rows of each suite of Bonnie as its program prints them."""
     source = results.whole
     return [
         step_tables.rows_of_bonnie(source, results.steps, suite)
@@ -344,7 +337,7 @@ def disclosures(results: Results) -> list[Disclosure]:
 
 
 def raw(results: Results) -> list[RawTable]:
-    """Return one row per step of a run; requests by name in one more column. Nothing without steps."""
+    """Return one row per step and run, with requests by name in one column; nothing without steps."""
     found = [
         (record, figures_of(record, step.suite), step.suite.name)
         for step in results.steps
@@ -367,7 +360,7 @@ def raw(results: Results) -> list[RawTable]:
         for record, figures, suite in found
     ]
     columns = ("run", "configuration", "repetition", "suite", *names, "requests")
-    return [RawTable("steps", "Each step of each run", columns, tuple(rows))]
+    return [RawTable("steps", "One row per step and run", columns, tuple(rows))]
 
 
 def _with_lead(step: Step) -> str:

@@ -1,6 +1,6 @@
-"""The testbed as a diagram: where load is made, over what it goes, and where each server runs. Drawing is in `diagram`.
+"""The testbed diagram: the load generators, the networks, and the place of each server. `views/diagram` draws it.
 
-Only what the plan decided and the disclosure says; what isn't known is not drawn as if it were.
+It shows only what the plan decided and the disclosure says, and leaves out what is unknown.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from serverdyno.report.model import Box, Figure, Link, Section, Testbed
 from serverdyno.report.source import Source
 
 NETWORK_NOTE = "Network: "
-"""How a driver's notes begin that say which network its server is on."""
+"""Prefix of a driver's notes on the network of its server."""
 LOOPBACK = ("127.", "localhost", "::1")
 MOST_NAMES = 4
 SUBNET = "subnet "
-"""How the names of subnets begin in the disclosure of a testbed's network."""
+"""Prefix of subnets in the disclosure of a testbed's network."""
 
 
 def section(source: Source) -> Section:
-    title = "The testbed: one server at a time, as the order of the runs has it"
+    title = "The testbed: one server at a time, in the order of the runs"
     figure = Figure("testbed", 0, title, "", "diagram", "", (), testbed=testbed(source))
     return Section("testbed", "The testbed", figures=(figure,))
 
 
 def testbed(source: Source) -> Testbed:
-    """Return what the load went through. Configurations that run alike share a box."""
+    """Return what the load passed through. Configurations with the same testbed share a box."""
     boxes: dict[tuple[tuple[str, ...], str, str, bool], list[str]] = defaultdict(list)
     for configuration in source.head.configurations:
         described = _described(source, configuration)
@@ -57,7 +57,7 @@ def _described(source: Source, configuration: Configuration) -> Mapping[str, Any
 
 
 def _machine(source: Source) -> tuple[str, ...]:
-    """Return what the frame about the generator is. Nodes are on this machine for certain if it has a server, too."""
+    """Return the frame around the generator. Nodes are certain to be on this machine only if it has a server too."""
     if (hosts := _hosts(source)) and all(_outside(each) for each in source.head.configurations):
         return ("Machines of the nodes", _names(hosts))
     host = source.disclosure.get("host", {})
@@ -82,7 +82,7 @@ def _generator(source: Source) -> tuple[str, ...]:
 
 
 def _subnets(source: Source) -> tuple[Box, ...]:
-    """Return the subnets of a testbed in network namespaces, as they were disclosed; empty without one."""
+    """Return the disclosed subnets of a testbed in network namespaces; empty without one."""
     found = [(name, facts) for name, facts in _network_facts(source).items() if name.startswith(SUBNET)]
     return tuple(
         Box(
@@ -109,12 +109,12 @@ def _rate(mbit_s: Any) -> str:
 
 
 def fleet_names(source: Source) -> list[str]:
-    """Return the names of the nodes that made the load; none where this machine did alone."""
+    """Return the names of the nodes that made the load; empty if this machine made it alone."""
     return _of_nodes(source, "node")
 
 
 def _hosts(source: Source) -> list[str]:
-    """Return the host names of a fleet's nodes; none of hosts that were made on this machine."""
+    """Return the host names of a fleet's nodes, without hosts that were created on this machine."""
     return [] if _network_facts(source) else list(dict.fromkeys(_of_nodes(source, "host")))
 
 
@@ -137,7 +137,7 @@ def _software(configuration: Configuration, described: Mapping[str, Any]) -> str
 
 def _where(source: Source, configuration: Configuration) -> tuple[str, ...]:
     if configuration.url is not None:
-        return ("CPUs: its user's choice",)
+        return ("CPUs: chosen by its user",)
     if configuration.node is not None:
         nodes = "node" if len(configuration.nodes) == 1 else "nodes"
         return (f"on {nodes} {wording.listing(configuration.nodes)}",)
@@ -171,7 +171,7 @@ def _network(source: Source, configuration: Configuration, described: Mapping[st
 
 
 def _address_of_node(source: Source, node: str) -> str:
-    """Return where clients reach a server on a node, as it was disclosed."""
+    """Return the disclosed address of a server on a node."""
     fleet = source.disclosure.get("fleet")
     serving = fleet.get("serving") if isinstance(fleet, Mapping) else None
     for each in serving if isinstance(serving, list) else ():
@@ -181,7 +181,7 @@ def _address_of_node(source: Source, node: str) -> str:
 
 
 def _outside(configuration: Configuration) -> bool:
-    """Return whether it is on another machine, as far as its address says; a node of the fleet may be one."""
+    """Return whether the address is on another machine, which may be a node of the fleet."""
     if configuration.node is not None:
         return True
     if configuration.url is None:

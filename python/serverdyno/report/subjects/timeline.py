@@ -1,7 +1,7 @@
-"""Second by second: what each configuration did in every mix, ramps included.
+"""Throughput over time: each configuration second by second at every level, ramps included.
 
-A mean over a window hides a server that stops for a second in each ten; here it is seen. Operations, not Mbit/s: what
-was moved is counted at the end of an operation that may have begun seconds before.
+A mean over a window hides a server that stops for one second in ten. The unit is operations, not Mbit/s, because bytes
+are counted at the end of an operation that may have begun seconds before.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from serverdyno.report.model import Figure, Panel, Part, Point, Section, Series
 from serverdyno.report.parts import capital, groups, named, style_of
 from serverdyno.store.records import MixRecord
 
-TITLE = "Second by second, each mix"
+TITLE = "Second by second, each load level"
 MOST_PANELS = 6
-"""Mixes of one figure: as many as a page holds."""
+"""The most panels of one figure, as many as a page holds."""
 MOST_POINTS = 400
-"""Of a line. Longer mixes are drawn in steps of whole seconds, each at the second with the fewest operations, so that
-a stop of one second is seen whatever the length."""
+"""The most points of a line.
 
-WHOLE_BASIS = " Each point is one test, at the middle of its window; a slope along a line is drift."
+Longer levels are drawn in steps of whole seconds, each at the second with the fewest operations, so that a stop of one
+second always shows.
+"""
+
+WHOLE_BASIS = " Each point is one test, at the middle of its window. A slope along a line is drift."
 MOST_PANELS_OF_TEST = 8
 
 Records = Mapping[tuple[str, int], Sequence[MixRecord]]
 
 
 def applies(results: Results) -> bool:
-    """Return whether nothing is taken away: of outages, the timeline stands first (`outages.py`)."""
+    """Return whether this section comes here; for outages, the timeline comes first (`outages.py`)."""
     return bool(results.source.head.mixes) and results.source.cut is None
 
 
@@ -42,14 +45,14 @@ def build(results: Results) -> Part:
 
 def section(results: Results, *, appendix: bool) -> Section:
     title, drawn = (
-        "The whole test, and each mix second by second",
+        "The whole test, and each load level second by second",
         (*_whole_test(results), *_seconds(results)),
     )
     return Section("timeline", title, figures=drawn, appendix=appendix)
 
 
 def _seconds(results: Results) -> Iterator[Figure]:
-    """Yield a panel per load level; its lines are means over the repetitions."""
+    """Yield a panel per load level, whose lines are means over the repetitions."""
     mixes = results.source.head.mixes
     records: dict[tuple[str, int], list[MixRecord]] = defaultdict(list)
     for record in results.used:
@@ -62,11 +65,11 @@ def _seconds(results: Results) -> Iterator[Figure]:
             key = f"seconds{suffix}" if len(portions) == 1 else f"seconds{suffix}-{number}"
             title = TITLE if len(portions) == 1 else f"{TITLE} ({number} of {len(portions)})"
             under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which don't count.{_steps(mixes)}"
-            yield Figure(key, 0, title, under, "lines", "Second of the mix", tuple(portion))
+            yield Figure(key, 0, title, under, "lines", "Second of the load level", tuple(portion))
 
 
 def _whole_test(results: Results) -> Iterator[Figure]:
-    """Yield every test where it stood in time: what drifted over the experiment shows as a slope."""
+    """Yield all levels by the time at which they ran: drift over the experiment shows as a slope."""
     began = min((record.started_unix_s for record in results.used), default=0.0)
     for suffix, group in groups(results):
         records = [record for result in group for record in results.records(result.name)]
@@ -104,11 +107,15 @@ def _of_level(
 
 def _steps(mixes: Sequence[Mix]) -> str:
     longest = max(_step(mix) for mix in mixes)
-    return "" if longest == 1 else f" Steps of {longest} s, each at its second with the fewest operations."
+    return (
+        ""
+        if longest == 1
+        else (f" Steps of {longest} s, each shown by its second with the fewest operations.")
+    )
 
 
 def _step(mix: Mix) -> int:
-    """Return the seconds for each point."""
+    """Return the number of seconds per point."""
     return -(-int(mix.length_s) // MOST_POINTS)
 
 
@@ -129,17 +136,16 @@ def _panel(
 
 
 def _ramps(mix: Mix) -> tuple[tuple[float, float], ...]:
-    """Return the ramps before and after the window."""
     ends = ((0.0, mix.ramp_up_s), (mix.length_s - mix.ramp_down_s, mix.length_s))
     return tuple(ramp for ramp in ends if ramp[1] > ramp[0])
 
 
 def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
-    """Return a point per whole second: a last part of one would look like a fall."""
+    """Return a point per whole second: an incomplete last second would look like a fall."""
     whole_seconds = int(mix.length_s)
     if not records or whole_seconds < 2:
         return ()
-    # A second without a row had no operation that ended in it.
+    # In a second without a row, no operation ended.
     done = [0] * whole_seconds
     for record in records:
         for row in record.by_second:
@@ -154,7 +160,7 @@ def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
 
 
 def drifting(results: Results) -> list[str]:
-    """Return load levels that were not steady, the largest change first."""
+    """Return load levels that were not steady, largest change first."""
     points = [(mix, repetition, drift) for mix in results.mixes for repetition, drift in mix.drifts.items()]
     if not points:
         return []
@@ -166,7 +172,7 @@ def drifting(results: Results) -> list[str]:
         ]
     )
     return [
-        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against the "
-        f"first: {which}. These points are marked D: their figures depend on the length of the test. Longer tests or a "
-        "longer ramp up show at which speed the server stays."
+        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against "
+        f"the first: {which}. These points are marked D: their figures depend on the length of the test. Longer "
+        "tests or a longer ramp up show the speed that the server can sustain."
     ]

@@ -1,7 +1,7 @@
-"""Configurations compared by a time of each load level: the comparison, and the rows of its table.
+"""Comparison of configurations by a time at each load level, and its table's rows.
 
-What is compared is the inverse of the time, so that *faster* means a shorter time. Levels without such a time are left
-out. Subjects that compare so are outages and open load.
+The comparison uses the inverse of the time, so that *faster* means a shorter time. Levels without such a time are left
+out. Outages and open load use it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from serverdyno.report.model import Cell, Column
 from serverdyno.report.subjects.differences import reason
 from serverdyno.store.records import MixRecord
 
-VERDICTS_NOTE = "Verdicts hold together for all rows (Holm 1979); intervals stand alone."
-"""The last sentence of the notes of such a table."""
+VERDICTS_NOTE = "Verdicts are corrected for all rows (Holm 1979); intervals are not."
+"""The last sentence in the notes of such a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TimesCompared:
 def side_of_times(
     side: Side, result: ConfigurationResult, results: Results, time: Callable[[MixRecord], float | None]
 ) -> Side:
-    """Return a side whose figure is 1 / `time` of each mix; none of a mix of which a repetition has no such time."""
+    """Return a side with 1 / `time` of each level; none for levels of which a repetition has no such time."""
     places = {mix.mix: place for place, mix in enumerate(result.mixes) if mix is not None}
     times = [(record, time(record)) for record in results.records(result.name)]
     unknown = {record.mix for record, found in times if not found}
@@ -51,7 +51,7 @@ def side_of_times(
 def compared(
     pairs: Sequence[Pair], *, paired: bool, minimum_percent: float, between: Contrast | None = None
 ) -> tuple[TimesCompared, ...]:
-    """Compare the second of each pair with the first; verdicts hold for all levels of all pairs together."""
+    """Compare the second of each pair with the first, with verdicts corrected for all levels and pairs."""
     found = at_levels(pairs, paired=paired, minimum_percent=minimum_percent, between=between)
     return tuple(
         TimesCompared(base.name, other.name, levels)
@@ -65,12 +65,11 @@ def change_percent(speed_percent: float | None) -> float | None:
 
 
 def undecided(pairs: Sequence[TimesCompared]) -> bool:
-    """Return whether no level of any pair has an interval."""
     return all(level.low_percent is None for pair in pairs for level in pair.found)
 
 
 def columns(level: Column, time: Column, change: Column) -> tuple[Column, ...]:
-    """Return the columns. `time`: its cells have the base's time in their second line."""
+    """Return the columns. The cells of `time` show the base's time in their second line."""
     return (
         Column("Configuration", "against its base", numeric=False),
         level,
@@ -84,7 +83,7 @@ def columns(level: Column, time: Column, change: Column) -> tuple[Column, ...]:
 def rows(
     pairs: Sequence[TimesCompared], level: Callable[[TimesCompared, AtLevel], int]
 ) -> tuple[tuple[Cell, ...], ...]:
-    """Return one row a pair and load level. `level`: its number of clients, or its offered rate."""
+    """Return one row per pair and load level. `level`: formats the number of clients or the offered rate."""
     return tuple(
         (
             Cell(pair.other, f"against {pair.base}"),

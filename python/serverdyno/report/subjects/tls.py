@@ -1,7 +1,7 @@
-"""What the TLS sessions of each configuration came to, and where configurations that are compared differ in it.
+"""What each configuration's TLS sessions negotiated, and how compared configurations differ in it.
 
-In VeriTest's report of 2003 (figure 46) the servers did not even use the same cipher. What a handshake and a byte cost
-depends on version, cipher, key exchange, key, and on the share of sessions that are taken up again.
+In VeriTest's report of 2003 (figure 46) the servers did not even use the same cipher. The cost of a handshake and of a
+byte depends on version, cipher, key exchange, key, and the share of resumed sessions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from serverdyno.report.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Handshakes:
-    """Of one configuration, from start to end of all its mixes: by terms, by key exchange of the full ones."""
+    """One configuration's handshakes from start to end of all levels: by terms, and full ones by key exchange."""
 
     terms: Counter[str]
     groups: Counter[str]
@@ -27,12 +27,11 @@ class Handshakes:
 
     @property
     def share_resumed(self) -> float:
-        """Of all handshakes."""
         return self.resumed / (self.full + self.resumed)
 
 
 def handshakes(source: Source, configuration: str) -> Handshakes | None:
-    """Return the handshakes of a configuration; None: it has none."""
+    """Return the handshakes of a configuration; None without TLS."""
     terms: Counter[str] = Counter()
     groups: Counter[str] = Counter()
     full = resumed = 0
@@ -47,7 +46,7 @@ def handshakes(source: Source, configuration: str) -> Handshakes | None:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return what a configuration's sessions agreed on; empty if it has none."""
+    """Return what a configuration's sessions negotiated; empty without TLS."""
     found = handshakes(source, configuration)
     if found is None:
         return ""
@@ -56,7 +55,7 @@ def sentences(source: Source, configuration: str) -> str:
         agreed = f"{next(iter(found.terms))}{exchanged}"
     else:
         parts = "; ".join(f"{count:,} with {terms}" for terms, count in found.terms.most_common())
-        agreed = f"not all handshakes alike: {parts}{exchanged}"
+        agreed = f"handshakes differ: {parts}{exchanged}"
     return (
         f"Negotiated: {agreed}; {wording.plural(found.full, 'full handshake')} and {found.resumed:,} resumed, "
         "ramps included."
@@ -64,15 +63,15 @@ def sentences(source: Source, configuration: str) -> str:
 
 
 def warnings(source: Source) -> Iterator[str]:
-    """Yield where configurations differ in TLS, or it is not known who answered."""
+    """Yield differences in TLS between configurations, and servers whose identity is unknown."""
     found = {name: handshakes(source, name) for name in source.configuration_names}
     measured = {record.configuration for record in source.records}
     secure = {name: each for name, each in found.items() if each is not None}
     plain = [name for name in source.configuration_names if name in measured and name not in secure]
     if secure and plain:
         yield (
-            f"Over TLS: {wording.listing(list(secure))}; in the clear: {wording.listing(plain)}. "
-            "The difference between them is also that of encryption."
+            f"With TLS: {wording.listing(list(secure))}; without: {wording.listing(plain)}. The difference between "
+            "them includes the cost of encryption."
         )
     ways = {
         name: " / ".join(sorted(each.terms) + [f"key exchange {group}" for group in sorted(each.groups)])
@@ -80,15 +79,17 @@ def warnings(source: Source) -> Iterator[str]:
     }
     if len(set(ways.values())) > 1:
         parts = "; ".join(f"{name}: {way}" for name, way in ways.items())
-        yield f"The configurations differ in what TLS sessions use, so their difference is also that. {parts}."
+        yield (
+            f"The configurations negotiated different TLS sessions, which is part of their difference. {parts}."
+        )
     shares = {name: each.share_resumed for name, each in secure.items()}
     if resumption_differs(shares.values()):
         parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
-        yield f"The configurations differ in the share of handshakes that resumed a session, which costs less. {parts}."
+        yield f"The configurations differ in their share of resumed handshakes, which cost less. {parts}."
     if secure and _keys_logged(source):
         yield (
-            "The keys of the TLS sessions were written to a file, as the environment asked (SSLKEYLOGFILE). "
-            "Whoever has it can decrypt a capture of this load, and writing it costs time in each handshake."
+            "The keys of the TLS sessions were written to a file, because SSLKEYLOGFILE is set in the environment. "
+            "Anyone with this file can decrypt a capture of this load, and writing it costs time in each handshake."
         )
     trusting = [
         configuration.name
@@ -97,13 +98,12 @@ def warnings(source: Source) -> Iterator[str]:
     ]
     if trusting:
         yield (
-            f"Any certificate was accepted of {wording.listing(trusting)}, as the plan says: "
-            "it is not known who answered."
+            f"Any certificate of {wording.listing(trusting)} was accepted, as the plan says, so who answered is not "
+            "known."
         )
 
 
 def _keys_logged(source: Source) -> bool:
-    """Return whether this machine, or a node, was asked to keep keys."""
     host = source.disclosure.get("host", {}).get("software", {})
     nodes = source.disclosure.get("fleet", {}).get("nodes", [])
     return any(facts.get("tls_keys_logged", False) for facts in (host, *nodes))

@@ -1,8 +1,8 @@
-"""Tunings one by one and together, where a plan's configurations form such a design: baseline, one change each, all.
+"""Tuning designs: a baseline, single changes, and all changes together, with the effect of each.
 
-The design is read from the settings. The first configuration is the baseline; another of the same server that differs
-from it in one setting is a single change; one that differs in all of them is all together; those between that each
-add one more are piled up. Effects and their verdicts are `analysis.ablation`'s.
+The design is recognised from the settings. The first configuration is the baseline; one of the same server that
+differs in one setting is a single change; one with all changes is "all together"; those between, each with one change
+more, are cumulative. `analysis.ablation` has the effects and their verdicts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Changes = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Names of configurations; `changes`: what each of them changes, in words."""
+    """Names of configurations. `changes`: what each of them changes, in words."""
 
     baseline: str
     single: tuple[str, ...]
@@ -58,7 +58,7 @@ def applies(results: Results) -> bool:
 
 def build(results: Results) -> Part:
     design = _design(results.source)
-    assert design is not None  # it applies
+    assert design is not None
     found = _effects(results, design)
     title, figures = "Tunings one by one and together", tuple(_chart(found, results))
     section = Section("tuning", title, figures=figures, tables=(_table(design, found, results),))
@@ -66,7 +66,7 @@ def build(results: Results) -> Part:
 
 
 def _design(source: Source) -> Design | None:
-    """Return the design; None for fewer than two single changes, or if no configuration has all of them."""
+    """Return the design; None with fewer than two single changes, or if no configuration has all."""
     base, *others = source.head.configurations
     changed = {other.name: _changes(base, other) for other in others if _comparable(base, other)}
     single: dict[str, tuple[str, str]] = {}
@@ -108,7 +108,7 @@ def _changes(base: Configuration, other: Configuration) -> Changes:
 
 
 def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
-    """Return names in the order in which changes were added; empty if one does not contain the one before."""
+    """Return names in the order in which changes were added; empty if one lacks a change of its predecessor."""
     ordered = sorted(between, key=lambda name: len(between[name]))
     sets = [*(between[name] for name in ordered), whole]
     grows = all(fewer < more for fewer, more in pairwise(sets))
@@ -116,7 +116,6 @@ def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
 
 
 def _effects(results: Results, found: Design) -> tuple[Effect, ...]:
-    """Return the effects on the overall average and on the peak."""
     by_name = {side.name: side for side in sides(results)}
     tunings = Tunings(
         baseline=by_name[found.baseline],
@@ -128,7 +127,6 @@ def _effects(results: Results, found: Design) -> tuple[Effect, ...]:
 
 
 def _table(design: Design, effects: Sequence[Effect], results: Results) -> Table:
-    """Return one row per effect and figure."""
     columns = (
         NAME,
         Column("Compared", numeric=False),
@@ -140,7 +138,7 @@ def _table(design: Design, effects: Sequence[Effect], results: Results) -> Table
     )
     rows = tuple(_row(design, effect, found) for effect in effects for found in effect.found)
     made_for = _correction(effects)
-    corrected = f" Verdicts are corrected for {made_for}; intervals stand alone." if made_for else ""
+    corrected = f" Verdicts are corrected for {made_for}; intervals are not." if made_for else ""
     notes = (f"Baseline: {design.baseline}.{corrected}",)
     title, under = "Tunings one by one and together", basis(results)
     return Table("tuning", 0, title, under, columns, rows, notes, key_columns=2)
@@ -174,14 +172,13 @@ def _chart(effects: Sequence[Effect], results: Results) -> Iterator[Figure]:
     )
     if not points:
         return
-    title = "What each change and all together do to the overall average"
-    line = f"{basis(results)} Bars: 95 % intervals, where there are two repetitions."
+    title = "Effect of each change and of all together on the overall average"
+    line = f"{basis(results)} Bars: 95 % intervals, if there are two repetitions."
     panels = (Panel("", "", points),)
     yield Figure("tuning", 0, title, line, "effects", "Improvement of the overall average, %", panels)
 
 
 def _findings(results: Results, design: Design, effects: Sequence[Effect], tables: Labels) -> list[Finding]:
-    """Return the largest single change of the overall average."""
     single = [
         (effect, effect.found[0])
         for effect in effects
@@ -191,16 +188,16 @@ def _findings(results: Results, design: Design, effects: Sequence[Effect], table
         return []
     largest, found = max(single, key=lambda each: abs(each[1].percent or 0.0))
     claim = (
-        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved the "
-        f"overall average most: {wording.change(found.percent)}, {found.verdict.value}."
+        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved "
+        f"the overall average most: {wording.change(found.percent)}, {found.verdict.value}."
     )
     if limited := [result.name for result in results.configurations if limits_of_average(result)]:
-        claim += f" Something else than the server limits {wording.listing(limited)}: see the marks."
+        claim += f" Something other than the server limits {wording.listing(limited)}: see the marks."
     made_for = _correction(effects)
     corrected = f"verdicts corrected for {made_for}; " if made_for else ""
     return [Finding("Tuning", claim, f"Against {design.baseline}; {corrected}{tables['tuning']}.")]
 
 
 def _correction(effects: Sequence[Effect]) -> str:
-    """Return what the verdicts are corrected for; empty if they are not."""
+    """Return what the verdicts are corrected for; empty if nothing."""
     return differences.correction([found for effect in effects for found in effect.found])

@@ -1,1 +1,1 @@
-"""Views of a finished report: HTML, terminal, PDF, Markdown, JSON, CSV, charts. They lay out and compute nothing."""
+"""Views of a finished report: HTML, terminal, PDF, Markdown, JSON, CSV and charts. They compute nothing."""

@@ -1,4 +1,4 @@
-"""What a chart shows, in words: for who can't see it. The same figures as in the chart, and nothing else."""
+"""The alternative text of charts, for readers who can't see them. It has the same figures as the chart."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ MOST_SERIES = 8
 
 
 def text(figure: Figure) -> str:
-    """One or two sentences a panel."""
+    """Return one or two sentences per panel."""
     if figure.kind == "diagram":
-        assert figure.testbed is not None  # the kind says so
+        assert figure.testbed is not None
         servers = wording.listing([link.server.title for link in figure.testbed.links])
         return f"{figure.title}. The load generator reaches {servers}."
     parts = [_panel(figure, panel) for panel in figure.panels]

@@ -1,6 +1,6 @@
-"""What is added to a drawing: its words for who can't see it, and the heading of a file of its own.
+"""Adds alternative text to a drawing, and a heading if it is a file of its own.
 
-The page has title and basis as its own text, so a drawing in it has neither; a file has both.
+In the page, title and basis are text outside the drawing.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from serverdyno.report.views.palette import FONT, INK, PAPER, QUIET
 SVG = "http://www.w3.org/2000/svg"
 MARGIN, TITLE_LINE, BASIS_LINE = 12.0, 22.0, 15.0
 TITLE_WIDTH, BASIS_WIDTH = 88, 118
-"""Characters of a line of the title and of the basis, above a drawing of the usual width."""
+"""Characters per line of the title and of the basis, for a drawing of the usual width."""
 
 ElementTree.register_namespace("", SVG)
 
 
 def annotated(root: Element, figure: Figure) -> str:
-    """The text of a drawing, with what it shows in words."""
+    """Return a drawing as text, with its alternative text."""
     root.attrib |= {"role": "img", "aria-label": alt.text(figure)}
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def alone(svg: str, figure: Figure) -> str:
-    """The drawing as a file of its own: title and basis above it, on white."""
+    """Return the drawing as a file of its own: title and basis above it, on white."""
     inner = ElementTree.fromstring(svg)
     width, height = (float(value) for value in inner.attrib["viewBox"].split()[2:])
     share = width / WIDTH

@@ -1,4 +1,4 @@
-"""The chart of the answer as lines of text, for a terminal and for Markdown."""
+"""The answer's chart as lines of text, for a terminal and for Markdown."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from serverdyno import wording
 from serverdyno.report.model import Figure
 
 MOST = 30
-"""Letters of the longest bar."""
+"""Length of the longest bar in characters."""
 FEWEST = 8
-"""Letters of the longest bar, below which names stand above the bars."""
+"""If the longest bar would be shorter than this, names go above the bars."""
 FULL, HOLLOW = "█", "░"
 
 
 def rows(figure: Figure, longest: int = MOST) -> list[tuple[str, str]]:
-    """The name of each bar, and the bar with its value; best first. What something else held back is hollow."""
+    """Return the name of each bar, and the bar with its value, best first.
+
+    Bars not limited by the server are hollow.
+    """
     series = figure.panels[0].series
     highest = max(line.points[0].y for line in series) or 1.0
     found = []
@@ -26,7 +29,7 @@ def rows(figure: Figure, longest: int = MOST) -> list[tuple[str, str]]:
 
 
 def lines(figure: Figure, width: int) -> list[str]:
-    """One line a bar, not wider than `width`; a name that leaves no room has a line of its own."""
+    """Return one line per bar, at most `width` wide; a name that leaves no room gets its own line."""
     names = max(len(line.name) for line in figure.panels[0].series)
     room = width - names - 14
     if room < FEWEST:

@@ -1,6 +1,6 @@
-"""A drawing in SVG: lines, texts, points of six shapes, and the ticks of axes. It knows no figure of the report.
+"""SVG drawing: lines, texts, points of six shapes, and the ticks of axes.
 
-Letters are placed by an average width, enough for Liberation Sans, Arial and Helvetica, which are equally wide.
+Letters are placed by an average width, which is enough for Liberation Sans, Arial and Helvetica (equally wide).
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from serverdyno.report.views.palette import FONT, INK
 SVG = "http://www.w3.org/2000/svg"
 MOST_TICKS = 6
 MARKER = 4.1
-"""Half the width of a point, in pixels."""
+"""Half the width of a point in pixels."""
 Place = tuple[float, float]
 
 
 class Canvas:
-    """An SVG element that grows by what is drawn on it; places are in pixels, from the top left."""
+    """An SVG element that grows with what is drawn on it. Places are in pixels from the top left."""
 
     def __init__(self, width: float) -> None:
         self.width = width
         self.root = Element("svg", {"xmlns": SVG, "font-family": FONT, "font-size": "11"})
 
     def finished(self, height: float) -> Element:
-        """The element, of that height."""
         size = {"width": f"{self.width:g}", "height": f"{height:.0f}"}
         self.root.attrib |= {"viewBox": f"0 0 {self.width:g} {height:.0f}", **size}
         return self.root
@@ -39,27 +38,25 @@ class Canvas:
         )
 
     def path(self, places: Sequence[Place], colour: str, width: float, dash: Sequence[int] = ()) -> None:
-        """A line through several places."""
         points = " ".join(f"{_short(x)},{_short(y)}" for x, y in places)
         look = {"fill": "none", "stroke": colour, "stroke-width": f"{width:g}", "stroke-linejoin": "round"}
         SubElement(self.root, "polyline", {"points": points, **look, **_dashes(dash)})
 
     def rectangle(self, corner: Place, size: Place, fill: str, *, stroke: str = "", words: str = "") -> None:
-        """A filled rectangle. `words`: its tooltip."""
+        """Draw a filled rectangle with `words` as its tooltip."""
         place = {"x": _short(corner[0]), "y": _short(corner[1])}
         extent = {"width": _short(max(0.0, size[0])), "height": _short(size[1])}
         frame = {"stroke": stroke, "stroke-width": "2"} if stroke else {}
         _titled(SubElement(self.root, "rect", {**place, **extent, "fill": fill, **frame}), words)
 
     def text(self, at: Place, words: str, colour: str = INK, anchor: str = "start", **more: str) -> None:
-        """One line of text; `more`: attributes with `_` for `-`."""
         place = {"x": _short(at[0]), "y": _short(at[1]), "fill": colour}
         named = {name.replace("_", "-"): value for name, value in more.items()}
         ends = {} if anchor == "start" else {"text-anchor": anchor}
         SubElement(self.root, "text", {**place, **ends, **named}).text = words
 
     def point(self, at: Place, shape: str, fill: str, stroke: str, words: str) -> None:
-        """A point with its tooltip."""
+        """Draw a point with `words` as its tooltip."""
         look = {"fill": fill, "stroke": stroke, "stroke-width": "1.8"}
         if shape == "circle":
             place = {"cx": _short(at[0]), "cy": _short(at[1]), "r": f"{MARKER:g}"}
@@ -80,7 +77,7 @@ OUTLINES: dict[str, tuple[Place, ...]] = {
     ),
     "triangle-down": ((0, 1.2), (1.1, -0.8), (-1.1, -0.8)),
 }
-"""Corners of the shapes of points, in halves of their width."""
+"""Corners of the shapes of points, in half widths."""
 
 
 def _short(value: float) -> str:
@@ -98,7 +95,7 @@ def _titled(element: Element, words: str) -> None:
 
 
 def round_step(span: float, most: int = MOST_TICKS) -> float:
-    """The step of 1, 2 or 5 times a power of ten that divides a span into `most` parts or fewer."""
+    """Return the step of 1, 2 or 5 times a power of ten that divides a span into at most `most` parts."""
     if span <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(span / most))
@@ -106,14 +103,14 @@ def round_step(span: float, most: int = MOST_TICKS) -> float:
 
 
 def ticks(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
-    """Round values from `low` to `high`."""
+    """Return round values from `low` to `high`."""
     step = round_step(high - low, most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [number * step for number in range(first, last + 1)]
 
 
 def tick_words(values: Sequence[float], *, signed: bool = False) -> list[str]:
-    """The labels of an axis, with as many decimals as tell its ticks apart."""
+    """Return the labels of an axis, with as many decimals as its ticks need."""
     gaps = [abs(after - before) for before, after in itertools.pairwise(values)]
     smallest = min(gaps, default=1.0)
     decimals = max(0, -math.floor(math.log10(smallest) + 1e-9)) if smallest > 0 else 0

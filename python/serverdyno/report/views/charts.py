@@ -1,7 +1,7 @@
-"""Charts as SVG: bars and effects here, lines in `lines`, the testbed in `diagram`. What they show is in `figures`.
+"""Charts as SVG: bars and effects. `lines` draws lines, and `diagram` the testbed.
 
-A drawing has no heading: the page sets one. As a file of its own it gets title and basis (`annotate.alone`). Drawn by
-hand: a chart library took a second of CPU for each chart, which a first report on the spot can't wait for.
+A drawing has no heading; the page sets one, and `annotate.alone` adds one to files. Drawn by hand, because a chart
+library needs a second of CPU per chart, which is too slow for a quick first report.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from serverdyno.report.views.lines import CHARACTER_WIDTH, WIDTH, shortened
 from serverdyno.report.views.palette import COLOURS, GRID, INK, PAPER, QUIET, colour
 
 MOST_NAME = 300.0
-"""Pixels of the names of bars."""
+"""The most pixels for the names of bars."""
 NARROW = 520.0
-"""Width of bars with short names: their figures can still be read on a telephone."""
+"""Width of bars with short names, so that their figures can be read on a telephone."""
 ROW, BAR, FOOT = 32.0, 18.0, 40.0
 SHORT_ROW = 24.0
-"""Of a chart of many bars."""
+"""Height of a row in a chart of many bars."""
 
 
 def svg(figure: Figure) -> str:
-    """The SVG text of a figure, without a heading."""
+    """Return a figure as SVG text, without a heading."""
     draw = {"bars": _bars, "effects": _effects, "lines": lines.svg, "diagram": diagram.svg}[figure.kind]
     return annotate.annotated(draw(figure), figure)
 
 
 def _names(series: tuple[Series, ...]) -> tuple[list[str], float]:
-    """What each row is called, and the pixels that the longest takes."""
+    """Return the label of each row, and the width of the longest in pixels."""
     names = shortened([line.name for line in series], int(MOST_NAME / CHARACTER_WIDTH))
     return names, max(len(name) for name in names) * CHARACTER_WIDTH + 12
 
@@ -54,7 +54,7 @@ def _bars(figure: Figure) -> Element:
 
 
 def _bars_by_panel(figure: Figure) -> Element:
-    """The panels one below another, each under its title and with a scale of its own: values stand at the bars."""
+    """Draw the panels one below another, each with its title and its own scale; values are next to the bars."""
     rows = [line for panel in figure.panels for line in panel.series]
     names, left = _names(tuple(rows))
     named = dict(zip((line.name for line in rows), names, strict=True))
@@ -75,7 +75,7 @@ def _bars_by_panel(figure: Figure) -> Element:
 def _bar(
     canvas: Canvas, line: Series, words: tuple[str, str], scale: tuple[float, float], middle: float
 ) -> None:
-    """One bar with its range. `words`: its name and its value; `scale`: where zero is, and pixels of one."""
+    """Draw one bar with its range. `words`: its name and value. `scale`: the place of zero, and pixels per unit."""
     (name, label), (left, unit) = words, scale
     point, own = line.points[0], colour(line.style)
     end, high = left + unit * point.y, left + unit * _high(line)
@@ -115,7 +115,7 @@ def _axis(
     *,
     signed: bool = False,
 ) -> None:
-    """The axis of values below rows, with its grid. `frame`: left, right, bottom."""
+    """Draw the axis of values below rows, with its grid. `frame`: left, right, bottom."""
     left, right, bottom = frame
     written = ticks(*ends)
     for value, word in zip(written, tick_words(written, signed=signed), strict=True):
@@ -126,7 +126,7 @@ def _axis(
 
 
 def _effects(figure: Figure) -> Element:
-    """Points with their intervals about a line at zero, one below another."""
+    """Draw points with their intervals about a line at zero, one below another."""
     series = figure.panels[0].series
     names, left = _names(series)
     canvas, bottom = Canvas(WIDTH), ROW * len(series)

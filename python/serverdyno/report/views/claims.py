@@ -1,10 +1,10 @@
-"""The key findings of a report as claims, in the language in which published reports are audited.
+"""A report's key findings as claims, in the language used to audit published reports.
 
-Each claim names the text as it is printed, and how it should follow from the records of the mixes: `published.audit`
-recomputes it from them, apart from the code that made the report. Only what that language can say is here: highest
-means, where they are, what is kept of them, and improvements of complete experiments. An improvement in peak is left
-out where cross-validation read some run at another mix than that of the highest mean: it is then not a ratio of means.
-Neither is an improvement without an odd repetition.
+Each claim has the text as printed and the rule by which it follows from the records. `published.audit` recomputes it,
+independently of the code that made the report. The language covers highest means, their levels, the throughput kept
+beyond them, and improvements of complete experiments. Two kinds of improvements are left out: a peak for which
+cross-validation read some run at another level than that of the highest mean, since it is not a ratio of means; and
+one without an odd repetition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLE = "mixes"
 
 
 def claims(report: Report) -> tuple[Claim, ...]:
-    """Those of the key findings that can be recomputed; none of an experiment without figures."""
+    """Return the key findings that can be recomputed; none for an experiment without figures."""
     column = report.results.terms.column
     found = [
         claim
@@ -43,7 +43,7 @@ def claims(report: Report) -> tuple[Claim, ...]:
 
 
 def tables(records: Sequence[MixRecord]) -> Tables:
-    """What the claims are audited against: one row a run and mix, of records that were not ended early."""
+    """Return the tables for the audit: one row per run and level of records that were not cut short."""
     whole = [record for record in records if record.void is None and record.window_s > 0]
     return Tables(
         [
@@ -64,7 +64,7 @@ def tables(records: Sequence[MixRecord]) -> Tables:
 
 
 def _moved_bits(record: MixRecord) -> int:
-    """By clients that were in the mix until the window closed."""
+    """Return the bits moved by clients that stayed until the window closed."""
     return 8 * sum(
         (row.bytes_read or 0) + row.bytes_written for row in record.by_client if stayed(row, record)
     )
@@ -113,7 +113,6 @@ def _of_comparison(
 
 
 def _of_means(found: Improvement, sides: Sequence[ConfigurationResult]) -> bool:
-    """Whether the figures compared are those of the mean curves."""
     if found.odd is not None or found.figure is not Metric.PEAK:
         return found.odd is None
     peaks = [side.shape.peak for side in sides]
@@ -124,18 +123,18 @@ def _of_means(found: Improvement, sides: Sequence[ConfigurationResult]) -> bool:
 
 
 def _cells(kind: str, column: str, configuration: str) -> dict[str, Any]:
-    """Of the means over the repetitions of each mix."""
+    """Return cells of the means over the repetitions of each level."""
     where = {"configuration": configuration}
     return {"kind": kind, "table": TABLE, "column": column, "where": where, "averaged_by": ["mix"]}
 
 
 def _number(text: str) -> str:
-    """The printed number alone: without its sign and per cent."""
+    """Return the printed number without sign and per cent."""
     return text.lstrip("+−").rstrip("%").strip()  # noqa: RUF001  a minus sign, as typeset
 
 
 def _claim(identity: str, place: str, says: str, printed: tuple[str, str], rule: dict[str, Any]) -> Claim:
-    """`printed`: the value as it stands in the text, and its unit where the language knows it."""
+    """Return a claim. `printed`: the value as in the text, with its unit if the language knows it."""
     claimed, unit = printed
     return Claim.model_validate(
         {"id": identity, "place": place, "says": says, "claimed": claimed, "unit": unit, "rule": rule}

@@ -1,4 +1,4 @@
-"""What `dyno compare` says, in Markdown for a pull request and in JSON for programs. The terminal's is in `text.py`."""
+"""The result of `dyno compare` as Markdown and as JSON. `text.py` has the terminal's."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from serverdyno.report.views.document import ComparisonFigures, comparison_figur
 
 @dataclass(frozen=True, slots=True)
 class OutageComparison:
-    """How long clients of `other` were without service, against `base`, at one load level: the harmonic mean of the
-    repetitions' medians. `percent`: other / base - 1, in %, with its interval.
+    """Time without service of `other` against `base` at one load level: harmonic mean of the repetitions' medians.
+
+    `percent`: other / base - 1, in %, with its interval.
     """
 
     base: str
@@ -35,8 +36,9 @@ class OutageComparison:
 
 @dataclass(frozen=True, slots=True)
 class StepComparison:
-    """The speed of `other` against `base` in one step: 1 / elapsed time. `percent`: other / base - 1, in %, with its
-    interval.
+    """Speed (1 / elapsed time) of `other` against `base` in one step.
+
+    `percent`: other / base - 1, in %, with its interval.
     """
 
     base: str
@@ -54,8 +56,9 @@ class StepComparison:
 
 @dataclass(frozen=True, slots=True)
 class ComparedDocument:
-    """A comparison for programs. `verdict`: the most alarming of all comparisons with the base. Of servers that were
-    taken away from their clients there are `outages`, of levels that end when done alone `steps`, else `comparisons`.
+    """A comparison for programs. `verdict`: the most alarming of all comparisons with the base.
+
+    Experiments with outages have `outages`, those that only have steps have `steps`, and others have `comparisons`.
     """
 
     verdict: Verdict
@@ -68,7 +71,7 @@ class ComparedDocument:
 
 
 def as_json(compared: Compared) -> str:
-    """Return one JSON document; a figure that is not known is null."""
+    """Return one JSON document; unknown figures are null."""
     document = ComparedDocument(
         verdict=compared.verdict,
         slowdown=compared.slowdown,
@@ -114,7 +117,7 @@ def as_json(compared: Compared) -> str:
 
 
 def as_markdown(compared: Compared) -> str:
-    """Return a summary for GitHub: the verdict first, then findings, the table, and what else differs."""
+    """Return a summary for GitHub: verdict, findings, table, and other differences."""
     return "\n".join(_lines(compared)).rstrip() + "\n"
 
 

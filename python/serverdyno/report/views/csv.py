@@ -1,4 +1,4 @@
-"""Raw tables as CSV text (RFC 4180, UTF-8). An empty field means: not measured."""
+"""Raw tables as CSV text (RFC 4180, UTF-8). An empty field means not measured."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from serverdyno.report.figures.raw import RawTable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a spreadsheet takes for the beginning of a formula (OWASP, CSV Injection), full-width forms too."""
+"""What a spreadsheet takes for the beginning of a formula (OWASP, CSV Injection), including full-width forms."""
 
 
 def text(table: RawTable) -> str:
-    """One raw table with a head line. Texts that a spreadsheet would compute have an apostrophe before them."""
+    """Return one raw table with a head line; texts that a spreadsheet would compute are prefixed by an apostrophe."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(_as_texts(table.columns))
@@ -27,7 +27,7 @@ def _as_texts(row: Iterable[Any]) -> list[Any]:
 
 
 def is_formula(cell: str) -> bool:
-    """Whether a spreadsheet would compute the text; a number with a sign is none."""
+    """Return whether a spreadsheet would compute the text; signed numbers are safe."""
     if not cell.startswith(FORMULA):
         return False
     try:

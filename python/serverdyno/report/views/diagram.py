@@ -1,6 +1,6 @@
-"""Draws a testbed as SVG: generators to the left, a line for each network, the servers to the right.
+"""Draws a testbed as SVG: generators on the left, a line per network, servers on the right.
 
-By hand, since it is boxes and lines; sizes follow from the texts, so that nothing overlaps.
+Sizes follow from the texts, so that nothing overlaps.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 
 def svg(figure: Figure) -> Element:
-    """The drawing of a figure of the kind `diagram`."""
     testbed = figure.testbed
-    assert testbed is not None  # the kind says so
+    assert testbed is not None
     inside = [link for link in testbed.links if not link.outside]
     outside = [link for link in testbed.links if link.outside]
     top = MARGIN + len(testbed.machine) * LINE + PADDING
@@ -52,7 +51,7 @@ def svg(figure: Figure) -> Element:
 
 
 def _stacked(boxes: Sequence[Box], top: float, width: float = SERVER_WIDTH) -> tuple[list[float], float]:
-    """Where each box begins, one below another, and where the space below the last one ends."""
+    """Return the top of each box, one below another, and the end of the space below the last."""
     tops = []
     for box in boxes:
         tops.append(top)
@@ -73,7 +72,7 @@ def _others(box: Box, width: float) -> list[str]:
 
 
 def _wrapped(text: str, width: float) -> list[str]:
-    """In lines as long as a box is wide; what is longer in itself is cut."""
+    """Wrap text to the width of a box; longer words are cut."""
     letters = int((width - 2 * PADDING) / LETTER)
     lines = [""]
     for word in text.split():
@@ -101,7 +100,7 @@ def _rectangle(root: Element, corner: tuple[float, float], size: tuple[float, fl
 
 
 def _texts(root: Element, lines: Sequence[str], at: tuple[float, float], *, strong: int) -> None:
-    """Lines one below another; the first `strong` of them are a heading."""
+    """Draw lines one below another; the first `strong` are a heading."""
     for place, line in enumerate(lines):
         head = place < strong
         style = {"fill": INK, "font-weight": "bold"} if head else {"fill": QUIET}
@@ -109,7 +108,7 @@ def _texts(root: Element, lines: Sequence[str], at: tuple[float, float], *, stro
 
 
 def _joined(root: Element, y: float, middle: float) -> None:
-    """From one of several generators to where their lines meet."""
+    """Draw the line from one of several generators to their junction."""
     if y != middle:
         start = MARGIN + 8 + GENERATOR_WIDTH
         path = f"M{start:g} {y:g} H{start + JOIN:g} V{middle:g} H{start + 2 * JOIN:g}"
@@ -117,8 +116,9 @@ def _joined(root: Element, y: float, middle: float) -> None:
 
 
 def _wire(root: Element, link: Link, top: float, middle: float, joined: float) -> None:
-    """From the generator, or `joined` right of several, to the left edge of a server, with the network's name above its
-    last part.
+    """Draw the line from the generator, or from the junction if `joined`, to the left edge of a server.
+
+    The network's name is above its last part.
     """
     start, edge = MARGIN + 8 + GENERATOR_WIDTH, WIDTH - MARGIN - 8 - SERVER_WIDTH
     bend, y = start + 24, top + _height(link.server) / 2

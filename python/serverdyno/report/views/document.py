@@ -1,7 +1,7 @@
-"""The report as one JSON document with a published schema: all that is said, and the main figures unrounded.
+"""The report as one JSON document with a published schema: all sentences, and the main figures unrounded.
 
-`docs/report.schema.json` is made from `ReportDocument`; a test keeps them alike. What a program wants is under
-`configurations` and `comparisons`; the rest is what a reader sees. None (`null`) means: not known, never zero.
+`docs/report.schema.json` is generated from `ReportDocument`; a test keeps it current. Programs read `configurations`
+and `comparisons`; the rest is for people. None (`null`) means unknown, never zero.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA_NAME = "report.schema.json"
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFacts:
-    """What was run. `unit`: of throughput; `second_unit`: of the figure next to it. `scale` 1: suite in full length."""
+    """What was run. `unit`: of throughput. `second_unit`: of the second figure. `scale` 1: suite in full length."""
 
     name: str
     suite: str
@@ -52,7 +52,7 @@ class ExperimentFacts:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTimes:
-    """In ms, of all repetitions together; a percentile of too few samples is null."""
+    """Response times in ms of all repetitions together; a percentile of too few samples is null."""
 
     count: int
     mean_ms: float
@@ -64,12 +64,14 @@ class ResponseTimes:
 
 @dataclass(frozen=True, slots=True)
 class PointFigures:
-    """One mix of one configuration. `below_cache_mbit_s`: all bytes between clients and a file server, both ways; null
-    of web servers. `clients_starved`: most of any repetition that stayed and completed nothing in the window;
-    `stalled_seconds`: those of the window without a success, counted from the start of the mix, by repetition.
-    `fairness`: Jain's index over the clients. `marks`: names of what must be known about it; `limited_by`: those that
-    limit. `waiting_share`: of the clients' time, spent waiting in or for the generator, at most; `hidden_speed`: by
-    how much the server may be faster than shown, at most (0.25: 25 %); both null where they are not known.
+    """One load level of one configuration.
+
+    `below_cache_mbit_s`: all bytes between clients and a file server, both ways; null for web servers.
+    `clients_starved`: clients that stayed and completed nothing in the window, in the repetition with the most.
+    `stalled_seconds`: seconds of the window without a success, counted from the level's start, by repetition.
+    `fairness`: Jain's index over the clients. `marks`: names of what must be known about the figure; `limited_by`:
+    those that limit it. `waiting_share`: largest share of the clients' time spent waiting in or for the generator.
+    `hidden_speed`: upper bound of how much faster the server may be than shown (0.25: 25 %). Both are null if unknown.
     """
 
     mix: int
@@ -97,9 +99,9 @@ class PointFigures:
 
 @dataclass(frozen=True, slots=True)
 class PeakFigures:
-    """`highest_mean` is lifted by noise; `cross_validated` is not, and `low` and `high` are its 95 % interval.
+    """The peak. Noise inflates `highest_mean` but not `cross_validated`, whose 95 % interval is `low` to `high`.
 
-    `not_told_apart_clients`: the mixes among which the true peak may be.
+    `not_told_apart_clients`: the load levels among which the true peak may be.
     """
 
     clients: int
@@ -113,7 +115,7 @@ class PeakFigures:
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """A dip, drop or collapse. `times_critical`: how clear it is; null where there is no noise at all."""
+    """A dip, drop or collapse. `times_critical`: how clear it is; null if there is no noise at all."""
 
     kind: str
     first_clients: int
@@ -125,9 +127,10 @@ class Fall:
 
 @dataclass(frozen=True, slots=True)
 class OutageSummary:
-    """The outages of one configuration, all load levels and repetitions together. `back_s` of all clients: null where
-    half (or for `slowest_s`, any) of them were not served again before the end of their mix. `went_on`: clients that
-    kept the file that they had open. `blocks_lost`: acknowledged and flushed; null: not known.
+    """The outages of one configuration over all load levels and repetitions.
+
+    `back_s` of all clients: null if half (for `slowest_s`, any) were not served again before the end of their level.
+    `went_on`: clients that kept their open file. `blocks_lost`: acknowledged and flushed; null if unknown.
     """
 
     outages: int
@@ -147,12 +150,11 @@ class OutageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFigures:
-    """One configuration. `levels`: the level of each factor of its server. `falls` null: can't be judged, which is not
-    the same as none.
+    """One configuration. `levels`: the level of each factor of its server.
 
-    `flush_outcome`: what a flush did, in words; `flushes` answered and `syncs` of the server's processes in the
-    windows of all its runs. Null of web servers, and where it is not known. `outages`: null where nothing was
-    taken away.
+    `falls`: null if they can't be judged, which differs from none. `flush_outcome`: the effect of a flush in words.
+    `flushes` (answered) and `syncs` (of the server's processes) are counted in the windows of all its runs. These
+    three are null for web servers and if unknown. `outages`: null if nothing was taken away.
     """
 
     name: str
@@ -173,14 +175,14 @@ class ConfigurationFigures:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFigures:
-    """One figure of `other` against `base`. `corrected_for`: the comparisons that the verdict is one of, and
-    corrected for; null where there is no interval, and so nothing to correct. `found_percent`: the least difference
-    that such an experiment finds in four of five cases; `repetitions_needed`: how many would find 5 % as often.
-    `left_out`: the odd repetition that is in none of these figures.
-    `part_of_a_pass`: clients of either side
-    made, in the mean, less than one pass of the workload in a window, so the two were asked for different operations.
-    `not_comparable_because`: why the verdict is that, although both were measured.
-    `differs_in_durability`: the two did different things with a flush; null where that is not known.
+    """One figure of `other` against `base`.
+
+    `corrected_for`: the number of comparisons that the verdict is corrected for; null without an interval.
+    `found_percent`: the smallest detectable difference (found in four of five cases). `repetitions_needed`:
+    repetitions to detect 5 % as often. `left_out`: the odd repetition, which is in none of these figures.
+    `part_of_a_pass`: clients of either side made, on average, less than one pass of the workload in a window, so the
+    two were asked for different operations. `not_comparable_because`: the reason for that verdict although both were
+    measured. `differs_in_durability`: the two did different things with a flush; null if unknown.
     """
 
     base: str
@@ -208,7 +210,7 @@ class ComparisonFigures:
 
 @dataclass(init=False)
 class ReportDocument:
-    """A report of Serverdyno. `warnings` come before all figures; numbers of tables and figures are as in the page."""
+    """A report of Serverdyno. `warnings` come before all figures; tables and figures are numbered as in the page."""
 
     schema_version: Literal[1]
     title: str
@@ -257,21 +259,21 @@ class ReportDocument:
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """The JSON schema of such documents."""
+        """Return the JSON schema of such documents."""
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **TypeAdapter(cls).json_schema(mode="serialization"),
         }
 
     def as_json(self) -> bytes:
-        """The document, as UTF-8."""
-        kind: Any = type(self)  # mypy finds that classes of dataclasses are not hashable
+        """Return the document as UTF-8."""
+        kind: Any = type(self)  # mypy does not find classes of dataclasses hashable
         return _adapter(kind).dump_json(self, indent=1) + b"\n"
 
 
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return what writes a kind of document, which takes longer to make than to use."""
+    """Return a serialiser, cached because it takes longer to make than to use."""
     return TypeAdapter(kind)
 
 
@@ -352,7 +354,7 @@ def _outages(found: OutageFigures) -> OutageSummary:
 
 def _clients(result: ConfigurationResult, place: int) -> int:
     mix = result.mixes[place]
-    assert mix is not None  # statistics are of finished mixes only
+    assert mix is not None  # only finished levels have statistics
     return mix.clients
 
 
@@ -412,7 +414,6 @@ def _times(times: Times) -> ResponseTimes:
 
 
 def comparison_figures(comparison: Comparison) -> list[ComparisonFigures]:
-    """Return the figures of one comparison, for programs."""
     limited = tuple(f"{name}: {LIMITS[mark]}" for name, mark in comparison.limits)
     return [
         ComparisonFigures(

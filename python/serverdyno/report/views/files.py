@@ -1,6 +1,6 @@
-"""Writes a report into its experiment's folder: the page, figures, raw tables, and the views that are asked for.
+"""Writes a report into its experiment's folder: the page, figures, raw tables, and the requested views.
 
-A view of an earlier report that isn't asked for again is removed: next to a new page it would show old figures.
+A view of an earlier report that is not requested again is removed, because it would show outdated figures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from serverdyno.store.folder import Folder
 
 
 class View(StrEnum):
-    """What may be written next to the page, by the name of its file."""
+    """A view that may be written next to the page; the value is its file name."""
 
     PDF = "report.pdf"
     MARKDOWN = "report.md"
@@ -23,9 +23,9 @@ class View(StrEnum):
 
 
 def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -> Path:
-    """Writes report.html, figures/*.svg, tables/*.csv and `views`; each file of an earlier report is replaced.
+    """Write report.html, figures/*.svg, tables/*.csv and `views`, and return the path of the page.
 
-    Returns the path of the page. Raises DynoError.
+    Files of an earlier report are replaced. Raises DynoError.
     """
     # The page's libraries take longer to import than a table takes to show.
     from serverdyno.report.views import annotate, charts, csv, html  # noqa: PLC0415
@@ -44,7 +44,7 @@ def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -
 
 
 def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -> None:
-    """These files and no others with their ending."""
+    """Write these files and remove others with their ending."""
     for name, text in texts.items():
         folder.write(f"{place}/{name}{ending}", text.encode())
     for found in folder.names(place, f"*{ending}"):

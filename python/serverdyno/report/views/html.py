@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page: no script, no network, everything inlined."""
+"""The report as one self-contained HTML page: no external script or resource, everything inlined."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from serverdyno.report.views.palette import css, themed
 from serverdyno.report.views.shared import shared
 
 MOST_INLINED_ROWS = 5_000
-"""Of a table inside the page; longer ones are in the folder alone, so that the page stays quick to load."""
+"""The most rows of a table in the page; longer tables are only in the folder, so that the page loads quickly."""
 
 
 def page(report: Report, drawings: Mapping[str, str]) -> str:
-    """The page. `drawings`: the SVG of each figure by its key."""
+    """Return the page. `drawings`: the SVG of each figure by its key."""
     downloads = [
         (table, _data_url(table) if len(table.rows) <= MOST_INLINED_ROWS else "") for table in report.raw
     ]
@@ -37,7 +37,7 @@ def page(report: Report, drawings: Mapping[str, str]) -> str:
 
 @functools.cache
 def _template() -> Template:
-    """Return the template, compiled once: that takes six times as long as a page."""
+    """Return the template, cached because compiling takes six times as long as rendering a page."""
     environment = Environment(
         loader=PackageLoader("serverdyno.report.views"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""Charts of lines: panels with each line named at its end, points that say what they are, and sensible scales."""
+"""Line charts: panels with each line named at its end, labelled points, and suitable scales."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GAP, HEAD, FOOT, PADDING = 26.0, 24.0, 40.0, 6.0
 INSET = 14.0
 LABEL_SIZE = 12.0
 CHARACTER_WIDTH = 6.9
-"""Pixels of an average letter at the size of labels: enough also for wider fonts."""
+"""Pixels of an average letter at the size of labels, enough for wider fonts too."""
 MOST_LABEL, MOST_PANEL_LABEL = 190.0, 112.0
-"""Pixels of a line's name in a single panel and in one of several; a longer one is cut in its middle."""
+"""Pixels for a line's name in a single panel and in one of several; longer names are cut in the middle."""
 MOST_TICKS = 16
 CROWDED_SHARE = 0.4
-"""Of a linear axis: a gap between two load levels from which on the axis is logarithmic."""
+"""If the gap between two load levels is smaller than this share of a linear axis, the axis is logarithmic."""
 LEVEL_DASH = (3, 3)
 
 Scale = Callable[[float], float]
@@ -33,7 +33,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where values are, in pixels, and which of them are written."""
+    """Positions of values in pixels, and which of them have labels."""
 
     at: Scale
     ticks: Sequence[float]
@@ -42,7 +42,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a plot is, in pixels."""
+    """Position of a plot in pixels."""
 
     left: float
     top: float
@@ -51,7 +51,7 @@ class Frame:
 
 
 def svg(figure: Figure) -> Element:
-    """The drawing, two panels in a row."""
+    """Draw the figure with two panels per row."""
     canvas = Canvas(WIDTH)
     alone = len(figure.panels) == 1
     longest = max((len(line.name) for panel in figure.panels for line in panel.series), default=0)
@@ -69,7 +69,7 @@ def svg(figure: Figure) -> Element:
 
 
 def _shared(figure: Figure) -> tuple[float, float] | None:
-    """One range of values for panels of the same unit, so that they can be compared by eye."""
+    """Return one range for panels of the same unit, so that they can be compared by eye."""
     if len({panel.y_title for panel in figure.panels}) > 1 or len(figure.panels) < 2:
         return None
     points = [point for panel in figure.panels for line in panel.series for point in line.points]
@@ -84,7 +84,7 @@ def _range(points: Sequence[Point]) -> tuple[float, float]:
 def _y_axis(
     panel: Panel, shared: tuple[float, float] | None, top: float, height: float
 ) -> tuple[Axis, float]:
-    """The axis of values, and how much room its labels take."""
+    """Return the axis of values, and the width of its labels."""
     points = [point for line in panel.series for point in line.points]
     low, high = shared or _range(points)
     high = max(high, *(level for level, _ in panel.levels), 0.0) if panel.levels else high
@@ -94,7 +94,7 @@ def _y_axis(
 
 
 def _linear(low: float, high: float, top: float, height: float) -> Axis:
-    """From zero to a round value above the data."""
+    """Return an axis from zero to a round value above the data."""
     bottom = min(0.0, low)
     step = round_step((high - bottom) or 1.0)
     last = math.ceil(high / step - 1e-9) * step or step
@@ -106,7 +106,7 @@ def _linear(low: float, high: float, top: float, height: float) -> Axis:
 
 
 def _logarithmic(low: float, high: float, top: float, height: float) -> Axis:
-    """From the 1-2-5 value below the data to the one above it, with ticks at those values only."""
+    """Return an axis between the 1-2-5 values around the data, with ticks at such values only."""
     steps = [lead * 10.0**power for power in range(-6, 10) for lead in (1, 2, 5)]
     first = max((step for step in steps if step <= low), default=steps[0])
     last = max(min((step for step in steps if step >= high), default=steps[-1]), first * 2)
@@ -151,7 +151,7 @@ def _x_axis(figure: Figure, panel: Panel, frame: Frame) -> Axis:
 
 
 def _is_crowded(values: Sequence[float]) -> bool:
-    """Whether a linear axis would leave the lower load levels on top of each other."""
+    """Return whether a linear axis would make the lower load levels overlap."""
     if len(values) < 4 or values[0] <= 0:
         return False
     widest = max(after - before for before, after in pairwise(values))
@@ -159,7 +159,7 @@ def _is_crowded(values: Sequence[float]) -> bool:
 
 
 def _kept(values: Sequence[float], at: Scale) -> list[float]:
-    """The load levels themselves, thinned so that labels of their length don't touch; the last stays."""
+    """Return the load levels, thinned so that their labels do not touch; the last one always stays."""
     widest = max(len(f"{value:,.0f}") for value in values) * CHARACTER_WIDTH + 12
     kept: list[float] = []
     for value in reversed(values):
@@ -217,7 +217,7 @@ def _line(canvas: Canvas, figure: Figure, panel: Panel, line: Series, axes: tupl
 
 
 def tooltip(line: Series, point: Point, figure: Figure, panel: Panel) -> str:
-    """`nginx: 3,875 requests/s (3,831 to 3,908) at 24 clients, generator-limited`."""
+    """Return `nginx: 3,875 requests/s (3,831 to 3,908) at 24 clients, generator-limited`."""
     span = (
         ""
         if point.low is None or point.high is None
@@ -230,7 +230,7 @@ def tooltip(line: Series, point: Point, figure: Figure, panel: Panel) -> str:
 
 
 def _names(canvas: Canvas, panel: Panel, frame: Frame, y: Axis) -> None:
-    """The name of each line at the right edge, level with its end, moved apart where ends are near each other."""
+    """Draw the name of each line at the right edge, level with its end, with overlapping names moved apart."""
     ends = sorted(((y.at(line.points[-1].y), line) for line in panel.series), key=lambda end: end[0])
     places = spread([at for at, _ in ends], LABEL_SIZE + 2, (frame.top, frame.bottom))
     across = MOST_PANEL_LABEL if frame.bottom - frame.top < HEIGHT else MOST_LABEL
@@ -241,7 +241,7 @@ def _names(canvas: Canvas, panel: Panel, frame: Frame, y: Axis) -> None:
 
 
 def spread(places: Sequence[float], gap: float, ends: tuple[float, float]) -> list[float]:
-    """Sorted places moved apart by `gap` at least, as little as that takes, between two ends."""
+    """Move sorted positions at least `gap` apart, as little as possible, between two ends."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + gap if moved else ends[0]))
@@ -253,8 +253,9 @@ def spread(places: Sequence[float], gap: float, ends: tuple[float, float]) -> li
 
 
 def shortened(names: Sequence[str], letters: int) -> list[str]:
-    """Names of at most so many letters, longer ones cut at one place: as near to the middle as leaves different names
-    different, where any place does.
+    """Cut names to at most `letters` characters, all at one position.
+
+    The position is as near to the middle as keeps different names different, if possible.
     """
     middle = (letters - 1) // 2
     for head in sorted(range(letters), key=lambda place: abs(place - middle)):
@@ -265,7 +266,7 @@ def shortened(names: Sequence[str], letters: int) -> list[str]:
 
 
 def _cut(name: str, letters: int, head: int) -> str:
-    """A name whose first `head` letters are kept, and as many of the last as there is room for."""
+    """Keep the first `head` letters of a name, and as many of the last as fit."""
     if len(name) <= letters:
         return name
     return f"{name[:head]}…{name[len(name) - (letters - 1 - head) :]}"

@@ -1,7 +1,7 @@
-"""A summary of the report in Markdown (GitHub's), for an issue, a pull request or a wiki. The whole is in the page.
+"""A summary of the report in GitHub's Markdown, for an issue, a pull request or a wiki.
 
-It holds what must not be left out with any figure: the answer, caveats, findings with their evidence, the main tables
-with their basis, and the marks.
+It contains what must accompany any figure: the answer, caveats, findings with evidence, the main tables with basis,
+and the marks.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ SHOWN = (
     "leads",
     "bonnie",
 )
-"""Keys of the tables of a summary, without the suffix of portions."""
+"""Keys of the tables in a summary, without the suffix of portions."""
 
 
 def text(report: Report) -> str:
-    """The summary, with a line's end at its end."""
     return "\n".join(_lines(report)).rstrip() + "\n"
 
 
@@ -60,7 +59,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def table_lines(table: Table, complete: Callable[[str], str]) -> Iterator[str]:
-    """Yield a table with its basis and notes. `complete`: a sentence with its references."""
+    """Yield a table with its basis and notes. `complete`: adds references to a sentence."""
     yield f"**{table.label}. {clean.markdown(table.title)}**"
     yield ""
     yield _row([_head(column) for column in table.columns])

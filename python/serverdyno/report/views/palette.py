@@ -1,8 +1,8 @@
-"""Colours, dashes and shapes of charts: one style for a configuration in every chart of a report.
+"""Colours, dashes and shapes of charts: the same style for a configuration in every chart of a report.
 
-Six colours, each with 3:1 or more on white and, in its lighter variant, on the dark page; dash and shape tell lines
-apart in grey. A seventh configuration takes the first colour with another dash and shape. In the page the colours are
-CSS variables, so that dark mode changes them; a file of its own has them as they are.
+Six colours have a contrast of 3:1 or more on white and, in a lighter variant, on the dark page; dash and shape
+distinguish lines in grey. A seventh configuration reuses the first colour with another dash and shape. In the page,
+colours are CSS variables, so that dark mode changes them; files of their own contain the values.
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ VARIABLES = {
 
 
 def colour(style: int) -> str:
-    """The colour of a style."""
     return COLOURS[style % len(COLOURS)]
 
 
 def dash(style: int) -> list[int]:
-    """The dash of a style; another one for each round of the colours."""
+    """Return the dash of a style, which changes with each round of the colours."""
     return DASHES[(style + style // len(COLOURS)) % len(DASHES)]
 
 
 def shape(style: int) -> str:
-    """The shape of a style's points; another one for each round of the colours."""
+    """Return the point shape of a style, which changes with each round of the colours."""
     return SHAPES[(style + style // len(COLOURS)) % len(SHAPES)]
 
 
 def themed(svg: str) -> str:
-    """The same drawing with CSS variables for its colours, as the page has them."""
+    """Replace the colours of a drawing by the page's CSS variables."""
     for value, variable in VARIABLES.items():
         svg = svg.replace(f'"{value}"', f'"var({variable})"').replace(
             f'"{value.lower()}"', f'"var({variable})"'
@@ -54,7 +53,7 @@ def themed(svg: str) -> str:
 
 
 def css() -> str:
-    """The CSS variables of the lines, light and dark."""
+    """Return the CSS variables of the lines, light and dark."""
     light, dark = (
         " ".join(f"--series-{place}: {value};" for place, value in enumerate(colours))
         for colours in (COLOURS, DARK_COLOURS)

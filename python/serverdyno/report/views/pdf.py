@@ -1,7 +1,7 @@
-"""The report on paper: the JSON document and the drawings, laid out by Typst after `templates/report.typ`.
+"""The report as PDF: Typst lays out the JSON document and the drawings with `templates/report.typ`.
 
-Liberation Sans (SIL Open Font License) comes with this package: Typst has no sans serif of the width that the drawings
-are made for. Nothing of the system is read: no fonts, no network.
+Liberation Sans (SIL Open Font License) is bundled, because Typst has no sans serif font of the width that the drawings
+assume. System fonts and the network are not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEMPLATE = "report.typ"
 
 
 def _shared(report: Report) -> str:
-    """Return what the template needs besides the document: notes of tables, charts in words, lines of the answer."""
+    """Return what the template needs besides the document: table notes, alternative texts, lines of the answer."""
     found = shared(report)
     words = {figure.key: alt.text(figure) for figure in report.figures}
     return json.dumps(
@@ -31,7 +31,7 @@ def _shared(report: Report) -> str:
 
 
 def pages(report: Report, document: bytes, drawings: Mapping[str, str]) -> bytes:
-    """The PDF. `document`: the report as JSON; `drawings`: the SVG of each figure by its key."""
+    """Return the PDF. `document`: the report as JSON. `drawings`: the SVG of each figure by its key."""
     template = resources.files("serverdyno.report.views").joinpath("templates", TEMPLATE)
     with (
         resources.as_file(resources.files("serverdyno.report.views").joinpath("fonts")) as fonts,
@@ -52,5 +52,5 @@ def pages(report: Report, document: bytes, drawings: Mapping[str, str]) -> bytes
             ignore_system_fonts=True,
             timestamp=report.source.head.created.replace(microsecond=0),
         )
-    assert isinstance(made, bytes)  # one PDF, since no output file was named
+    assert isinstance(made, bytes)  # a single PDF, since no output file was named
     return made

@@ -1,6 +1,6 @@
-"""References to tables and figures in a view that has only some of them: to the others, with the name of the page.
+"""References to tables and figures that a view does not contain; these name the page.
 
-The sentences of a report are the same in every view, so what they refer to may stand in another one.
+A report's sentences are the same in every view, so they may refer to tables in another one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from serverdyno.store.experiment import PAGE
 
 
 def completed(report: Report, shown: Sequence[Table]) -> Callable[[str], str]:
-    """What makes of a sentence one for a view that shows `shown` alone: `Table 14 of report.html`."""
+    """Return a function that completes references for a view with only `shown`: `Table 14 of report.html`."""
     here = {table.label for table in shown}
     everything = [*(table.label for table in report.tables), *(figure.label for figure in report.figures)]
     elsewhere = set(everything) - here

@@ -1,4 +1,4 @@
-"""The steps of a report as data of its JSON document: times unrounded, and who is faster. A part of `document.py`."""
+"""The steps in the JSON document: unrounded times, and who is faster. Part of `document.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class StepComparison:
-    """The speed of `other` against `base`, in percent. `verdict`: holds with those of all steps and pairs."""
+    """Speed of `other` against `base`, in percent. `verdict`: corrected for all steps and pairs."""
 
     base: str
     other: str
@@ -38,7 +38,7 @@ class StepComparison:
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """One step. `leader` null: nobody is proven faster than all others."""
+    """One step. `leader`: null if no configuration is proven faster than all others."""
 
     suite: str
     step: str
@@ -49,7 +49,6 @@ class StepFigures:
 
 
 def step_figures(step: Step) -> StepFigures:
-    """Return the figures of one step, for programs."""
     return StepFigures(
         suite=step.suite.name,
         step=step.name,
@@ -73,7 +72,7 @@ def step_figures(step: Step) -> StepFigures:
 
 
 def _times(step: Step, name: str) -> StepTimes | None:
-    """None: the configuration has no record of the step."""
+    """Return the figures of a step; None if the configuration has no record of it."""
     runs = list(step.times[name].values())
     elapsed, user, system = (
         spread([getattr(one, key) for one in runs])

@@ -1,6 +1,6 @@
-"""The report in the terminal: what `dyno run` and `dyno load` end with. The whole is in the page.
+"""The report in the terminal, as printed at the end of `dyno run` and `dyno load`. The page has everything.
 
-Tables are laid out here and not by the terminal library, which breaks a figure or a name wherever a column ends.
+Tables are laid out here, because the terminal library breaks figures and names at any column end.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from serverdyno.report.views import bars, references
 
 SHOWN = ("open", "equal")
 SHOWN_OF_ONE = ("throughput", *SHOWN)
-"""The bars of several configurations tell what a table would."""
+"""Several configurations have bars, which show what this table would."""
 TOLD = {"Peak", "Comparison", "Generator", "Machine", "Main effect", "Anomaly"}
-"""Topics of findings that the answer has told already, or that only explain a figure."""
+"""Topics of findings that the answer covers, or that only explain a figure."""
 SHOWN_OF_OUTAGES = ("outages", "away")
 SHOWN_OF_A_SEARCH = ("capacity", "trials", "equal")
 SHOWN_OF_STEPS = ("leads", "bonnie")
 GAP = 2
-"""Blanks between two columns, one of them the box's."""
+"""Blanks between two columns, including the one of the box."""
 
 
 def render(report: Report, console: Console) -> None:
-    """Print the answer, the main table, and the findings that neither of them tells."""
+    """Print the answer, the main table, and the findings that neither contains."""
     keys = _shown_of(report)
     shown = [table for table in report.tables if _kind(report, table) in keys]
     complete = references.completed(report, shown)
@@ -55,14 +55,14 @@ def _shown_of(report: Report) -> tuple[str, ...]:
 
 
 def _kind(report: Report, table: Table) -> str:
-    """Return what a table is of, without the suite and the number of its part."""
+    """Return the table's key without its suite and portion."""
     prefixes = [f"{suite.name}-" for suite in report.source.head.suites]
     prefix = next((each for each in prefixes if table.key.startswith(each)), "")
     return table.key.removeprefix(prefix).partition("-")[0]
 
 
 def render_compared(compared: Compared, console: Console) -> None:
-    """Prints what `dyno compare` ends with."""
+    """Print the result of `dyno compare`."""
     _render_warnings((*compared.warnings, *compared.differences), console)
     _render_table(compared.table, console)
     _render_notes([compared.table], console)
@@ -70,7 +70,7 @@ def render_compared(compared: Compared, console: Console) -> None:
 
 
 def _render_answer(answer: Answer, console: Console, complete: Callable[[str], str]) -> None:
-    """The verdict, what it rests on, the bars, and the first sentence of each caveat."""
+    """Print the verdict, its certainty, the bars, and the first sentence of each caveat."""
     _say(answer.verdict, console, "bold")
     for label, words in answer.lines:
         _say(f"{label}: {complete(words)}", console)
@@ -92,14 +92,14 @@ def _render_warnings(warnings: Sequence[str], console: Console) -> None:
 
 
 def _render_notes(tables: Sequence[Table], console: Console, complete: Callable[[str], str] = str) -> None:
-    """Tables have much in common; each basis and note is said once."""
+    """Print the basis and notes, each once for all tables."""
     console.print()
     for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
         _say(complete(note), console, "dim")
 
 
 def _key_to_marks(tables: Sequence[Table]) -> str:
-    """Return what the marks in some tables mean, in a few words each; the page says more."""
+    """Return the meaning of some tables' marks in a few words; the page says more."""
     used = {
         mark
         for table in tables
@@ -116,7 +116,7 @@ def _key_to_marks(tables: Sequence[Table]) -> str:
 
 
 def _render_table(table: Table, console: Console) -> None:
-    """In as many portions as the width asks for, each with the columns that say what a row is."""
+    """Print as many parts as the width requires, each with the columns that identify a row."""
     for part, (places, widths) in enumerate(_portions(table, console.width)):
         rich_table = RichTable(
             box=box.SIMPLE_HEAD, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False
@@ -139,7 +139,7 @@ def _render_table(table: Table, console: Console) -> None:
 
 
 def _portions(table: Table, width: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Which columns stand side by side, and how wide each is."""
+    """Yield which columns are side by side, and the width of each."""
     texts = [
         list(_texts(column, [row[place] for row in table.rows])) for place, column in enumerate(table.columns)
     ]
@@ -156,7 +156,7 @@ def _portions(table: Table, width: int) -> Iterator[tuple[list[int], list[int]]]
 
 
 def _widths(texts: list[list[str]], least: list[int], width: int) -> list[int]:
-    """As wide as the texts where there is room; else columns give way that grow least in height."""
+    """Return the width of the texts if there is room; else narrow the columns that grow least in height."""
     widths = [max(len(text) for text in column) for column in texts]
     while sum(widths) + GAP * (len(widths) - 1) > width:
         yielding = [place for place in range(len(widths)) if widths[place] > least[place]]
@@ -182,12 +182,11 @@ def _marked(cell: Cell) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """What stays whole: words, and the parts of a name up to and with their hyphen. A no-break space is a letter."""
+    """Split text into words, and names at their hyphens. A no-break space is a letter."""
     return re.findall(r"[^ -]*[ -]+|[^ -]+", text) or [""]
 
 
 def _wrapped(text: str, width: int) -> str:
-    """The text in lines of that width."""
     lines = [""]
     for part in _parts(text):
         if lines[-1] and len(lines[-1]) + len(part.rstrip(" ")) > width:
