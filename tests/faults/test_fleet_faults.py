@@ -205,7 +205,13 @@ def test_a_second_fleet_in_one_folder_is_refused_and_all_mistakes_are_told_at_on
     assert (folder / "nodes" / "a" / "certificate.key").stat().st_mode & 0o077 == 0
     told = home.here("fleet", "init", folder, "--at", "0.0.0.0", "--nodes", "a,A b,a", "--days", "0")
     assert told.returncode == 2
-    for words in ("'A b' is no name", "the same name", "more than 0", "not 0.0.0.0", "already has a fleet"):
+    for words in (
+        "'A b' is not a valid name",
+        "the same name",
+        "more than 0",
+        "not 0.0.0.0",
+        "already has a fleet",
+    ):
         assert words in told.stderr, words
     nobody = home.here("fleet", "status", folder)
     assert "nothing answers at 127.0.0.1:8786" in nobody.stderr

@@ -162,7 +162,7 @@ def test_a_plan_says_everything_that_is_wrong_with_the_nodes_of_a_team_at_once()
     for words in (
         "nginx has no servers behind it",
         "name the node of the front",
-        "2 nodes, and 1 servers",
+        "2 nodes for 1 servers",
         "own machine",
     ):
         assert words in told, told

@@ -306,7 +306,7 @@ def check_ways(fleet: Fleet, looks: Mapping[Node, dict[str, Any]]) -> None:
         if look["link_down"] is None:
             continue
         raise DynoError(
-            f"the link {look['link_down']}, over which {node.name} reaches the server, is down",
+            f"the link {look['link_down']} of {node.name} is down; it leads to the server",
             hint="Once it is up again, dyno resume measures what is missing.",
         )
 

@@ -66,7 +66,7 @@ class ClientCounts(Protocol):
 
     @property
     def left_at_s(self) -> float | None:
-        """Time since the start of the level; None: the client stayed to the end."""
+        """When the client left, since the start of the level; None: it stayed to the end."""
 
 
 class MixCounts(Protocol):
