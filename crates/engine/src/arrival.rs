@@ -1,57 +1,51 @@
-//! When the operations of a client thread are due: by its pace, and not before a safety bound lets them go.
+//! Due times of a client thread's operations, by its pace and the limit on the request rate.
 //!
-//! The pace says when a client means to ask. Response time counts from that moment: a paced client that falls behind is
-//! late, and its lateness is response time. The bound protects a server that is not ours: what it holds back was not
-//! meant to start earlier, so its delay is no response time, and it never lets a burst follow.
+//! The pace says when a client wants to send. Response time counts from that moment, so lateness of a paced
+//! client is response time. The limit protects other people's servers. Delays by the limit do not count as
+//! response time, and never cause a burst afterwards.
 
 use serde::{Deserialize, Serialize};
 
-/// Of the moments at which open arrivals come.
+/// Distribution of open arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
-    /// By chance, independent of each other: as many users come who know nothing of each other.
+    /// Random and independent, as users arrive.
     Poisson,
     Uniform,
 }
 
-/// How the clients of a mix arrive with their operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Arrival {
-    /// The next operation is due when the one before it has ended and the think time is over.
+    /// The next operation is due after the previous one and the think time.
     Closed {
-        /// Between an answer and the next piece of work.
+        /// Think time between an answer and the next piece of work.
         think_time_s: f64,
     },
-    /// The next operation is due one interval after the one before it was due, whatever became of that one.
-    Paced {
-        /// Of one client thread.
-        interval_s: f64,
-    },
-    /// Operations come at a rate of the whole mix, whatever becomes of them: the streams of its clients are connections
-    /// that serve them, and one that finds none free waits. Response time counts from the moment at which it came.
+    /// Operations are due at fixed intervals, independent of earlier ones.
+    Paced { interval_s: f64 },
+    /// Operations arrive at a fixed rate per level. The clients' connections serve them, and arrivals that
+    /// find none free wait. Response time counts from the arrival.
     Open {
-        /// Of all clients together.
         rate_per_s: f64,
-        /// Of the moments at which they come.
+        /// Distribution of the arrivals.
         law: Law,
-        /// The most that may wait for a connection; what comes then is dropped, and counted.
+        /// Maximum number of arrivals that wait for a connection. Further ones are dropped and counted.
         queue: usize,
     },
 }
 
-/// Open arrivals of a whole mix.
+/// Open arrivals of a level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OpenArrivals {
-    /// Of all clients together.
     pub rate_per_s: f64,
     pub law: Law,
-    /// The most requests of the whole mix that wait for a connection.
+    /// Maximum number of waiting requests of the whole level.
     pub queue: usize,
 }
 
-/// The pace of one client thread, in whole nanoseconds. Those of open arrivals have none: see `schedule.rs`.
+/// Pace of one client thread, in nanoseconds. Open arrivals have none: see `schedule.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     Closed { think_ns: u64 },
@@ -59,7 +53,7 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// Over what time the first operations of all client threads are spread.
+    /// Returns the time over which the first operations of all client threads are spread.
     pub(crate) fn interval_ns(self) -> u64 {
         match self {
             Self::Closed { .. } => 0,
@@ -68,11 +62,11 @@ impl Pace {
     }
 }
 
-/// The due times of one client thread.
+/// Due times of one client thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DueTimes {
     pace: Pace,
-    /// The least time between two starts that the bound allows; 0: no bound.
+    /// Minimum time between two starts by the rate limit; 0: no limit.
     bound_ns: u64,
     meant_ns: u64,
     released_ns: u64,
@@ -88,12 +82,12 @@ impl DueTimes {
         }
     }
 
-    /// When the next operation is due. Response time counts from here.
+    /// Returns when the next operation is due. Response time counts from then.
     pub(crate) fn next_ns(&self) -> u64 {
         self.meant_ns.max(self.released_ns)
     }
 
-    /// Where the time that an operation itself may take begins: what it came late is not the server's to make up for.
+    /// Returns the start of the operation's timeout. The client's own lateness does not reduce it.
     pub(crate) fn begins_ns(&self, now_ns: u64) -> u64 {
         match self.pace {
             Pace::Closed { .. } => self.next_ns(),
@@ -101,8 +95,8 @@ impl DueTimes {
         }
     }
 
-    /// An operation has ended. `begins_piece`: think time comes before the next; `pause_ns`: that is how long the client
-    /// waits because it failed.
+    /// Records the end of an operation. `begins_piece`: think time precedes the next one. `pause_ns`: pause
+    /// after a failure.
     pub(crate) fn ended(&mut self, done_ns: u64, begins_piece: bool, pause_ns: u64) {
         let due_ns = self.next_ns();
         self.released_ns = match self.bound_ns {
@@ -123,7 +117,7 @@ impl DueTimes {
         }
     }
 
-    /// How many operations were due before `end_ns` and have not begun.
+    /// Returns how many operations were due before `end_ns` but not started.
     pub(crate) fn overdue(&self, end_ns: u64) -> u64 {
         match self.pace {
             Pace::Paced { interval_ns } if self.meant_ns < end_ns => {
@@ -205,7 +199,7 @@ mod tests {
         }
         responses.sort_unstable();
         assert_eq!(responses.len(), 10_000);
-        // The server catches up ten times as fast as requests come, which adds a little to the 900 ms.
+        // The server catches up ten times as fast as requests arrive, which adds a little to the 900 ms.
         assert_eq!(responses[9_900] / MS, 910);
     }
 }

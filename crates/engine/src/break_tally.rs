@@ -1,5 +1,4 @@
-//! What was counted of breaks, by which a file server takes caching back from its clients: a part of the tally of a mix
-//! (`tally.rs`), merged like the rest of it.
+//! Counts of breaks, by which a file server revokes caching: part of the tally of a level (`tally.rs`).
 
 use crate::merging as rule;
 use dyno_files::Breaks;

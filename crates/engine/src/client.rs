@@ -1,4 +1,4 @@
-//! The one loop: a client thread performs operation after operation until the mix ends or its client leaves.
+//! The loop of a client thread: performs operations until the level ends or its client leaves.
 
 use crate::arrival::DueTimes;
 use crate::counting::Tally;
@@ -14,11 +14,11 @@ use std::rc::Rc;
 
 mod overlapped;
 
-/// After a failure that costs no time, so that a server that is gone is not asked a million times a second.
+/// Pause after a failure that takes no time, so that a dead server is not asked a million times per second.
 const PAUSE_NS: u64 = 10_000_000;
 const MAX_PAUSES: u64 = 100;
 
-/// Which thread of its client this is, until when the mix lasts, and how many errors a client may have.
+/// Number of the thread in its client, length of the level, and permitted errors.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     thread: usize,
@@ -30,18 +30,18 @@ struct Limits {
     operations: u64,
 }
 
-/// Open arrivals, as one client thread serves them together with all others of its engine thread.
+/// State for open arrivals, which a client thread serves together with all others of its engine thread.
 #[derive(Debug)]
 struct OpenTurn {
     schedule: Rc<RefCell<Schedule>>,
-    /// Taken and not begun.
+    /// Arrival that was taken but not started.
     taken_ns: Option<u64>,
 }
 
-/// What the threads of one client share.
+/// State shared by the threads of a client.
 #[derive(Debug)]
 pub(crate) struct ClientState {
-    /// Among the clients of its engine thread.
+    /// Index among the clients of its engine thread.
     place: usize,
     errors: Cell<u32>,
     left: Cell<bool>,
@@ -57,13 +57,13 @@ impl ClientState {
     }
 }
 
-/// One client thread of a mix.
+/// One client thread of a level.
 #[derive(Debug)]
 pub(crate) struct ClientThread {
     executor: Executor,
     limits: Limits,
     due: DueTimes,
-    /// None: the thread's own pace says when an operation is due.
+    /// None: the thread's own pace applies.
     open: Option<OpenTurn>,
     state: Rc<ClientState>,
     tally: Rc<RefCell<Tally>>,
@@ -71,7 +71,7 @@ pub(crate) struct ClientThread {
 }
 
 impl ClientThread {
-    /// Thread number `thread` of client number `client`, in a mix that starts at `start_ns`.
+    /// Creates thread `thread` of client `client` in a level that starts at `start_ns`.
     pub(crate) fn new(
         engine: &EngineThread,
         start_ns: u64,
@@ -101,12 +101,12 @@ impl ClientThread {
         }
     }
 
-    /// Waits until the next operation is due and may begin. Gives when it is due, and the moment; None: the mix is over,
-    /// or the client has left.
+    /// Waits until the next operation is due and permitted. Returns the due time and the current time, or
+    /// None if the level is over or the client has left.
     async fn next_due(&mut self, protocol: &mut impl Protocol, end_ns: u64) -> Option<(u64, u64)> {
         let mut due_ns = self.due.next_ns();
         if self.open.is_some() {
-            // A connection that may not be used yet takes nothing away from those that may.
+            // Wait before taking an arrival: a connection that must pause must not hold one back.
             let now_ns = self.wait_until(protocol, due_ns, end_ns).await?;
             let turn = self.open.as_mut()?;
             due_ns = turn.schedule.borrow_mut().take(now_ns)?;
@@ -128,11 +128,10 @@ impl ClientThread {
             protocol.idle_until(&self.executor, due_ns).await;
             now_ns = monotonic_ns();
         }
-        // The client may have left meanwhile, or the loop may have been late and the mix be over.
+        // Meanwhile the client may have left, or the level may have ended.
         (!self.state.left.get() && now_ns < end_ns).then_some(now_ns)
     }
 
-    /// Where the time that an operation itself may take begins, of one that begins at `now_ns`.
     fn begins_ns(&self, now_ns: u64) -> u64 {
         match self.open {
             Some(_) => now_ns,
@@ -140,8 +139,8 @@ impl ClientThread {
         }
     }
 
-    /// Performs operations until the mix is over or the client leaves. Response time counts from when an operation is
-    /// due, whenever the loop got round to it.
+    /// Performs operations until the level is over or the client leaves. Response time counts from the due
+    /// time.
     pub(crate) async fn run<W: Workload>(
         mut self,
         workload: &mut W,
@@ -186,7 +185,7 @@ impl ClientThread {
                 session_lost: performed.session_lost,
             });
             let pause_ns = self.pause_after(&performed.result, elapsed_ns, &mut instant_failures);
-            // What comes at a rate of its own needs no pause to ask a server that is gone no more often than that.
+            // Open arrivals need no pause: their rate limits the requests to a dead server.
             let pause_ns = if self.open.is_some() { 0 } else { pause_ns };
             self.due
                 .ended(done_ns, workload.begins_piece(), pause_ns + workload.pause_ns());
@@ -194,7 +193,7 @@ impl ClientThread {
         self.close(&digest, end_ns);
     }
 
-    /// How long the client waits because of how an operation ended. It may leave instead.
+    /// Returns how long the client pauses after an operation. The client may leave instead.
     fn pause_after(&self, result: &Result<(), Failure>, elapsed_ns: u64, instant_failures: &mut u64) -> u64 {
         let Err(failure) = result else {
             *instant_failures = 0;
@@ -222,7 +221,7 @@ impl ClientThread {
         }
     }
 
-    /// Of a client that could not be made ready: its failure, and that it takes no part.
+    /// Records that a client could not be made ready and takes no part.
     pub(crate) fn absent(&self, failure: Failure) {
         let mut tally = self.tally.borrow_mut();
         tally.count_absence(self.state.place, failure);
@@ -232,7 +231,7 @@ impl ClientThread {
     fn consider_leaving(&self, elapsed_ns: u64) {
         let errors = self.state.errors.get() + 1;
         self.state.errors.set(errors);
-        // Who fails in what was begun before the end and ended after it was in the mix to its end.
+        // An operation that began before the end and failed after it does not make its client leave early.
         let in_mix = elapsed_ns < self.limits.length_ns;
         let leaves = in_mix
             && self
@@ -245,7 +244,7 @@ impl ClientThread {
     }
 }
 
-/// Failures that need no answer from a server, and so could be repeated without end.
+/// Returns whether a fault needs no answer from a server, so that it could repeat endlessly.
 fn costs_no_time(fault: Fault) -> bool {
     matches!(
         fault,

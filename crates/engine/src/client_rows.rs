@@ -1,5 +1,5 @@
-//! The rows of clients, of which a mix from many nodes has millions: in order, and as bytes, seven words a row,
-//! little-endian.
+//! Rows of clients, sorted by number, and their encoding: seven little-endian words per row. A level of many
+//! nodes can have millions.
 
 use crate::time_fields::seconds_or_none;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 const WORDS: usize = 7;
 const WORD_BYTES: usize = 8;
-/// In the place of a moment that never came.
+/// Stands for a moment that never came.
 const NEVER: u64 = u64::MAX;
 
 /// One client.
@@ -43,8 +43,8 @@ impl ClientTally {
     }
 }
 
-/// The rows in the order of their clients, those of one client added up. Each node's rows are in order, so that a stable
-/// sort merges runs.
+/// Returns the rows sorted by client, with rows of one client added up. Each node's rows are sorted, so the
+/// stable sort merges runs.
 pub(crate) fn by_number(mut rows: Vec<ClientTally>) -> Vec<ClientTally> {
     rows.sort_by_key(|row| row.client);
     rows.dedup_by(|row, kept| {
@@ -57,7 +57,7 @@ pub(crate) fn by_number(mut rows: Vec<ClientTally>) -> Vec<ClientTally> {
     rows
 }
 
-/// The rows of both parts, by number.
+/// Merges the rows of both parts.
 pub(crate) fn together(ours: &mut Vec<ClientTally>, theirs: Vec<ClientTally>) {
     if !theirs.is_empty() {
         ours.extend(theirs);
@@ -83,7 +83,7 @@ pub(crate) fn write(rows: &[ClientTally], bytes: &mut Vec<u8>) {
     }
 }
 
-/// None where a row is not whole.
+/// Decodes rows. None if a row is incomplete.
 pub(crate) fn read(bytes: &[u8]) -> Option<Vec<ClientTally>> {
     let rows = bytes.chunks_exact(WORDS * WORD_BYTES);
     rows.remainder().is_empty().then(|| rows.map(read_row).collect())

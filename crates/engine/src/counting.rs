@@ -1,7 +1,8 @@
-//! Counts what becomes of operations while a mix runs: one tally an engine thread, a document at its end (`tally.rs`).
+//! Counts the results of operations: one tally per engine thread, converted to a document at the end
+//! (`tally.rs`).
 //!
-//! The window counts successes that completed in it; totals count from start to end, so that they can be held against
-//! the server's own count.
+//! The window counts successes that completed in it. Totals cover the whole level, so that they can be
+//! compared with the server's counts.
 
 use crate::client_rows::ClientTally;
 use crate::failover_tally::FailoverTally;
@@ -24,18 +25,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// What a session agreed on with the server, in the protocol's own terms.
+/// Negotiated session parameters, in the protocol's terms.
 pub(crate) type SessionFacts = BTreeMap<String, Value>;
 
-/// In records, the kind of operations that were in flight when the window closed and then exceeded their time limit.
-/// They are no errors of the window.
+/// Name in records for operations in progress at the end of the window that later timed out. They are not
+/// errors of the window.
 const UNANSWERED: &str = "unanswered_at_close";
 
-/// One kind of failure.
+/// Count of one kind of failure.
 #[derive(Debug, Clone, Copy)]
 struct FaultCount {
     fault: Fault,
-    /// Whether the operations were in flight when the window closed.
+    /// Whether the operations were in progress when the window closed.
     unanswered: bool,
     count: u64,
     in_window: u64,
@@ -43,7 +44,7 @@ struct FaultCount {
     first_at_ns: u64,
 }
 
-/// TLS handshakes on the same terms.
+/// Count of TLS handshakes with equal parameters.
 #[derive(Debug, Clone, Copy)]
 struct HandshakeCount {
     agreed: AgreedTls,
@@ -51,7 +52,7 @@ struct HandshakeCount {
     in_window: u64,
 }
 
-/// Numbers of HTTP/2 streams, including those of repeated requests.
+/// Counts of HTTP/2 streams, including repeated requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct StreamCount {
     opened: u64,
@@ -66,7 +67,7 @@ impl StreamCount {
         self.above_goaway += u64::from(streams.above_goaway);
     }
 
-    /// Return each count with its name in records.
+    /// Returns each count with its name in records.
     fn by_name(&self) -> [(&'static str, u64); 3] {
         [
             ("HTTP/2 stream", self.opened),
@@ -76,7 +77,7 @@ impl StreamCount {
     }
 }
 
-/// What a client that uses files did beside its operations.
+/// Counts of a file client beside its operations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesCount {
     pub passes: u64,
@@ -92,7 +93,7 @@ pub(crate) struct FilesCount {
     pub reconnects: u64,
 }
 
-/// Figures that other threads may look at while the mix runs. One writer, so plain stores.
+/// Counters that other threads may read during the level. One writer, so plain stores.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub operations: AtomicU64,
@@ -100,31 +101,31 @@ pub(crate) struct Live {
     pub bytes_moved: AtomicU64,
     pub errors: AtomicU64,
     pub clients_left: AtomicU64,
-    /// Of successes, ramps included.
+    /// Response times of successes, including ramps.
     pub response_times: ResponseTimes,
 }
 
-/// Counts for one engine thread while the mix runs.
+/// Counts of one engine thread during the level.
 #[derive(Debug)]
 pub(crate) struct Tally {
     window: Window,
     mix: MixTally,
     faults: Vec<FaultCount>,
-    /// One or two rows in nearly every mix.
+    /// Nearly always one or two rows.
     handshakes: Vec<HandshakeCount>,
     streams: StreamCount,
-    /// Number of sampled bodies per result of their decoding.
+    /// Sampled bodies by result of decoding.
     decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
     bytes_in_total: u64,
     bytes_moved_total: u64,
     errors_total: u64,
-    /// When the last operation so far ended, since the start of the mix.
+    /// End of the latest operation, since the start of the level.
     ended_ns: u64,
 }
 
 impl Tally {
-    /// Of so many clients by their numbers: a client is counted under its place among them.
+    /// Creates a tally for `clients`, counted by their index.
     pub(crate) fn new(
         window: Window,
         classes: &[String],
@@ -161,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// Every operation that the mix was to make has ended: so has the window.
+    /// Ends the window because all planned operations have ended.
     pub(crate) fn end_window(&mut self) {
         let measured_ns = self.ended_ns.saturating_sub(self.window.opens_ns());
         self.mix.window_ns = self.mix.window_ns.min(measured_ns.max(1));
@@ -171,14 +172,14 @@ impl Tally {
         self.mix.server = claim;
     }
 
-    /// A client thread begins its first operation, so long after it was due. That of the quickest is how late this
-    /// engine thread was.
+    /// Records how late a client thread's first operation started. The minimum is the lateness of this engine
+    /// thread.
     pub(crate) fn first_begins(&mut self, late_ns: u64) {
         let least = self.mix.start_late_ns.unwrap_or(u64::MAX);
         self.mix.start_late_ns = Some(least.min(late_ns));
     }
 
-    /// Counts one operation that was under way from `begun_ns` to `elapsed_ns` after the start of the mix.
+    /// Counts an operation that ran from `begun_ns` to `elapsed_ns` after the start of the level.
     pub(crate) fn count(
         &mut self,
         client: usize,
@@ -278,7 +279,7 @@ impl Tally {
         self.note_failure(client, measured, failure, unanswered, elapsed_ns);
     }
 
-    /// `unanswered`: the operation was in flight when the window closed, and exceeded its time limit.
+    /// `unanswered`: the operation was in progress when the window closed, and timed out.
     fn note_failure(
         &mut self,
         client: usize,
@@ -343,7 +344,6 @@ impl Tally {
         self.live.clients_left.store(left, Ordering::Relaxed);
     }
 
-    /// What the clients of files did beside their operations.
     pub(crate) fn add_files(&mut self, files: FilesCount) {
         let mut more = MixTally {
             passes: Some(files.passes),
@@ -375,8 +375,8 @@ impl Tally {
         self.mix.merge(more);
     }
 
-    /// Counts how one open arrival that ended `elapsed_ns` after the start of the mix came to a connection. `waited_ns`:
-    /// None where one was free; `late_ns`: how much later it began than it could have.
+    /// Counts an open arrival that ended at `elapsed_ns`. `waited_ns`: wait for a connection, None if one was
+    /// free. `late_ns`: delay by the generator.
     pub(crate) fn count_arrival(&mut self, elapsed_ns: u64, waited_ns: Option<u64>, late_ns: u64) {
         if self.window.phase(elapsed_ns) != Phase::Measured {
             return;
@@ -387,7 +387,7 @@ impl Tally {
         open.scheduling_error.record(late_ns);
     }
 
-    /// What became of the arrivals of an engine thread that were not begun.
+    /// Adds the arrivals that were not started.
     pub(crate) fn add_arrivals(&mut self, counts: ArrivalCounts) {
         let open: &mut OpenTally = self.mix.open.get_or_insert_default();
         open.arrivals += counts.arrivals;
@@ -397,18 +397,19 @@ impl Tally {
         self.add_overdue(counts.overdue);
     }
 
-    /// So many operations of a client thread were due before the end and never began.
+    /// Adds operations that were due before the end but not started.
     pub(crate) fn add_overdue(&mut self, operations: u64) {
         self.mix.overdue_at_end += operations;
     }
 
-    /// The digest of a client thread's first operations. Those of a client's threads make one, whatever their order.
+    /// Adds the digest of a client thread's first operations. The order of a client's threads does not
+    /// matter.
     pub(crate) fn add_digest(&mut self, client: usize, digest: u64) {
         let number = self.mix.by_client[client].client;
         *self.mix.digests.entry(number).or_default() ^= digest;
     }
 
-    /// What the engine thread itself used in the window.
+    /// Sets the engine thread's own resource use in the window.
     pub(crate) fn set_generator(&mut self, used: ThreadCpu, loop_lag: Histogram) {
         let nanoseconds = |seconds: f64| (seconds * NS_PER_S as f64).round() as u64;
         let generator = &mut self.mix.generator;
@@ -418,13 +419,13 @@ impl Tally {
         generator.loop_lag = loop_lag;
     }
 
-    /// How long connections waited for the engine thread in the window, and the thread for a CPU.
+    /// Sets how long connections waited for the engine thread, and the thread for a CPU.
     pub(crate) fn set_waiting(&mut self, ready_work: ReadyWork, run_delay_ns: Option<u64>) {
         self.mix.generator.ready_work_ns = Some(ready_work.ready_ns);
         self.mix.generator.run_delay_ns = run_delay_ns;
     }
 
-    /// The document of this thread. `advice`: what to try against a failure.
+    /// Returns the document of this thread. `advice`: hint for a failure.
     pub(crate) fn finish(
         &mut self,
         source_addresses: u32,

@@ -1,8 +1,8 @@
-//! The digest of what a client thread did first: whether two mixes made the same operations, whoever carried them.
+//! Digest of a client thread's first operations, to check that two levels performed the same ones.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Takes note of a client thread's first operations, in their order.
+/// Hashes a client thread's first operations in order.
 #[derive(Debug)]
 pub(crate) struct OperationsDigest {
     missing: u32,
@@ -10,7 +10,7 @@ pub(crate) struct OperationsDigest {
 }
 
 impl OperationsDigest {
-    /// Of so many operations of one thread of a client; of none there is no digest.
+    /// Creates a digest of `operations` operations of one thread. 0: no digest.
     pub(crate) fn new(operations: u32, thread: usize) -> Self {
         let hasher = || {
             let mut hasher = DefaultHasher::new();
@@ -33,7 +33,7 @@ impl OperationsDigest {
         }
     }
 
-    /// The same for the same operations of the same number.
+    /// Returns the digest, which is equal for equal operations.
     pub(crate) fn finish(&self) -> Option<u64> {
         self.hasher.as_ref().map(Hasher::finish)
     }

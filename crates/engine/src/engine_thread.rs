@@ -1,4 +1,4 @@
-//! One engine thread's place: its loop, its clients and what is counted for them. Not for: running it (`load.rs`).
+//! State of one engine thread: its loop, clients and counts. `load.rs` runs it.
 
 use crate::arrival::OpenArrivals;
 use crate::counting::{Live, Tally};
@@ -11,10 +11,10 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a web server calls itself in its first response.
+/// `Server` header of the first response.
 pub(crate) type ServerClaim = Rc<OnceCell<String>>;
 
-/// An engine thread shares nothing with the others while a mix runs but live counters and the moment of the start.
+/// Engine threads share only live counters and the start time during a level.
 #[derive(Debug)]
 pub(crate) struct EngineThread {
     pub mix: Arc<Mix>,
@@ -22,18 +22,17 @@ pub(crate) struct EngineThread {
     pub tally: Rc<RefCell<Tally>>,
     pub start: Arc<Start>,
     pub dialer: OnceCell<Rc<Dialer>>,
-    /// Of open arrivals, once the mix has started.
+    /// Open arrivals, set when the level starts.
     pub schedule: OnceCell<Rc<RefCell<Schedule>>>,
-    /// Of a web server.
+    /// Set by web servers.
     pub server_claim: ServerClaim,
-    /// Client threads that go on.
+    /// Number of active client threads.
     pub working: Rc<Cell<usize>>,
-    /// Among the threads of this process.
     pub number: usize,
 }
 
 impl EngineThread {
-    /// Thread `number` of a mix, that counts operations of so many `classes`.
+    /// Creates thread `number` of a level, which counts operations of `classes` classes.
     pub(crate) fn new(
         mix: &Arc<Mix>,
         number: usize,
@@ -55,12 +54,11 @@ impl EngineThread {
         }))
     }
 
-    /// The numbers of its clients.
     pub(crate) fn clients(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         clients_of(&self.mix, self.number)
     }
 
-    /// The arrivals that all of its clients serve, in a mix that starts at `start_ns`.
+    /// Returns the arrivals shared by its clients in a level that starts at `start_ns`.
     pub(crate) fn schedule(&self, open: OpenArrivals, start_ns: u64) -> Rc<RefCell<Schedule>> {
         let make = || {
             let schedule = Schedule::new(&self.mix, open, start_ns, self.clients());
@@ -69,14 +67,15 @@ impl EngineThread {
         self.schedule.get_or_init(make).clone()
     }
 
-    /// A number for its dialer that no other thread of the mix has, whichever process it is in, up to 250 threads.
+    /// Returns a dialer number that is unique among all threads of the level in all processes, up to 250
+    /// threads.
     pub(crate) fn dialer_number(&self) -> u8 {
         let first_client = self.mix.part.client(self.number);
         u8::try_from(first_client % 250).unwrap_or(0)
     }
 }
 
-/// Clients are dealt out to the engine threads of a process in turn.
+/// Assigns clients to the engine threads of a process in turn.
 fn clients_of(mix: &Mix, number: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
     (number..mix.part.clients)
         .step_by(mix.threads_here())

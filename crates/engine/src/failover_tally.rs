@@ -1,5 +1,5 @@
-//! What was counted of outages, of handles that outlive them, and of what was still there after them: a part of the tally
-//! of a mix (`tally.rs`), merged like the rest of it.
+//! Counts of outages, of durable handles and of data after outages: part of the tally of a level
+//! (`tally.rs`).
 
 use crate::merging as rule;
 use crate::time_fields::seconds;

@@ -1,6 +1,5 @@
-//! Levels on files that end when their work is done, as one job: a group that shares files or sessions, or the removal of
-//! what it left. Whoever leads a job opens its gates: where levels begin and end, on all nodes together. Not for: doing it
-//! (`files/`).
+//! Jobs: levels on files that end when their work is done, or the removal of what they left. The controller
+//! opens gates at which levels begin and end on all nodes together. `files/` performs the work.
 
 use crate::bonnie::BonnieSpec;
 use crate::scenario::{StepAction, StepSpec};
@@ -13,41 +12,41 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The most that a program reads or writes at once.
+/// Maximum size of a program's read or write.
 const MOST_BLOCK_BYTES: u32 = 1 << 20;
-/// Threads of one machine, each with a session.
+/// Maximum number of threads, each with a session, per machine.
 const MOST_SESSIONS: u64 = 1024;
 
-/// What all clients wait for at a gate.
+/// Event for which all clients wait at a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateKind {
-    /// A level begins, or several at the same time.
+    /// The start of one or more concurrent levels.
     Begin,
-    /// They end.
+    /// The end of levels.
     End,
-    /// Something that is in no level's time.
+    /// An event outside of levels.
     Between,
 }
 
-/// How a job stands.
+/// State of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct JobStage {
     pub ended: bool,
-    /// The closed gate that all clients of this process have reached. Gates are numbered alike on all nodes; one that no
-    /// client of a node passes is left out there.
+    /// The closed gate that all clients of this process have reached. Gates have the same numbers on all
+    /// nodes; a node skips gates that none of its clients use.
     pub gate: Option<u64>,
     pub kind: Option<GateKind>,
 }
 
-/// Shows how a job stands, opens its gates, and stops it, from another thread.
+/// Controls a job from another thread: shows its state, opens gates, stops it.
 #[derive(Debug, Default)]
 pub struct JobControl {
     stopped: AtomicBool,
     abandoned: AtomicBool,
-    /// Somebody opens the gates; else each is open once all have come.
+    /// Whether a controller opens the gates. Otherwise they open when all clients have arrived.
     is_led: bool,
-    /// The number of the first gate that is closed.
+    /// Number of the first closed gate.
     closed_from: AtomicU64,
     begins_ns: AtomicU64,
     stage: Mutex<JobStage>,
@@ -55,7 +54,6 @@ pub struct JobControl {
 }
 
 impl JobControl {
-    /// Return the control of a job whose gates are opened by `open`.
     #[must_use]
     pub fn led() -> Self {
         Self {
@@ -77,13 +75,13 @@ impl JobControl {
         self.stop();
     }
 
-    /// Wait until the job is at a gate or has ended, for so long at most. Return how it stands.
+    /// Waits until the job is at a gate or has ended, at most `timeout`. Returns its state.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> JobStage {
         self.wait_while(timeout, |stage| !stage.ended && stage.gate.is_none())
     }
 
-    /// Wait until the job has ended, for so long at most. Return whether it has.
+    /// Waits until the job has ended, at most `timeout`. Returns whether it has.
     #[must_use]
     pub fn wait_for_end(&self, timeout: Duration) -> bool {
         self.wait_while(timeout, |stage| !stage.ended).ended
@@ -96,7 +94,7 @@ impl JobControl {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Open a gate, and those before it. A level that begins there does so at this moment of the monotonic clock.
+    /// Opens a gate and those before it. Levels at the gate begin at `begins_ns` of the monotonic clock.
     pub fn open(&self, gate: u64, begins_ns: u64) {
         let mut stage = self.stage();
         if stage.gate.is_some_and(|at| at <= gate) {
@@ -111,7 +109,6 @@ impl JobControl {
         self.changed.notify_all();
     }
 
-    /// Note that the job has ended.
     pub fn end(&self) {
         *self.stage() = JobStage {
             ended: true,
@@ -120,7 +117,7 @@ impl JobControl {
         self.changed.notify_all();
     }
 
-    /// All clients of this process have come to a gate.
+    /// Records that all clients of this process have reached a gate.
     pub(crate) fn reach(&self, gate: u64, kind: GateKind) {
         if !self.is_led {
             return self.open(gate, monotonic_ns());
@@ -136,12 +133,13 @@ impl JobControl {
         self.closed_from.load(Ordering::Acquire) > gate
     }
 
-    /// When the level begins whose gate was opened last.
+    /// Returns when the level of the last opened gate begins.
     pub(crate) fn begins_ns(&self) -> u64 {
         self.begins_ns.load(Ordering::Relaxed)
     }
 
-    /// Reach a gate without clients, and block until it is open or the job is stopped. Return whether it is open.
+    /// Passes a gate without clients: blocks until it is open or the job is stopped. Returns whether it is
+    /// open.
     pub(crate) fn pass(&self, gate: u64) -> bool {
         self.reach(gate, GateKind::Between);
         let waiting = |_: &mut JobStage| !self.is_open(gate) && !self.is_stopped();
@@ -162,20 +160,19 @@ impl JobControl {
     }
 }
 
-/// What is to be done, and within which bounds.
+/// Work and limits of a job.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileJob {
     pub task: FileTask,
-    /// The longest that each client may take.
     pub most_ns: u64,
-    /// Calls per second of all clients together, at most. A job on another machine needs this bound.
+    /// Maximum calls per second of all clients. Required for targets on other machines.
     pub max_rate_per_s: Option<f64>,
-    /// The clients that this process carries; None: all.
+    /// Clients of this process. None: all.
     pub part: Option<PartSpec>,
-    /// Another one for each job; the same on all of its nodes.
+    /// Unique per job, and equal on all its nodes.
     pub nonce: u64,
-    /// Whether somebody opens the gates.
+    /// Whether a controller opens the gates.
     pub is_led: bool,
 }
 
@@ -186,21 +183,21 @@ pub enum FileTask {
     Steps(StepsSpec),
 }
 
-/// Steps, one after the other, each in sessions of its own.
+/// Consecutive steps, each in its own sessions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepsSpec {
     pub steps: Vec<StepSpec>,
-    /// The directory of the local files that steps name.
+    /// Directory of the local files that steps name.
     pub local: PathBuf,
-    /// Whether each machine empties its page cache before a step.
+    /// Whether each machine drops its page cache before a step.
     pub drop_caches: bool,
 }
 
-/// A tally of each level; None: no client of this process took part.
+/// Tally of each level. None: no client of this process took part.
 pub type JobLevels = Vec<Option<MixTally>>;
 
-/// Why a job failed, and at which of its steps.
+/// Why a job failed, and at which step.
 #[derive(Debug)]
 pub struct JobFailure {
     pub step: usize,
@@ -208,7 +205,8 @@ pub struct JobFailure {
 }
 
 impl FileJob {
-    /// Return what is wrong with it: no size may be none, sessions and blocks are bounded, and a local file has no path.
+    /// Returns why the job is invalid, or None: a size is 0, too many sessions, too large blocks, or a local
+    /// file with a path.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         let is_sound = match &self.task {
@@ -235,7 +233,7 @@ impl FileJob {
     }
 }
 
-/// Whether local files are named without a path.
+/// Returns whether local files are named without a path.
 fn has_bare_names(action: &StepAction) -> bool {
     let is_bare = |path: &Path| {
         let mut parts = path.components();

@@ -1,6 +1,5 @@
-//! Files that clients write and flush one after another until the server is gone, and what it acknowledged of each: the
-//! journal of a power cut, kept where no power is lost. Not for: how the files are written (`files/journal.rs`), and
-//! what a loss means.
+//! The journal of a power cut: files written and flushed until the server is gone, and what it acknowledged.
+//! It is kept where no power is cut. `files/journal.rs` writes the files.
 
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -10,48 +9,48 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes of one write.
+/// Bytes per write.
 pub(crate) const PIECE_BYTES: usize = 8 << 10;
-/// Writes of one file.
+/// Maximum writes per file.
 const MOST_PIECES: u32 = 6;
-/// Of so many files one is not flushed: what a server may lose.
+/// One in so many files is not flushed, so the server may lose it.
 const UNFLUSHED_EACH: u32 = 4;
-/// Time that clients have to read the last responses before they end. A server that is gone sends none.
+/// Time for clients to read the last responses before they end.
 const ENDING_NS: u64 = NS_PER_S;
 
-/// Who writes, where, and for how long at most.
+/// Parameters of a journal.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalSpec {
     pub seed: u64,
-    /// The directory of this journal, which is not there yet.
+    /// Directory of this journal, which must not exist.
     pub directory: String,
-    /// Clients that write at the same time, each with a session of its own.
+    /// Number of concurrent clients with a session each.
     pub clients: u32,
-    /// Of the journal, or of the reading.
+    /// Time limit of writing or reading.
     pub most_ns: u64,
 }
 
-/// A file, and what the server acknowledged of it. Bytes count from its beginning.
+/// A file and what the server acknowledged. Byte counts start at its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub client: u32,
-    /// Which of that client's, from 0.
+    /// Number among the client's files, from 0.
     pub file: u32,
-    /// Bytes whose write was answered with success.
+    /// Bytes acknowledged as written.
     pub written_bytes: u64,
-    /// Bytes among them that a flush followed which was answered with success.
+    /// Bytes among them acknowledged by a flush.
     pub flushed_bytes: u64,
 }
 
-/// What is left of a file.
+/// What remains of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOfFile {
     pub client: u32,
     pub file: u32,
-    /// Bytes from its beginning that are as they were written.
+    /// Intact bytes from its beginning.
     pub intact_bytes: u64,
-    /// Why it can't be read; None: it was read, or it is not there.
+    /// Why it cannot be read. None: it was read, or does not exist.
     pub why: Option<String>,
 }
 
@@ -64,7 +63,7 @@ impl JournalSpec {
         format!("{}/{file:06}", self.client_directory(client))
     }
 
-    /// What a file contains.
+    /// Returns the content of a file.
     pub(crate) fn content(&self, client: u32, file: u32) -> Vec<u8> {
         let seed = self.seed ^ (u64::from(client) << 32) ^ u64::from(file);
         let mut content = vec![0; PIECE_BYTES * (1 + file % MOST_PIECES) as usize];
@@ -77,7 +76,7 @@ impl JournalSpec {
     }
 }
 
-/// What the thread that writes and its owner share.
+/// State shared by the writer and its owner.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     entries: Mutex<Vec<Entry>>,
@@ -86,7 +85,6 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A new file of that client; its place among the entries.
     pub(crate) fn begin(&self, client: u32, file: u32) -> usize {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.push(Entry {
@@ -111,13 +109,13 @@ impl Page {
         self.ends_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the clients' time to end is over.
+    /// Returns whether the clients' time to end is over.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped() && monotonic_ns() > self.ends_ns.load(Ordering::Relaxed) + ENDING_NS
     }
 }
 
-/// A journal under way, on a thread of its own.
+/// A running journal on its own thread.
 #[derive(Debug)]
 pub struct Journal {
     page: Arc<Page>,
@@ -134,15 +132,14 @@ impl Journal {
         }
     }
 
-    /// What was acknowledged until now.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let entries = self.page.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tell the clients to end and wait for them, one second at most. The entries then have all acknowledged files.
-    /// Return the failure of each client that did not end by itself; a second call returns none.
+    /// Ends the clients within one second. All acknowledged files are then in the entries. Returns the
+    /// failure of each client that did not end by itself; a second call returns none.
     pub fn end(&self) -> Vec<Failure> {
         self.page.ends_ns.store(monotonic_ns(), Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,8 +1,8 @@
-//! The contract of a kind of work: a protocol together with the workloads that it carries out.
+//! The interface of a kind of work: a protocol with its workloads.
 //!
-//! A kind opens a target, once load is proven to be welcome there; the target prepares the work of a mix; the work puts
-//! its clients on the engine's threads. One kind, one file in `kinds/` and one line in its table. Operations are not
-//! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
+//! A kind opens a target after proof of consent; the target prepares the work of a level; the work starts its
+//! clients on the engine threads. Each kind has one file in `kinds/` and one line in its table. A client's
+//! loop is compiled for its workload and protocol, without dispatch per operation (`client.rs`).
 
 use crate::engine_thread::EngineThread;
 use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
@@ -22,17 +22,17 @@ use std::fmt::{self, Debug};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What opens a target and stands in no record.
+/// Data needed to open a target that appears in no record.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Secrets {
-    /// The user's token that asks for consent.
+    /// The user's consent token.
     pub consent_token: Option<String>,
-    /// Of the user that clients log on as.
+    /// Password of the user as whom clients log on.
     pub password: Option<String>,
-    /// The certificate that web clients show to a server that asks for one.
+    /// Client certificate for servers that ask for one.
     pub identity: Option<Identity>,
-    /// A credential cache of MIT Kerberos with the ticket that clients log on by, in hexadecimal.
+    /// MIT Kerberos credential cache with the clients' ticket, in hexadecimal.
     pub ticket: Option<String>,
 }
 
@@ -45,91 +45,86 @@ impl Debug for Secrets {
 /// Why a target was not opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Its section of the document is wrong.
+    /// The document's section is invalid.
     Section(Problems),
-    /// The kind itself said so.
+    /// The target refused.
     Target(TargetError),
 }
 
-/// What a mix needs that is not in its document.
+/// Data of a level outside its document.
 #[derive(Debug, Clone, Default)]
 pub struct Material {
-    /// The workspaces of the clients, from mix to mix.
+    /// Workspaces of the clients, from level to level.
     pub workspaces: Workspaces,
     /// A load file to replay.
     pub load_file: Option<Arc<LoadFile>>,
 }
 
-/// The sections of a document that a target's kind reads itself.
+/// Document sections that the kind reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Sections<'a> {
     pub workload: &'a Value,
-    /// How they use the protocol.
+    /// How clients use the protocol.
     pub client: &'a Value,
 }
 
-/// One share, export or other part of a server as it is before its load.
+/// State of a share, export or directory before load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Look {
     pub share: String,
-    /// Room for us, where the server says so in a way that can be believed.
+    /// Free space, if the server reports a plausible value.
     pub free_bytes: Option<u64>,
-    /// There are directories of the clients of earlier loads, or of some that go on.
+    /// Directories of earlier or current clients exist.
     pub is_used: bool,
-    /// A directory to which the server may move what clients delete.
+    /// Directory to which the server may move deleted files.
     pub recycle_bin: Option<String>,
-    /// What is in it.
+    /// Entries in it.
     pub recycled_entries: u32,
-    /// Why it can't be used.
+    /// Why the share cannot be used.
     pub why: Option<String>,
-    /// What to try then.
     pub advice: Option<String>,
 }
 
-/// What came of one plain question for a document, outside of load.
+/// Answer to a single GET outside of load.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
-    /// What the server calls itself.
     pub server: Option<String>,
     /// The body, or its beginning.
     pub body: Vec<u8>,
-    /// Whether it is all of the body.
     pub whole: bool,
 }
 
 /// A kind of work.
 pub(crate) trait Kind: Sync {
-    /// As the document's `protocol` names it.
     fn name(&self) -> &'static str;
 
-    /// Opens a target: resolves its address once, and proves that load is welcome there.
+    /// Opens a target: resolves its address once, and proves that load is welcome.
     fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError>;
 }
 
-/// A destination that load may go to.
+/// A destination to which load may be sent.
 #[warn(missing_docs)]
 pub trait Target: Send + Sync + Debug {
-    /// The address that was checked and is used.
     fn address(&self) -> String;
 
-    /// Whether it is this machine.
     fn is_loopback(&self) -> bool;
 
-    /// What else is to be known of it.
+    /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Asks what can be asked without load; nothing is written. `nonce`: another each time.
+    /// Checks the target without load or writes. `nonce`: unique per call.
     fn look(&self, _nonce: u64) -> Vec<Look> {
         Vec::new()
     }
 
-    /// Begins to write files until the server is gone. None of a target that has no files. `nonce`: as of `look`.
+    /// Starts to write files until the server is gone. None for targets without files. `nonce`: as for
+    /// `look`.
     fn begin_journal(&self, _spec: JournalSpec, _nonce: u64) -> Option<Journal> {
         None
     }
 
-    /// Reads what is left of a journal. None of a target that has no files.
+    /// Reads what remains of a journal. None for targets without files.
     fn read_back(
         &self,
         _spec: &JournalSpec,
@@ -139,7 +134,7 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Whether its clients wait in system calls, so that each needs a thread of its own.
+    /// Returns whether clients block in system calls, so that each needs a thread.
     fn clients_block(&self) -> bool {
         false
     }
@@ -149,23 +144,23 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// What to try against a failure of a job.
+    /// Returns a hint for a failure of a job.
     fn advice_on(&self, _failure: &Failure) -> Option<&'static str> {
         None
     }
 
-    /// Asks for one document, until a moment of the monotonic clock, and reads no further than so many bytes. None of a
-    /// target that has no documents.
+    /// Sends one GET until `deadline_ns` (monotonic clock) and reads at most `most_bytes`. None for targets
+    /// without documents.
     fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {
         None
     }
 
-    /// Makes a connection, until a moment of the monotonic clock, and asks nothing on it.
+    /// Connects until `deadline_ns` (monotonic clock) without sending a request.
     fn connect(&self, _deadline_ns: u64) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Everything of a mix that can be built before the clock runs. What is wrong goes to `problems`.
+    /// Prepares a level before the clock runs. Appends errors to `problems`.
     fn prepare(
         &self,
         mix: &Arc<Mix>,
@@ -175,40 +170,40 @@ pub trait Target: Send + Sync + Debug {
     ) -> Option<Arc<dyn Work>>;
 }
 
-/// The work of one mix, ready to start.
+/// Work of one level, ready to start.
 pub(crate) trait Work: Send + Sync + Debug {
-    /// Names of the operation classes, by id.
+    /// Returns the names of the operation classes, by id.
     fn classes(&self) -> &[String];
 
-    /// What a thread must do before it makes a socket.
+    /// Prepares a thread before it makes sockets.
     fn enter(&self) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// The connections that so many clients with so many threads each have at once, at most.
+    /// Returns the maximum number of concurrent connections.
     fn connections(&self, clients: usize, threads: usize) -> usize {
         clients * threads
     }
 
-    /// Puts the clients of one engine thread on its loop. Each of them arrives at the thread's start.
+    /// Starts the clients of an engine thread on its loop. Each reports when it is ready.
     fn spawn_clients(&self, thread: &Rc<EngineThread>);
 
-    /// What to try against a failure.
+    /// Returns a hint for a failure.
     fn advice(&self, _failure: &Failure) -> Option<&'static str> {
         None
     }
 
-    /// What each client keeps, for the record.
+    /// Returns the effective client cache, for the record.
     fn client_cache(&self) -> Option<Value> {
         None
     }
 
-    /// The room that one client's files need at least, once it has gone through its workload.
+    /// Returns the minimum space of one client's files at the end of its workload.
     fn workspace_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Begins to take away every workspace that stands, for `most_ns` at most; None of work without workspaces.
+    /// Starts to remove all workspaces, for at most `most_ns`. None without workspaces.
     fn remove_workspaces(&self, _most_ns: u64) -> Option<Removal> {
         None
     }

@@ -1,10 +1,9 @@
-//! Makes the load of one mix: joins a workload and a protocol in one client loop, and counts what becomes of it.
+//! Load of one level: joins a workload and a protocol in one client loop, and counts the results.
 //!
-//! `spec` is the document that says what to run, `kind` the contract of a kind of work, `kinds` the table of them, with
-//! `web` and `files` for what is done over HTTP and on file servers. `prepared` is a mix that was checked, `load` runs it,
-//! `client` is the loop, `arrival` says when an operation is due, `schedule` when one comes that waits for nobody,
-//! `counting` counts and `tally` is the document of what was counted. No opinions: what the counts mean is judged elsewhere. Not for: more than one mix at a time in a process
-//! where the generator's own CPU time matters.
+//! `spec` is the level document, `kind` the interface of a kind of work, `kinds` their table, `web` and
+//! `files` the work. `prepared` is a checked level, `load` runs it, `client` is the loop, `arrival` and
+//! `schedule` determine due times, `counting` counts, and `tally` is the resulting document. Run only one
+//! level at a time in a process if the generator's CPU time matters.
 
 mod arrival;
 mod bonnie;

@@ -1,4 +1,4 @@
-//! A mix under way: on a few pinned OS threads that share nothing while it lasts but live counters.
+//! A running level, on a few pinned OS threads that share only live counters.
 
 use crate::counting::Live;
 use crate::engine_thread::EngineThread;
@@ -20,53 +20,53 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether a mix with a number of operations has ended.
+/// Interval between checks whether a level with a fixed number of operations has ended.
 const LOOK_NS: u64 = 1_000_000;
-/// File descriptors that the process needs beside its connections.
+/// File descriptors needed in addition to connections.
 const SPARE_FILES: u64 = 64;
 
-/// Why a mix could not be run.
+/// Why a level could not be run.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
-    /// More connections than this process may have.
+    /// The process may not open enough files.
     #[error("connections and the tool itself need {needed} file descriptors, and this process may have {limit}: raise the hard limit (ulimit -Hn)")]
     Files {
-        /// Of the connections of the mix and of the tool itself.
+        /// For the level's connections and the tool itself.
         needed: u64,
         limit: u64,
     },
-    /// A system call of the set-up failed.
+    /// A system call failed.
     #[error("the load could not be set up: {0}")]
     System(#[from] rustix::io::Errno),
-    /// The mix has not ended.
+    /// The level has not ended.
     #[error("the mix is still running")]
     Running,
-    /// An engine thread ended without a result: a defect of ours.
+    /// An engine thread ended without a result, because of a bug.
     #[error("an engine thread ended without a result; its panic message is on standard error")]
     Lost,
 }
 
-/// Where a running mix stands.
+/// State of a running level.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Snapshot {
-    /// Since the start of the mix; 0 while clients are being prepared.
+    /// Since the start of the level; 0 during preparation.
     pub elapsed_s: f64,
-    /// Clients that are ready to start, or never will be.
+    /// Clients that are ready or have failed.
     pub clients_prepared: u64,
-    /// Successes so far, ramps included.
+    /// Successes so far, including ramps.
     pub operations: u64,
-    /// All bytes that came with them.
+    /// All bytes received with them.
     pub bytes_in: u64,
-    /// Application bytes that they read and wrote.
+    /// Application bytes read and written.
     pub bytes_moved: u64,
     pub errors: u64,
     /// Clients that have not left.
     pub clients_active: u64,
-    /// 99th percentile of the response times so far, ramps included; at most an eighth too high. None of few.
+    /// 99th percentile of response times so far, including ramps; at most an eighth too high. None if there
+    /// are few.
     pub p99_ms: Option<f64>,
 }
 
-/// What all engine threads share.
 #[derive(Debug)]
 struct Shared {
     mix: Arc<Mix>,
@@ -75,7 +75,7 @@ struct Shared {
     lives: Vec<Arc<Live>>,
 }
 
-/// A mix under way.
+/// A running level.
 #[derive(Debug)]
 pub struct Load {
     shared: Arc<Shared>,
@@ -88,11 +88,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts a mix on threads of its own. First every client is made ready; the mix starts when all are, or when it is
-    /// told to after that.
+    /// Starts a level on its own threads. It begins when all clients are ready, or later when told.
     ///
     /// # Errors
-    /// Where this process may not have enough file descriptors.
+    /// Too few file descriptors.
     pub fn start(prepared: &PreparedMix) -> Result<Self, LoadError> {
         let mix = prepared.mix();
         let connections = prepared.work().connections(mix.part.clients, mix.threads);
@@ -112,10 +111,10 @@ impl Load {
             std::thread::spawn(move || {
                 let part = run_engine_thread(&shared, number, start);
                 if part.is_err() {
-                    // A mix without one of its threads is not the mix that was asked for: nobody shall wait for its end.
+                    // Stop if one thread fails: the level would not be the requested one.
                     shared.stop.store(true, Ordering::Relaxed);
                 }
-                // The receiver is gone only where nobody wants the result any more.
+                // The receiver only disappears if no one wants the result.
                 let _ = sender.send(part);
             });
         }
@@ -133,7 +132,7 @@ impl Load {
         })
     }
 
-    /// The mix starts at `start_ns` of the monotonic clock. For one that waits to be told.
+    /// Sets the start of a waiting level, on the monotonic clock.
     pub fn go(&self, start_ns: u64) {
         self.start.go(start_ns);
     }
@@ -165,12 +164,11 @@ impl Load {
         }
     }
 
-    /// Ends the mix within a moment; operations under way are dropped.
+    /// Ends the level at once and drops operations in progress.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for its end, `timeout` at most; says whether it has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         while self.missing_parts > 0 {
@@ -194,10 +192,10 @@ impl Load {
         true
     }
 
-    /// What it counted.
+    /// Returns the counts.
     ///
     /// # Errors
-    /// While it runs, and where an engine thread was lost.
+    /// The level is running, or an engine thread was lost.
     pub fn result(&self) -> Result<&MixTally, LoadError> {
         match (self.missing_parts, &self.failure) {
             (0, None) => Ok(&self.tally),
@@ -237,7 +235,7 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
     Ok(pin_to(cpus[number % cpus.len()])?)
 }
 
-/// From the first client's preparation to the last one's leaving.
+/// Runs from the first client's preparation to the last one's end.
 fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> Result<MixTally, LoadError> {
     pin(shared, number)?;
     wake_on_time()?;
@@ -256,7 +254,7 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     Ok(tally.finish(source_addresses, |failure| shared.work.advice(failure)))
 }
 
-/// Takes the engine thread's own figures at the borders of the window.
+/// Samples the engine thread's own resource use at the ends of the window.
 async fn meter(thread: Rc<EngineThread>) {
     let executor = &thread.executor;
     let start_ns = thread.start.wait(executor).await;

@@ -1,6 +1,5 @@
-//! How two parts of a level become one: the rules that stand as attributes on the fields of a tally (`tally.rs`).
-//!
-//! Each rule is a function of what one part has and what the other adds. All give the same whatever the order.
+//! Merges two parts of a level, by rules that are attributes of the tally's fields (`tally.rs`). The order
+//! does not matter.
 
 use dyno_measure::Histogram;
 use merge::Merge;
@@ -8,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, BitXorAssign};
 
-/// A row of a list: rows of two parts with one key become one row.
+/// Row of a list. Rows of two parts with equal keys are merged.
 pub(crate) trait Keyed: Merge {
     type Key: Ord;
     fn key(&self) -> Self::Key;
@@ -18,7 +17,7 @@ pub(crate) fn sum<T: AddAssign>(ours: &mut T, theirs: T) {
     *ours += theirs;
 }
 
-/// The sum of those that are known, for what a part without the thing has not: passes over HTTP.
+/// Adds known values.
 pub(crate) fn sum_of_known(ours: &mut Option<u64>, theirs: Option<u64>) {
     *ours = ours
         .zip(theirs)
@@ -27,14 +26,14 @@ pub(crate) fn sum_of_known(ours: &mut Option<u64>, theirs: Option<u64>) {
         .or(theirs);
 }
 
-/// The larger; anything known is larger than unknown.
+/// Takes the larger. Unknown is smaller than any value.
 pub(crate) fn max<T: Ord>(ours: &mut T, theirs: T) {
     if theirs > *ours {
         *ours = theirs;
     }
 }
 
-/// The smallest that is known.
+/// Takes the smallest known value.
 pub(crate) fn min_of_known<T: PartialOrd>(ours: &mut Option<T>, theirs: Option<T>) {
     if ours.is_none() || theirs.is_some() && theirs < *ours {
         *ours = theirs;
@@ -55,14 +54,14 @@ pub(crate) fn histogram_of_known(ours: &mut Option<Histogram>, theirs: Option<Hi
     }
 }
 
-/// The figures of a thing that some parts have not.
+/// Merges values that some parts lack.
 pub(crate) fn of_known<T: Merge + Default>(ours: &mut Option<T>, theirs: Option<T>) {
     if let Some(theirs) = theirs {
         ours.get_or_insert_default().merge(theirs);
     }
 }
 
-/// Rows with one key together, in the order of the keys.
+/// Merges rows by key and sorts them.
 pub(crate) fn union<T: Keyed>(ours: &mut Vec<T>, theirs: Vec<T>) {
     let mut rows: BTreeMap<T::Key, T> = ours.drain(..).map(|row| (row.key(), row)).collect();
     for row in theirs {

@@ -1,8 +1,8 @@
-//! The one loop for a client that has several operations under way at once, as long as none of them waits for a moment
-//! of its own: closed, without think time and without a bound on the rate (`prepare` of the work refuses others).
+//! The loop of a client with several concurrent operations: closed load without think time or rate limit
+//! (`prepare` refuses others).
 //!
-//! An operation is due when the one that had its place ended, so that response times and the operations under way obey
-//! Little's law, whatever the generator's own share.
+//! An operation is due when the previous one in its slot has ended, so that response times and concurrency
+//! obey Little's law.
 
 use super::{ClientThread, PAUSE_NS};
 use crate::digest::OperationsDigest;
@@ -10,11 +10,11 @@ use crate::protocol::{Overlapping, Performed};
 use dyno_measure::monotonic_ns;
 use dyno_workload::{Outcome, Workload};
 
-/// One client's operations under way.
+/// Slots for a client's concurrent operations.
 struct Places {
-    /// When each place that is free became so.
+    /// When each free slot became free.
     free_ns: Vec<u64>,
-    /// The number of an operation, and when it was due.
+    /// Number and due time of each operation.
     taken: Vec<(u64, u64)>,
     instant_failures: u64,
     resume_ns: u64,
@@ -22,7 +22,7 @@ struct Places {
 }
 
 impl ClientThread {
-    /// Performs operations, up to `depth` of them at once, until the mix is over or the client leaves.
+    /// Performs up to `depth` concurrent operations until the level is over or the client leaves.
     pub(crate) async fn run_overlapped<W: Workload>(
         mut self,
         depth: usize,
@@ -64,13 +64,13 @@ impl ClientThread {
             self.count_end(&mut places, &performed, due_ns);
         }
         if places.last.session_lost && held.is_none() {
-            // So that it does not close what is no longer open.
+            // Tell the workload that its session is lost, so that it does not close files.
             workload.next(&places.last);
         }
         self.close(&digest, end_ns);
     }
 
-    /// Begins operations until all places are taken, or one has to wait for those under way.
+    /// Starts operations until all slots are used, or one has to wait for others.
     async fn fill<W: Workload, P: Overlapping<Op = W::Op>>(
         &self,
         places: &mut Places,
@@ -97,7 +97,7 @@ impl ClientThread {
             let due_ns = places.free_ns.pop().unwrap_or(now_ns).max(places.resume_ns);
             digest.add(&op);
             let ended = if alone {
-                // What the others came to is over: the workload hears of this one alone.
+                // The workload learns the outcome of this operation only.
                 places.last = Outcome::START;
                 protocol.perform(&op, due_ns).await
             } else {
@@ -135,7 +135,7 @@ impl ClientThread {
         places.last = Outcome {
             ok: performed.result.is_ok(),
             bytes_read: performed.bytes_read,
-            // Told once, whatever ends before the workload is asked again.
+            // Report a lost session once, even if other operations end before the workload is asked again.
             session_lost: performed.session_lost || places.last.session_lost,
         };
     }

@@ -1,4 +1,4 @@
-//! What a tally counts, and what not.
+//! Which operations a tally counts.
 
 use super::*;
 use dyno_workload::ClassId;
@@ -27,7 +27,7 @@ fn ended(result: Result<(), Failure>) -> Performed {
     }
 }
 
-/// One operation that ends at each of `moments`.
+/// Makes a tally of operations that end at `moments`.
 fn tally(result: Result<(), Failure>, moments: &[u64]) -> MixTally {
     let mut tally = Tally::new(
         WINDOW,
@@ -41,7 +41,7 @@ fn tally(result: Result<(), Failure>, moments: &[u64]) -> MixTally {
     tally.finish(0, |_| None)
 }
 
-/// Either side of each border: start, window open, window closed, end.
+/// Both sides of each limit: start, window open, window close, end.
 const MOMENTS: [u64; 7] = [
     0,
     2 * NS_PER_S - 1,
@@ -70,7 +70,7 @@ fn only_what_ends_in_the_window_counts_in_it_and_the_total_counts_all() {
         (2, 200)
     );
     assert_eq!(tally.generator.connections, 7);
-    // Of the operations of 1000 ns, those two were under way in the window that ended at its close.
+    // Two of the operations of 1000 ns were in progress when the window ended.
     assert_eq!(tally.outstanding_ns, 2 * 1000);
     let seconds: Vec<u64> = tally.by_second.iter().map(|second| second.operations).collect();
     assert_eq!(seconds, [1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1]);
@@ -113,7 +113,7 @@ fn a_time_limit_that_ends_after_the_window_makes_an_operation_unanswered_and_no_
         count(Fault::ResponseTimeout, 2 * NS_PER_S),
         (1, vec![row("response_timeout", 1), row(UNANSWERED, 1)])
     );
-    // It began after the window; and what was answered wrongly is an error whenever it ends.
+    // It began after the window. A wrong answer is an error whenever it ends.
     assert_eq!(
         count(Fault::ResponseTimeout, NS_PER_S / 2),
         (0, vec![row("response_timeout", 2)])

@@ -1,5 +1,5 @@
-//! Clients apart from any mix: those that ask a server, write a journal, or do Bonnie's phases or a scenario's steps. Not
-//! for: load (`client_task.rs`).
+//! Runs clients outside of levels: requests to a server, journals, Bonnie and scenarios. `client_task.rs`
+//! runs load.
 
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
 use crate::job::JobControl;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
-/// Does `work` on a thread of its own: who has entered a namespace doesn't come back.
+/// Runs `work` on a new thread, because a thread that enters a namespace cannot return.
 pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(work);
@@ -17,8 +17,8 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -
     })
 }
 
-/// Run one task per client until all have ended or `is_over` returns true. Tasks that still wait then are dropped.
-/// A client is its number and the index of its share.
+/// Runs one task per client until all have ended or `is_over` returns true, which drops the rest. A client is
+/// its number and the index of its share.
 pub(super) fn each_client<S: Sessions>(
     sessions: &S,
     identity: u64,
@@ -41,7 +41,7 @@ pub(super) fn each_client<S: Sessions>(
     executor.run(is_over).map_err(|_| Fault::OtherIo.into())
 }
 
-/// Return the result of one client on the first share. It has `most_ns` at most, and `end` can abandon it.
+/// Returns the result of one client on the first share. It may take `most_ns`, and `end` can abandon it.
 pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     sessions: &S,
     identity: u64,

@@ -1,9 +1,3 @@
-//! Bonnie's six phases over any file protocol: what T. Bray's program of 1996 does, in its order.
-//!
-//! What differs from it: a character is a store and a comparison, no call of a C library; the seekers are threads with
-//! sessions of their own that start at one moment, not processes that were given five seconds; their places come from a
-//! seed; and what is read is checked (`bonnie_contents.rs`). Not for: rows and tables (the control plane).
-
 use super::bonnie_contents::{ContentCheck, Versions, WORD_BYTES};
 use super::client::CachedClient;
 use super::job::{Job, JobClient};
@@ -21,12 +15,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-/// Each seeker writes what it has read at its first seek, and at every tenth after it.
+/// A seeker rewrites the chunk at its first seek and every tenth after it.
 const SEEKS_FOR_A_WRITE: u64 = 10;
-/// Phases that go through the file: putc, rewrite, write, getc, read.
+/// Sequential phases: putc, rewrite, write, getc, read.
 const SEQUENTIAL: usize = 5;
 
-/// Run the phases until one fails or the job is stopped. The file is removed, unless the server is gone.
+/// Runs the phases until one fails or the job is stopped. Removes the file unless the server is gone.
 pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<JobLevels, Failure> {
     let clients: Vec<_> = (0..spec.clients).filter(|number| job.has(*number)).collect();
     let Some(&first) = clients.first() else {
@@ -38,14 +32,14 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Res
         .iter()
         .map(|&number| of_client(spec, number).file)
         .collect();
-    // By one of them: a session more for each file would be in the way.
+    // Use one client, because another session per file would interfere.
     let by_first = Job { part: None, ..*job };
     let removed = by_first.by_several(1, 1, first, |_, client| remove(client.files, files.clone()));
     phases.push(seeks?);
     removed.map(|_| phases)
 }
 
-/// The phases that go through the file, of each client on a thread of its own.
+/// Runs the sequential phases, one thread per client.
 fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<JobLevels, Failure> {
     let found = job.by_several(spec.clients, 1, 0, |number, client| {
         sequential(Worker::new(client, of_client(spec, number), Arc::default()))
@@ -55,7 +49,7 @@ fn all_sequential<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Jo
     Ok((0..SEQUENTIAL).map(of_all).collect())
 }
 
-/// What one of several has to do: a file and places of its own.
+/// Returns the parameters of one of several clients, with its own file and seek positions.
 fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
     let file = match number {
         0 => spec.file.clone(),
@@ -68,7 +62,7 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
     }
 }
 
-/// The seekers of all clients, each on a thread of its own; None where there are none.
+/// Runs the seekers of all clients, one thread each. None if there are none.
 fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<MixTally>, Failure> {
     let shared: Vec<_> = (0..spec.clients)
         .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
@@ -95,7 +89,7 @@ fn phase(measured: Measured) -> MixTally {
     }
 }
 
-/// A program's buffer of whole pages, as Bonnie has it: the kernel copies to one that begins elsewhere at more cost.
+/// Page-aligned buffer as in Bonnie: copies to unaligned buffers cost more.
 #[derive(Debug)]
 struct Pages {
     room: Vec<u8>,
@@ -132,12 +126,12 @@ impl DerefMut for Pages {
     }
 }
 
-/// The file, as one client works on it.
+/// One client's use of its file.
 struct Worker<C> {
     client: JobClient<C>,
     check: ContentCheck,
     spec: BonnieSpec,
-    /// The file at its path is not somebody else's.
+    /// The file belongs to this run.
     is_ours: bool,
 }
 
@@ -151,7 +145,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Return the worker of a seeker whose writes others may see as late as at its close.
+    /// Returns a seeker's worker whose writes may become visible only at its close.
     fn writing_late(self, writes_late: bool) -> Self {
         Self {
             check: self.check.writing_late(writes_late),
@@ -159,7 +153,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Open the file, and begin a phase with all others.
+    /// Opens the file and starts a phase together with all others.
     async fn open_together(&mut self, disposition: Disposition) -> Result<(Handle, Measured), Failure> {
         self.client.go_on()?;
         let opened = self.open(disposition).await;
@@ -178,7 +172,7 @@ impl<C: FileClient> Worker<C> {
         self.client.open(path, access, disposition).await
     }
 
-    /// Reads as much as the file has from `offset` on.
+    /// Reads from `offset` to the end of the file at most.
     async fn read(
         &mut self,
         measured: &mut Measured,
@@ -205,7 +199,6 @@ impl<C: FileClient> Worker<C> {
         Ok(())
     }
 
-    /// "Writing with putc()": one character after another, through a buffer.
     async fn put_characters(&mut self) -> Result<Measured, Failure> {
         let (handle, mut measured) = self.open_together(Disposition::Create).await?;
         let mut pages = Pages::new(self.spec.stdio_bytes);
@@ -227,7 +220,7 @@ impl<C: FileClient> Worker<C> {
         self.end_together(measured).await
     }
 
-    /// "Rewriting": each chunk is read, changed in one word, and written where it was.
+    /// "Rewriting": reads each chunk, changes one word, and writes it back.
     async fn rewrite(&mut self) -> Result<Measured, Failure> {
         let (handle, mut measured) = self.open_together(Disposition::Open).await?;
         let mut chunk = Pages::new(self.spec.chunk_bytes);
@@ -245,7 +238,7 @@ impl<C: FileClient> Worker<C> {
         self.end_together(measured).await
     }
 
-    /// "Writing intelligently": whole chunks, into a new file.
+    /// "Writing intelligently": writes whole chunks to a new file.
     async fn write_chunks(&mut self) -> Result<Measured, Failure> {
         self.client.delete(&self.spec.file).await?;
         let (handle, mut measured) = self.open_together(Disposition::Create).await?;
@@ -260,7 +253,7 @@ impl<C: FileClient> Worker<C> {
         self.end_together(measured).await
     }
 
-    /// "Reading with getc()": each character is counted.
+    /// "Reading with getc()": counts each character.
     async fn get_characters(&mut self) -> Result<Measured, Failure> {
         let (handle, mut measured) = self.open_together(Disposition::Open).await?;
         let mut buffer = Pages::new(self.spec.stdio_bytes);
@@ -283,7 +276,7 @@ impl<C: FileClient> Worker<C> {
         self.end_together(measured).await
     }
 
-    /// "Reading intelligently": whole chunks.
+    /// "Reading intelligently": reads whole chunks.
     async fn read_chunks(&mut self) -> Result<Measured, Failure> {
         let (handle, mut measured) = self.open_together(Disposition::Open).await?;
         let mut chunk = Pages::new(self.spec.chunk_bytes);
@@ -302,7 +295,7 @@ impl<C: FileClient> Worker<C> {
         self.end_together(measured).await
     }
 
-    /// What each phase took.
+    /// Runs the sequential phases and returns the measurement of each.
     async fn all_in_sequence(&mut self) -> Result<Vec<Measured>, Failure> {
         Ok(vec![
             self.put_characters().await?,
@@ -325,7 +318,7 @@ async fn sequential<C: FileClient>(mut worker: Worker<C>) -> Result<Vec<Measured
     finished.map(|()| phases)
 }
 
-/// Removes the files of the clients, as far as it can.
+/// Removes the clients' files as far as possible.
 async fn remove<C: FileClient>(mut client: CachedClient<C>, files: Vec<String>) -> Result<(), Failure> {
     client.connect().await?;
     let mut removed = Ok(());
@@ -336,7 +329,6 @@ async fn remove<C: FileClient>(mut client: CachedClient<C>, files: Vec<String>) 
     removed.and(finished)
 }
 
-/// One of a client's seekers; `taken`: so many seeks of the client's have been taken by any of them.
 async fn seek<C: FileClient>(
     mut worker: Worker<C>,
     number: u32,
@@ -372,7 +364,7 @@ async fn seek<C: FileClient>(
     Ok(measured)
 }
 
-/// Adds to one word of a chunk.
+/// Adds `by` to one word of a chunk.
 fn change(chunk: &mut [u8], word: usize, by: u32) {
     if let Some(bytes) = chunk
         .chunks_exact_mut(WORD_BYTES)

@@ -1,10 +1,10 @@
-//! What Bonnie's file must contain in each phase, and the check of what was read against it.
+//! Contents of Bonnie's file in each phase, and the check of read data.
 //!
-//! Every phase writes contents that follow from the place alone. The seekers of one client change chunks meanwhile, so
-//! they share the list of the versions of each. A read that another seeker's write overlapped, and that is no version as a
-//! whole, is unknown: neither right nor wrong. By close-to-open rules a write goes on until the seeker's close. An older
-//! version is right as long as the seeker has seen none that is newer, because a client that caches between open and close
-//! may keep it (RFC 8881, section 10.3.1).
+//! Contents depend only on the position, except that seekers change chunks. The seekers of a client therefore
+//! share a list of versions per chunk. A read that overlaps another seeker's write, and that equals no
+//! version, is neither right nor wrong. With close-to-open consistency, a write lasts until the seeker's
+//! close, and older versions are right unless the seeker has seen a newer one, because a client may cache
+//! between open and close (RFC 8881, section 10.3.1).
 
 use super::measured::Checked;
 use dyno_measure::{Failure, Fault};
@@ -13,22 +13,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const WORD_BYTES: usize = 4;
-/// Characters are 0 to 127, again and again.
+/// Characters cycle through 0 to 127.
 const CHARACTERS: usize = 128;
 
-/// The check of one client's reads; with the check off, it lets everything pass.
+/// Checks one client's reads. Accepts everything if checks are off.
 #[derive(Debug)]
 pub(super) struct ContentCheck {
     is_on: bool,
     pub(super) checked: Checked,
-    /// The chunk of the number below, as the phase "write" has written it.
+    /// Chunk `number` as written by the phase "write".
     chunk: Vec<u8>,
     number: Option<u64>,
-    /// Of a seeker: what the seekers of its client have written.
+    /// Versions written by the seekers of its client.
     versions: Arc<Versions>,
-    /// Of a seeker: others may see what it writes as late as at its close, so the order of versions is unknown.
+    /// A seeker's writes may become visible only at its close, so the order of versions is unknown.
     writes_late: bool,
-    /// Of a seeker: the newest version of each chunk that it has read or written.
+    /// Newest version of each chunk that the seeker has read or written.
     newest: HashMap<u64, usize>,
 }
 
@@ -49,7 +49,7 @@ impl ContentCheck {
         Self { writes_late, ..self }
     }
 
-    /// Check what was read of a file of characters.
+    /// Checks data of a file of characters.
     pub(super) fn characters(&mut self, offset: u64, data: &[u8]) -> Result<(), Failure> {
         if !self.is_on {
             return Ok(());
@@ -60,7 +60,7 @@ impl ContentCheck {
         self.judge(pieces.all(|piece| piece == &wanted[..piece.len()]), data)
     }
 
-    /// Check what was read of a file that the phase "write" has written.
+    /// Checks data of a file written by the phase "write".
     pub(super) fn chunks(&mut self, offset: u64, data: &[u8]) -> Result<(), Failure> {
         if !self.is_on {
             return Ok(());
@@ -78,12 +78,12 @@ impl ContentCheck {
         self.judge(right, data)
     }
 
-    /// The chunk of that number: the buffer has one word more, or the next one, with each chunk that is written.
+    /// Returns chunk `number`. Each chunk increments one more word than the one before.
     fn expected(&mut self, number: u64) -> &[u8] {
         if self.number != Some(number) {
             let words = (self.chunk.len() / WORD_BYTES) as u64;
             let (times, last) = ((number / words) as u32, (number % words) as usize * WORD_BYTES);
-            // Whoever reads one chunk after the other needs the last word alone.
+            // For consecutive chunks, only the last word has to change.
             let from = match self.number.is_some_and(|before| before + 1 == number) {
                 true => last,
                 false => 0,
@@ -105,7 +105,7 @@ impl ContentCheck {
         Ok(())
     }
 
-    /// Return how a chunk stands that a seeker is about to read.
+    /// Returns the state of a chunk before a seeker reads it.
     pub(super) fn begin_read(&self, number: u64) -> Standing {
         match self.is_on {
             true => self.versions.standing(number),
@@ -113,7 +113,7 @@ impl ContentCheck {
         }
     }
 
-    /// Check what a seeker has read of a chunk; `before`: how it stood as the read began.
+    /// Checks a chunk that a seeker has read. `before`: its state at the start of the read.
     pub(super) fn end_read(&mut self, number: u64, before: Standing, data: &[u8]) -> Result<(), Failure> {
         if !self.is_on {
             return Ok(());
@@ -135,7 +135,7 @@ impl ContentCheck {
         }
     }
 
-    /// Take note of a version of a chunk that a seeker is about to write.
+    /// Records a version that a seeker is about to write.
     pub(super) fn begin_write(&mut self, number: u64, data: &[u8]) {
         if self.is_on {
             let version = self.versions.begin_write(number, data);
@@ -156,19 +156,19 @@ fn fill(words: &mut [u8], value: u32) {
     }
 }
 
-/// How a chunk stands: the number of its versions, and of the writes that are under way.
+/// State of a chunk: number of versions and of writes in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Standing {
     versions: usize,
     writing: u32,
 }
 
-/// The versions of one chunk after the one of the phase "write", which is number 0.
+/// Versions of one chunk. Version 0 is that of the phase "write".
 #[derive(Debug, Default)]
 struct Chunk {
     digests: Vec<u64>,
     writing: u32,
-    /// Two writes have overlapped: nobody knows which of them is the newest version, or whether it is whole.
+    /// Two writes overlapped, so the newest version is unknown and may be mixed.
     is_disturbed: bool,
 }
 
@@ -181,7 +181,7 @@ impl Chunk {
     }
 }
 
-/// The chunks that the seekers of one client have changed.
+/// Chunks changed by the seekers of one client.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     chunks: Mutex<HashMap<u64, Chunk>>,
@@ -199,7 +199,7 @@ impl Versions {
             .unwrap_or_default()
     }
 
-    /// Take note of a write that begins. Return the number of its version.
+    /// Records the start of a write and returns its version.
     fn begin_write(&self, number: u64, data: &[u8]) -> usize {
         let mut chunks = self.chunks();
         let chunk = chunks.entry(number).or_default();
@@ -215,7 +215,7 @@ impl Versions {
         }
     }
 
-    /// Return the newest version with these data, whether writes of the chunk have overlapped, and how it stands.
+    /// Returns the newest version with this data, whether writes overlapped, and the chunk's state.
     fn find(&self, number: u64, data: &[u8]) -> (Option<usize>, bool, Standing) {
         let chunks = self.chunks();
         let Some(chunk) = chunks.get(&number) else {
@@ -233,7 +233,7 @@ mod tests {
 
     const CHUNK_BYTES: u32 = 512;
 
-    /// As the phase "write" makes it: one word more with each chunk.
+    /// Makes chunks as the phase "write" does.
     fn written(chunks: u64) -> Vec<u8> {
         let mut chunk = vec![0_u8; CHUNK_BYTES as usize];
         let words = chunk.len() / WORD_BYTES;

@@ -1,5 +1,5 @@
-//! What a client of a file server keeps, and whether its workspace stays: the section `client` of the document, as far
-//! as it is the same for every file protocol.
+//! The section `client` of a level document, as far as it is common to all file protocols: cache and
+//! workspace.
 
 use super::client::CachedClient;
 use super::sessions::KeptBy;
@@ -43,16 +43,16 @@ struct ClientSection {
 /// How clients use files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilesOptions {
-    /// The client cache; None: every operation goes through to the server.
+    /// None: operations go to the server directly.
     cache: Option<CacheOptions>,
-    /// Without a cache: writes are as unstable as the workload asks for, and it flushes them.
+    /// Without a cache: writes stay unstable, and the workload flushes them.
     as_sent: bool,
-    /// Leave the workspaces for the next mix.
+    /// Keep the workspaces for the next level.
     pub keep_workspace: bool,
 }
 
 impl FilesOptions {
-    /// Reads the section `client` of a document.
+    /// Reads the section `client` of a level document.
     pub(crate) fn read(section: &Value, problems: &mut Problems) -> Option<Self> {
         let section: ClientSection = problems.section("client", section)?;
         problems.bounded(section.dormant_files <= MAX_DORMANT_FILES, "client.dormant_files");
@@ -64,7 +64,6 @@ impl FilesOptions {
         })
     }
 
-    /// What a client of today has, outside of mixes.
     pub(crate) fn usual() -> Self {
         Self {
             cache: Some(CacheOptions::modern()),
@@ -73,7 +72,7 @@ impl FilesOptions {
         }
     }
 
-    /// The same as far as the protocol gives leave to keep anything.
+    /// Returns the options as far as the protocol permits caching.
     pub(crate) fn kept_by(self, kept_by: KeptBy) -> Self {
         let cache = match kept_by {
             KeptBy::Grants => self.cache,
@@ -86,18 +85,18 @@ impl FilesOptions {
         Self { cache, ..self }
     }
 
-    /// Whether what a client writes may come to the server, and to others, as late as at its close.
+    /// Returns whether a client's writes may reach the server only at its close.
     pub(super) fn is_close_to_open(self) -> bool {
         self.cache
             .is_some_and(|cache| matches!(cache.policy, Policy::CloseToOpen(_)))
     }
 
-    /// The same for a workload that flushes what it writes; None: it has a cache, which would do so too.
+    /// Returns the options for a workload that flushes its writes. None: there is a cache.
     pub(super) fn as_sent(self) -> Option<Self> {
         self.cache.is_none().then_some(self.without_cache())
     }
 
-    /// The same for a program that flushes what it writes.
+    /// Returns the options for a program that flushes its writes.
     pub(super) fn without_cache(self) -> Self {
         Self {
             cache: None,
@@ -115,7 +114,7 @@ impl FilesOptions {
         }
     }
 
-    /// The cache as the clients really have it; None where every operation goes through.
+    /// Returns the effective cache options, or None without a cache.
     pub(crate) fn disclosed(&self) -> Option<Value> {
         let options = self.cache?;
         let asks_for = match options.policy {
@@ -144,7 +143,7 @@ impl FilesOptions {
     }
 }
 
-/// As an NFS client does. Handles are kept by leave of a delegation alone, which asks for files as leases do.
+/// Returns the options for an NFS client. Handles are kept only under a delegation.
 fn close_to_open(cache: CacheOptions, delegations: bool) -> CacheOptions {
     let delegations = delegations && matches!(cache.policy, Policy::Lease(_));
     CacheOptions {
@@ -163,7 +162,7 @@ impl ClientSection {
             RedirectorName::Plain => CacheOptions::modern(),
         };
         let policy = match self.cache {
-            // Without a cache the redirector of XP still has its manners around deletes and renames.
+            // Without a cache, Windows XP's handling of deletes and renames still applies.
             CacheName::None if like.redirector == Redirector::Xp => Policy::Nothing,
             CacheName::None => return None,
             CacheName::Oplocks => Policy::Oplock(Caching::ALL),

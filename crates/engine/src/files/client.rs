@@ -1,5 +1,5 @@
-//! Work on files under the engine's contract: operations of the workload become calls, what is read is held against
-//! what the file should contain, and every answer is judged against what the workload says must be there.
+//! Executes a workload on files: turns operations into calls, compares read data with the expected contents,
+//! and checks every answer.
 
 use super::names::{wanted, Names};
 use super::program::{same_length, Program};
@@ -28,10 +28,11 @@ pub(crate) use cached::CachedClient;
 pub(crate) use outages::Outage;
 use outages::Outages;
 
-/// Kinds of session that are told of one client: a server that agrees to something else each time has no end of them.
+/// Maximum number of different sessions recorded per client, since a server could vary its parameters
+/// endlessly.
 const MOST_KINDS: usize = 8;
 
-/// What moved with one operation.
+/// Bytes moved by one operation.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved {
     read: u64,
@@ -49,16 +50,16 @@ pub(crate) struct FilesClient<S: Sessions> {
     timeout_ns: u64,
     checked_bytes: u64,
     reconnects: u64,
-    /// What its sessions came to.
+    /// Parameters of its sessions.
     sessions: Vec<SessionFacts>,
-    /// The session is gone: the next operation makes another.
+    /// The session is lost. The next operation makes another.
     lost: bool,
     under_way: overlapped::AllUnderWay,
     shared: shared::SharedBlocks,
     outages: Outages,
-    /// It waits for a server that is away, as long as an operation may take.
+    /// The client waits for an absent server, for at most the timeout of an operation.
     waits_for_server: bool,
-    /// When it cuts its connection.
+    /// When to cut the connection.
     cut_ns: Option<u64>,
 }
 
@@ -91,22 +92,20 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// What the files contain, where it is known from an earlier mix.
+    /// Sets the expected contents from an earlier level.
     pub(crate) fn set_ledger(&mut self, ledger: Ledger) {
         self.ledger = ledger;
     }
 
-    /// What is written from here on belongs to the mix that `mark` stands for.
+    /// Marks all further writes as those of the level `mark`.
     pub(crate) fn begin_mix(&mut self, mark: u32) {
         self.ledger.begin_mix(mark);
     }
 
-    /// The files are about to be made anew.
     pub(crate) fn forget_everything(&mut self) {
         self.ledger.clear();
     }
 
-    /// Connects and logs on.
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
         self.client.connect().await?;
         self.reconnects += u64::from(std::mem::take(&mut self.lost));
@@ -118,17 +117,15 @@ impl<S: Sessions> FilesClient<S> {
         Ok(())
     }
 
-    /// Whether the server takes so many bytes at once, both ways.
+    /// Checks that the server accepts reads and writes of `bytes`.
     pub(crate) fn takes_at_once(&self, bytes: u32) -> Result<(), Failure> {
         self.client.takes_at_once(bytes)
     }
 
-    /// Whether the last operation cost the session.
     pub(crate) fn lost(&self) -> bool {
         self.lost
     }
 
-    /// Whether there is a file at `path`.
     pub(crate) async fn finds(&mut self, path: PathId) -> Result<bool, Failure> {
         let call = Call::QueryPath {
             path: self.names.path(path),
@@ -136,7 +133,7 @@ impl<S: Sessions> FilesClient<S> {
         Ok(!matches!(self.client.ask(&call).await?, Reply::NotThere))
     }
 
-    /// Makes the directories above the workspace where they are not there.
+    /// Creates missing directories above the workspace.
     pub(crate) async fn make_parents(&mut self) -> Result<(), Failure> {
         let workspace = self.names.path(PathId(0)).to_owned();
         for (end, _) in workspace.match_indices('/') {
@@ -145,7 +142,6 @@ impl<S: Sessions> FilesClient<S> {
         Ok(())
     }
 
-    /// Removes the directories above the workspace, as far as nothing else is in them.
     pub(crate) async fn remove_parents(&mut self) -> Result<(), Failure> {
         let workspace = self.names.path(PathId(0)).to_owned();
         for (end, _) in workspace.rmatch_indices('/') {
@@ -161,19 +157,18 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// Carries out an action that is not measured; the task's deadline is the caller's.
+    /// Performs an unmeasured action. The caller sets the deadline.
     pub(crate) async fn act_unmeasured(&mut self, action: &FileAction) -> Result<(), Failure> {
         let result = self.act(action, &mut Moved::default()).await;
         self.note_loss(&result).await;
         result
     }
 
-    /// Writes back and logs off.
     pub(crate) async fn finish(&mut self) -> Result<(), Failure> {
         self.client.finish().await
     }
 
-    /// What the files should contain, for the next mix. The client is not used after it.
+    /// Returns the expected contents for the next level. The client is not used afterwards.
     pub(crate) fn take_ledger(&mut self) -> Ledger {
         std::mem::replace(&mut self.ledger, Ledger::new(0))
     }
@@ -186,7 +181,7 @@ impl<S: Sessions> FilesClient<S> {
         self.client.counted().breaks().clone()
     }
 
-    /// Handles that the server was asked to keep over the loss of a connection.
+    /// Returns the counts of durable handles.
     pub(crate) fn kept_handles(&self) -> KeptHandles {
         self.client.counted().kept_handles()
     }
@@ -195,23 +190,20 @@ impl<S: Sessions> FilesClient<S> {
         self.client.requests()
     }
 
-    /// Requests that the server carried out, of all sessions.
+    /// Returns the number of executed requests in all sessions.
     pub(crate) fn protocol_requests(&self) -> u64 {
         let traffic = self.client.counted().traffic();
         traffic.requests - traffic.refused
     }
 
-    /// Connections opened, whether a session came of them or not.
     pub(crate) fn connections(&self) -> u64 {
         self.client.counted().traffic().connections
     }
 
-    /// Sessions set up after one that was lost.
     pub(crate) fn reconnects(&self) -> u64 {
         self.reconnects
     }
 
-    /// What its sessions came to, also where they are over.
     pub(crate) fn sessions(&self) -> &[SessionFacts] {
         &self.sessions
     }
@@ -220,7 +212,7 @@ impl<S: Sessions> FilesClient<S> {
         self.checked_bytes
     }
 
-    /// Waits for a moment, obeying the server meanwhile.
+    /// Waits until `due_ns` and handles breaks meanwhile.
     pub(crate) async fn wait_until(&mut self, due_ns: u64) {
         if self.lost {
             return self.executor.sleep_until(due_ns).await;
@@ -247,7 +239,7 @@ impl<S: Sessions> FilesClient<S> {
         self.ledger.session_lost();
         self.shared.session_lost();
         self.outages.lose_session();
-        // It is over already, or broken: what can't be ended in order is dropped.
+        // The session is over or broken, so only drop it.
         self.executor.set_deadline(monotonic_ns());
         let _ = self.client.finish().await;
     }
@@ -292,7 +284,7 @@ impl<S: Sessions> FilesClient<S> {
         self.noted(action).await
     }
 
-    /// Carries out what moves no data, and notes it.
+    /// Performs an action without data, and records its effect.
     async fn noted(&mut self, action: &FileAction) -> Result<(), Failure> {
         let result = self.simple(action).await;
         if result.is_ok() {
@@ -376,7 +368,7 @@ impl<S: Sessions> FilesClient<S> {
         self.expect_read((slot, offset, bytes), came, wrong)
     }
 
-    /// Judges how much a read brought, and whether it was wrong.
+    /// Checks the length of a read, and whether its content was wrong.
     fn expect_read(
         &self,
         (slot, offset, bytes): (Slot, u64, u32),
@@ -420,7 +412,7 @@ impl<S: Sessions> FilesClient<S> {
         writing.ok_or(Fault::SessionLost.into())
     }
 
-    /// Notes how a write ended, and gives the bytes that were written.
+    /// Records the result of a write and returns the number of bytes written.
     fn judge_write(&mut self, action: &FileAction, result: Result<Reply, Failure>) -> Result<u64, Failure> {
         let FileAction::Write {
             slot, offset, bytes, ..
@@ -436,12 +428,11 @@ impl<S: Sessions> FilesClient<S> {
             Ok(_) => Fault::WrongLength.into(),
             Err(failure) => failure,
         };
-        // Nobody knows what of it was written.
         self.ledger.forget(slot, offset, bytes);
         Err(failure)
     }
 
-    /// All that moves no data.
+    /// Performs actions without data.
     async fn simple(&mut self, action: &FileAction) -> Result<(), Failure> {
         let (call, presence) = match self.names.call_by_path(action) {
             Some((call, presence)) => (call, presence),
@@ -461,7 +452,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// The call of an action on an open file.
+    /// Returns the call of an action on an open file.
     fn call_by_handle(&self, action: &FileAction) -> Result<Call<'static>, Failure> {
         Ok(match *action {
             FileAction::Close { slot } => Call::Close {
@@ -521,7 +512,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
         }
         let after = self.client.counted().traffic();
         if result.is_ok() {
-            // A session that has others goes on without the one that it has lost.
+            // A session with several connections continues without the lost one.
             let lost = self.client.counted().kept_handles().channels_lost;
             self.outages.succeed(after.connections + lost);
         }
@@ -533,7 +524,8 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             bytes_in: since(after, before, |traffic| traffic.bytes_in),
             bytes_out: since(after, before, |traffic| traffic.bytes_out),
             connect_ns,
-            // A session begins before the first operation and ends after the last: `files.rs` counts them whole.
+            // Sessions begin before the first operation and end after the last, so they are counted
+            // elsewhere.
             connections: 0,
             handshake: None,
             streams: Streams::default(),
@@ -545,7 +537,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
     }
 
     async fn idle_until(&mut self, _executor: &Executor, due_ns: u64) {
-        // A break that comes meanwhile may need writing, which may hang as any operation may.
+        // Handling a break may write, and therefore needs a deadline.
         self.executor.set_deadline(due_ns.saturating_add(self.timeout_ns));
         self.wait_until(due_ns).await;
     }

@@ -1,5 +1,5 @@
-//! One client of a file server from its log-on to its leaving: it makes or finds its workspace, waits for the others,
-//! works, and leaves things as a next mix needs them. Not for: its operations (`client.rs`, and the one client loop).
+//! Life of a file client: logs on, makes or finds its workspace, waits for the others, works, and cleans up.
+//! `client.rs` performs its operations.
 
 use super::client::FilesClient;
 use super::removal::remove;
@@ -18,20 +18,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One step of preparing or leaving (a log-on, a call) may take so many timeouts of an operation. A server that lets
-/// nobody take a step for so long stands still, and nobody else waits for it.
+/// Limit of one step of preparation or clean-up, in timeouts of an operation. If no client completes a step
+/// for that long, the server is stalled.
 const STEP_TIMEOUTS: u64 = 2;
-/// What a client may take to log on and make its workspace, all steps together, in timeouts of an operation.
+/// Limit of log-on and preparation, in timeouts of an operation.
 const PREPARATION_TIMEOUTS: u64 = 20;
-/// What a client may take to write back, close and remove what its mix has left, in timeouts of an operation.
+/// Limit of write-back, close and clean-up, in timeouts of an operation.
 const LEAVING_TIMEOUTS: u64 = 4;
-/// How often a client that waits for the others looks whether all are there.
+/// Interval at which a waiting client checks whether all are ready.
 const LOOK_NS: u64 = 2_000_000;
 
-/// The clients of one engine thread that have yet to log on, in the order of their numbers.
+/// Clients of one engine thread that still have to log on, by number.
 pub(crate) struct Queue<S: Sessions> {
     waiting: RefCell<VecDeque<ClientTask<S>>>,
-    /// When any client last took a step of its preparation.
+    /// When a client last completed a step.
     step_ns: Cell<u64>,
 }
 
@@ -47,12 +47,12 @@ impl<S: Sessions> Queue<S> {
         self.step_ns.set(monotonic_ns());
     }
 
-    /// Nobody has taken a step for so long that nobody will.
+    /// Returns whether the server is stalled: no client completes steps.
     fn stands_still(&self, step_ns: u64) -> bool {
         monotonic_ns().saturating_sub(self.step_ns.get()) >= step_ns
     }
 
-    /// The next one begins.
+    /// Starts the next client.
     pub(crate) fn admit(self: &Rc<Self>, engine: &EngineThread) {
         let next = self.waiting.borrow_mut().pop_front();
         if let Some(task) = next {
@@ -61,21 +61,20 @@ impl<S: Sessions> Queue<S> {
     }
 }
 
-/// One client from its log-on to its leaving.
 pub(crate) struct ClientTask<S: Sessions> {
     engine: Rc<EngineThread>,
     work: Arc<FilesWork<S>>,
-    /// Among the clients of its engine thread.
+    /// Index among the clients of its engine thread.
     row: usize,
     number: usize,
     client: FilesClient<S>,
     workload: AnyWorkload,
-    /// The contents of a workspace that was found are known from an earlier mix.
+    /// Whether the contents of an existing workspace are known from an earlier level.
     known: bool,
-    /// What it had done when the mix started, and when its part in it was over.
+    /// Counts at the start of the level, and when the client finished.
     at_start: Option<Figures>,
     at_end: Option<Figures>,
-    /// When the mix started.
+    /// Start of the level.
     start_ns: u64,
 }
 
@@ -113,7 +112,7 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// Whether it has left the workspace as the next mix needs it.
+    /// Runs the level. Returns whether the workspace is ready for the next one.
     async fn take_part(&mut self, queue: &Rc<Queue<S>>) -> bool {
         let engine = self.engine.clone();
         let prepare_until_ns = monotonic_ns().saturating_add(self.preparation_ns());
@@ -134,7 +133,7 @@ impl<S: Sessions> ClientTask<S> {
         let thread = ClientThread::new(&engine, start_ns, (self.number, 0), ClientState::new(self.row));
         let whole = prepared.is_ok();
         if let Err(failure) = prepared {
-            // It was in the mix as it was planned, and is out of it before it begins.
+            // The client was planned, but failed before the level began.
             thread.absent(failure);
         } else {
             self.at_start = Some(self.figures());
@@ -145,7 +144,7 @@ impl<S: Sessions> ClientTask<S> {
             }
             self.at_end = Some(self.figures());
         }
-        // Who is out of the mix early puts nothing in order while the others are measured.
+        // A client that leaves early waits with its clean-up, so as not to disturb the measurement.
         let end_ns = start_ns.saturating_add(engine.mix.window.length_ns);
         if monotonic_ns() < end_ns {
             engine
@@ -157,7 +156,7 @@ impl<S: Sessions> ClientTask<S> {
         whole && left.is_ok()
     }
 
-    /// The first of all steps. Where the server has stood still for those before, it is not tried.
+    /// Logs on, unless the server stalled for earlier clients.
     async fn log_on(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
         if queue.stands_still(self.step_ns()) {
             return Err(Fault::ResponseTimeout.into());
@@ -171,12 +170,12 @@ impl<S: Sessions> ClientTask<S> {
         Ok(())
     }
 
-    /// Finds the workspace of an earlier mix, or makes it.
+    /// Finds the workspace of an earlier level, or makes it.
     async fn prepare(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
         self.allow_for_step(until_ns);
         self.client.make_parents().await?;
         let marker = self.workload.as_files().marker();
-        // A workspace of another day has contents that nobody knows any more: it is made anew.
+        // The contents of an unknown workspace are unknown, so make it again.
         let found = self.known && self.client.finds(marker).await?;
         if !found {
             self.client.forget_everything();
@@ -202,7 +201,8 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// Removes what the mix has left beside the workspace, and this too where it isn't kept. `whole`: there is one.
+    /// Removes temporary files of the level, and the workspace unless it is kept. `whole`: there is a
+    /// workspace.
     async fn leave(&mut self, whole: bool) -> Result<(), Failure> {
         let until_ns = monotonic_ns().saturating_add(self.leaving_ns());
         let tidied = if whole { self.tidy(until_ns).await } else { Ok(()) };
@@ -217,7 +217,7 @@ impl<S: Sessions> ClientTask<S> {
         self.engine.executor.set_deadline(until_ns);
         removed = removed.and(self.client.finish().await);
         if (!whole || removed.is_err()) && self.work.workspaces.stands(self.number) {
-            // A file that could not be written, for one: what was open has ended with the session.
+            // For example, a file could not be written. Open files ended with the session.
             self.engine.executor.set_deadline(until_ns);
             removed = remove(&mut self.client, self.workload.as_files()).await;
         }
@@ -239,7 +239,7 @@ impl<S: Sessions> ClientTask<S> {
         self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS)
     }
 
-    /// The next step has its own time, within that of all of them.
+    /// Sets the deadline of the next step, at most `until_ns`.
     fn allow_for_step(&self, until_ns: u64) {
         let step_ns = monotonic_ns().saturating_add(self.step_ns());
         self.engine.executor.set_deadline(step_ns.min(until_ns));
@@ -272,7 +272,7 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// None where nothing was asked for that could outlive an outage.
+    /// None if nothing was meant to survive an outage.
     fn failover(&self, kept: KeptHandles) -> Option<FailoverTally> {
         let read_back = self.client.read_back();
         if read_back.is_none() && kept.asked == 0 {
@@ -296,8 +296,7 @@ impl<S: Sessions> ClientTask<S> {
     }
 }
 
-/// Counts what a client did beside its operations, however it ends: a mix that is stopped drops its clients where they
-/// wait.
+/// Adds a client's counts even if a stopped level drops it.
 impl<S: Sessions> Drop for ClientTask<S> {
     fn drop(&mut self) {
         let mut files = FilesCount::default();
@@ -311,14 +310,13 @@ impl<S: Sessions> Drop for ClientTask<S> {
         files.sessions = self.client.sessions().to_vec();
         files.connections = self.client.connections();
         files.reconnects = self.client.reconnects();
-        // Borrowed only where this thread is panicking.
+        // Only borrowed if this thread is panicking.
         if let Ok(mut tally) = self.engine.tally.try_borrow_mut() {
             tally.add_files(files);
         }
     }
 }
 
-/// What a client has done so far.
 struct Figures {
     passes: u64,
     checked_bytes: u64,

@@ -1,8 +1,6 @@
-//! Jobs on files: programs of one or several clients, each with a session and a thread of its own, which begin each phase
-//! together, here and on other nodes. A program is for what a workload can't say, because its next call depends on answers
-//! or on local files.
-//!
-//! Not for: mixes (`client_task.rs`), nor for what programs do (`bonnie.rs`, `scenario.rs`).
+//! Jobs on files: programs of one or several clients, with one session and thread each, whose phases start
+//! together on all nodes. For programs whose next call depends on answers or local files, which workloads
+//! cannot express. `bonnie.rs` and `scenario.rs` are the programs.
 
 use super::alone::alone;
 use super::cache::FilesOptions;
@@ -20,30 +18,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 
-/// So often a client that waits for others looks for them.
+/// Interval at which a client checks for the others.
 const LOOK_NS: u64 = 200_000;
-/// So often a client that waits for the bound on the rate looks whether the job goes on.
+/// Interval at which a rate-limited client checks whether the job continues.
 const LOOK_WHILE_BOUND_NS: u64 = NS_PER_S / 10;
 
-/// What all clients of a job need.
+/// Common data of a job's clients.
 #[derive(Debug)]
 pub(super) struct Job<'a, S> {
     pub(super) sessions: &'a S,
     pub(super) options: FilesOptions,
     pub(super) identity: u64,
-    /// The longest that each client may take.
+    /// Time limit per client.
     pub(super) most_ns: u64,
-    /// Calls per second of all clients together, at most.
+    /// Maximum rate of all clients together.
     pub(super) max_rate_per_s: Option<f64>,
     pub(super) end: &'a Arc<JobControl>,
-    /// The clients that this process carries; None: all.
+    /// Clients of this process. None: all.
     pub(super) part: Option<PartSpec>,
-    /// The number of the first gate of the clients that come next.
+    /// Number of the next clients' first gate.
     pub(super) first_gate: u64,
 }
 
 impl<S: Sessions> Job<'_, S> {
-    /// Whether this process carries the client of that number.
     pub(super) fn has(&self, client: u32) -> bool {
         self.part.is_none_or(|part| {
             let place = client as usize % part.client_step;
@@ -51,8 +48,8 @@ impl<S: Sessions> Job<'_, S> {
         })
     }
 
-    /// Return the results of those of so many clients that are here, each of which has so many threads with sessions
-    /// numbered from `first`. If some fail, return the first failure.
+    /// Runs the clients of this process and returns their results. Each has a number of threads with sessions
+    /// numbered from `first`. Returns the first failure if any fails.
     pub(super) fn by_several<T: Send + 'static, F: Future<Output = Result<T, Failure>> + 'static>(
         &self,
         clients: u32,
@@ -82,7 +79,7 @@ impl<S: Sessions> Job<'_, S> {
                         times: None,
                         agreed: S::agreed,
                         interval_ns,
-                        // All of them one after another, as the clients of a mix.
+                        // Interleave the rate limit of all clients, as in a level.
                         due_ns: monotonic_ns()
                             .saturating_add(interval_ns / u64::from(all) * u64::from(number)),
                         gate: gate.clone(),
@@ -113,17 +110,17 @@ impl<S: Sessions> Job<'_, S> {
     }
 }
 
-/// One client of a job. It makes no call once the job is stopped, or another of its clients has failed.
+/// One client of a job. It makes no more calls after the job was stopped or another client failed.
 pub(super) struct JobClient<C> {
-    /// Without the checks, for what is removed after a failure.
+    /// Without these checks, for clean-up after a failure.
     pub(super) files: CachedClient<C>,
     /// In this phase.
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
-    /// Of each call of this phase, if they are timed one by one.
+    /// Duration of each call, if measured.
     times: Option<Histogram>,
     agreed: fn(&C) -> Option<SessionFacts>,
-    /// The least time between the begins of two calls, and when the next may begin. 0: nothing bounds the rate.
+    /// Minimum interval between two calls, and when the next may start. 0: no limit.
     interval_ns: u64,
     due_ns: u64,
     gate: Arc<Gate>,
@@ -132,7 +129,7 @@ pub(super) struct JobClient<C> {
 }
 
 impl<C: FileClient> JobClient<C> {
-    /// Return the client, which times each of its calls from now on.
+    /// Returns the client with measurement of each call.
     pub(super) fn timing_each_call(self) -> Self {
         Self {
             times: Some(Histogram::new()),
@@ -140,10 +137,10 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Wait until the bound on the rate allows the next call. Fail if no further call may be made.
+    /// Waits until the rate limit permits the next call. Fails if the job has ended.
     async fn turn(&mut self) -> Result<(), Failure> {
         if self.interval_ns > 0 {
-            // In parts: whoever stops the job does not wait for a slow rate.
+            // In parts, so that a stop does not wait for a slow rate.
             while monotonic_ns() < self.due_ns {
                 self.go_on()?;
                 let look_ns = monotonic_ns().saturating_add(LOOK_WHILE_BOUND_NS);
@@ -172,7 +169,7 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Wait for all clients of the job, obeying the server meanwhile.
+    /// Waits for all clients of the job, and handles breaks meanwhile.
     pub(super) async fn wait_for_all(&mut self) -> Result<(), Failure> {
         self.pass(GateKind::Between).await
     }
@@ -184,13 +181,12 @@ impl<C: FileClient> JobClient<C> {
         self.go_on()
     }
 
-    /// Begin one of several calls that are under way at once. Fails if there is a cache.
+    /// Starts one of several concurrent calls. Fails with a cache.
     pub(super) async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         self.turn().await?;
         self.files.begin(call).await
     }
 
-    /// Wait until the next of them ends. Return which, and its reply; what was read is handed to `data`.
     pub(super) async fn ended(
         &mut self,
         data: &mut impl FnMut(CallId, &[u8]),
@@ -218,14 +214,13 @@ impl<C: FileClient> JobClient<C> {
         Ok(measured)
     }
 
-    /// Begin what counts nowhere.
     pub(super) fn begin(&mut self) -> Measured {
         (self.bytes_read, self.bytes_written) = (0, 0);
         self.times = self.times.take().map(|_| Histogram::new());
         Measured::begin(self.files.requests())
     }
 
-    /// End a phase, with the bytes that were read and written in it, and wait for the others.
+    /// Ends a phase with the bytes read and written, and waits for the others.
     pub(super) async fn end_together(&mut self, measured: Measured) -> Result<Measured, Failure> {
         let mut measured = measured.end(self.files.requests());
         (measured.bytes_read, measured.bytes_written) = (self.bytes_read, self.bytes_written);
@@ -272,14 +267,14 @@ impl<C: FileClient> Files for JobClient<C> {
     }
 }
 
-/// Where clients on threads of their own wait for each other, again and again, and then until the gate is opened.
+/// Barrier for the clients of all threads, which also waits for the controller's gate.
 #[derive(Debug)]
 struct Gate {
     clients: u64,
     control: Arc<JobControl>,
     arrived: AtomicU64,
     has_failed: AtomicBool,
-    /// Of the first that failed: nobody waits for it.
+    /// First failure, which ends the wait.
     failure: Mutex<Option<Failure>>,
 }
 
@@ -294,7 +289,7 @@ impl Gate {
         }
     }
 
-    /// Return once the gate is open, obeying the server meanwhile.
+    /// Returns once the gate is open. Handles breaks meanwhile.
     async fn pass(&self, gate: u64, kind: GateKind, files: &mut impl Files) -> Result<(), Failure> {
         if (self.arrived.fetch_add(1, Ordering::AcqRel) + 1) % self.clients == 0 {
             self.control.reach(gate, kind);

@@ -1,7 +1,7 @@
-//! The journal of a power cut over any file protocol: writing until the server is gone, and reading what is left.
+//! The journal of a power cut: writes until the server is gone, then reads what remains.
 //!
-//! Writes are unstable where the protocol has that: it is the flush that is put to the test. Not for: what the journal
-//! keeps (`crate::journal`).
+//! Writes are unstable if the protocol allows it, because the flush is under test. `crate::journal` has the
+//! journal's data.
 
 use super::alone::{alone, apart, each_client};
 use super::program::Program;
@@ -83,7 +83,7 @@ async fn write<C: FileClient>(
     until_ns: u64,
 ) -> Result<(), Failure> {
     files.connect().await?;
-    // Others of this journal make the upper one, too; that it is there is as good.
+    // Another client of this journal may have made the parent.
     let _ = files.make_directory(&spec.directory).await;
     files.make_directory(&spec.client_directory(client)).await?;
     let mut file = 0;
@@ -128,7 +128,7 @@ async fn read<C: FileClient>(
         let mut seen = Vec::with_capacity(wanted.len());
         let why = match read_one(files, &path, wanted.len(), &mut seen).await {
             Ok(()) => None,
-            // A file that is not there is lost, and so is one whose directory is not there.
+            // A missing file or directory counts as lost.
             Err(failure) if failure.fault == Fault::NotFound => None,
             Err(failure) => Some(failure.to_string()),
         };

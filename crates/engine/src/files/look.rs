@@ -1,5 +1,5 @@
-//! What a file server says before any load: whether each share lets its clients in, what room there is, and whether
-//! something of an earlier load stands there. Nothing is written. Not for: consent, which opens the target.
+//! Checks a file server before load: access to each share, free space, and remains of an earlier load. Writes
+//! nothing.
 
 use super::alone::{apart, each_client};
 use super::program::Program;
@@ -11,10 +11,10 @@ use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// For all shares together; they are asked at the same time.
+/// Limit for all shares, which are asked concurrently.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 
-/// Where servers keep what was deleted, by default: Samba (`vfs_recycle`) and two makers of appliances.
+/// Default recycle bins of Samba (`vfs_recycle`) and of two appliance makers.
 const RECYCLE_BINS: [&str; 4] = [".recycle", "#recycle", "@Recycle", ".deleted"];
 
 /// What a share says of itself.
@@ -25,11 +25,11 @@ struct Answer {
     recycle_bin: Option<(&'static str, u32)>,
 }
 
-/// Asks about every share, as clients of that identity.
+/// Asks about every share as clients with `identity`.
 pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
     let answers = apart(|| {
         let mut answers = look_from_here(sessions, identity)?;
-        // A bin is in the root of the share, above the directory of the clients.
+        // The bin is in the root of the share, above the clients' directory.
         if let Some(roots) = sessions.at_roots() {
             for (answer, root) in answers.iter_mut().zip(look_from_here(&roots, identity)?) {
                 if let (Ok(answer), Ok(root)) = (answer, root) {
@@ -85,7 +85,7 @@ fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Result
                 handle.set_deadline(until_ns);
                 let mut files = Uncached::new(session);
                 let asked = ask(&mut files).await;
-                // What was asked for is known; how the session ends is of no use to anybody.
+                // The answer is known, so a failure to end the session does not matter.
                 let _ = files.finish().await;
                 answers.borrow_mut()[client as usize] = asked;
             });
@@ -101,9 +101,9 @@ async fn ask(client: &mut impl Files) -> Result<Answer, Failure> {
     let space = client.ask(&Call::QuerySpace { directory: "" }).await;
     let free_bytes = match space {
         Ok(Reply::Space(space)) => believable(space.total_bytes, space.free_bytes),
-        // The directory that the URL names below the share.
+        // The URL's directory below the share does not exist.
         Err(failure) if failure.fault == Fault::NotFound => return Err(failure),
-        // That this one question is refused keeps nobody from working there.
+        // Clients can work even if this query is refused.
         _ => None,
     };
     let mut recycle_bin = None;
@@ -127,12 +127,12 @@ async fn count(client: &mut impl Files, directory: &str, pattern: &str) -> Resul
     }
 }
 
-/// What Samba says, total and free, where its `dfree command` gives it nothing (`source3/smbd/dfree.c`).
+/// Samba's total and free space if its `dfree command` returns nothing (`source3/smbd/dfree.c`).
 const SAMBA_KNOWS_NOTHING: (u64, u64) = (2 << 20, 1 << 20);
-/// More than any volume has, an exbibyte: a number without a sign or without a meaning.
+/// Larger than any volume (an exbibyte): the value is negative or meaningless.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// Some servers that keep no count of room say that they have none at all, others that more is free than there is.
+/// Returns the free space if plausible. Some servers report a total of zero, or more free than total.
 fn believable(total_bytes: u64, free_bytes: u64) -> Option<u64> {
     let can_be = (1..MOST_BYTES).contains(&total_bytes) && free_bytes <= total_bytes;
     (can_be && (total_bytes, free_bytes) != SAMBA_KNOWS_NOTHING).then_some(free_bytes)

@@ -1,24 +1,22 @@
-//! What the clients of a level that ends when its work is done took: time, CPU time of their threads, and requests to the
-//! server; and the tally of the level.
+//! Measurements of levels that end when their work is done: time, CPU time, requests, and the tally.
 
 use super::sessions::Requests;
 use crate::merging::union;
 use crate::tally::{MixTally, RequestTally, SessionTally};
 use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PER_S};
 
-/// Work under way; what it took once it has ended.
+/// Work in progress, or its measurements once ended.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) started_ns: u64,
     ended_ns: u64,
-    /// Until the end that of the thread before; then what was used. So are `requests` those of the client.
+    /// CPU time of the thread at the start; after the end, the difference. `requests` likewise.
     cpu: ThreadCpu,
-    /// CPU time of the thread that used most.
+    /// CPU time of the busiest thread.
     busiest_cpu_s: f64,
-    /// Threads, each with a session.
     threads: u64,
     pub(super) requests: Requests,
-    /// Of each call that is timed by itself.
+    /// Duration of individually timed calls.
     pub(super) times: Histogram,
     /// As the work counts them.
     pub(super) bytes_read: u64,
@@ -28,7 +26,6 @@ pub(super) struct Measured {
     pub(super) sessions: Vec<SessionTally>,
 }
 
-/// Bytes that were read and compared with what they must be, and those of which nobody knows what they must be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Checked {
     pub(super) bytes: u64,
@@ -71,7 +68,7 @@ impl Measured {
         }
     }
 
-    /// Takes in what another did at the same time: from the first start to the last end, with the CPU time of both.
+    /// Adds concurrent work: from the first start to the last end, with the CPU time of both.
     fn add(&mut self, other: &Self) {
         self.started_ns = self.started_ns.min(other.started_ns);
         self.ended_ns = self.ended_ns.max(other.ended_ns);
@@ -90,7 +87,7 @@ impl Measured {
         }
     }
 
-    /// All of them as one; None of none.
+    /// Adds all together. None if there are none.
     pub(super) fn together(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         all.into_iter().reduce(|mut all, one| {
             all.add(&one);
@@ -98,7 +95,7 @@ impl Measured {
         })
     }
 
-    /// Return the tally of the level: everything counts, from the first start to the last end.
+    /// Returns the tally of the level. Everything counts, from the first start to the last end.
     pub(super) fn tally(self) -> MixTally {
         let elapsed_ns = self.ended_ns.saturating_sub(self.started_ns);
         let since_start_ns = monotonic_ns().saturating_sub(self.started_ns);

@@ -1,9 +1,9 @@
-//! Work on files of a server, whatever the protocol: what is asked for, and the clients that ask.
+//! Work on files of a server, for all protocols.
 //!
-//! `workload` is what they do, `sessions` what a protocol gives, `target` what load may go to by that, `cache` what they keep; `client_task` is a client from its
-//! log-on to its leaving, `client` carries out its operations and judges them, `names` are its files' names; `look` asks a
-//! server before its load, `bonnie` is that program's six phases, `scenario` a step of a user's commands (both are a
-//! `job` with the calls of `program`), `removal` takes away what clients have left, `journal` is that of a power cut.
+//! `workload` generates operations; `sessions`, `target` and `cache` configure clients. `client_task` runs a
+//! client, `client` performs its operations, `names` maps its files to paths. `look` checks a server before
+//! load, `bonnie` and `scenario` are jobs (`job`, `program`), `removal` cleans up, `journal` belongs to power
+//! cuts.
 
 mod alone;
 mod bonnie;
@@ -45,11 +45,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use workload::FilesWorkload;
 
-/// How many clients log on at the same time. A server's queue of new connections is short (Samba's has 50 places), and
-/// whoever finds it full is forgotten by the kernel, which shows as a reset a minute later.
+/// Maximum concurrent log-ons. Servers have short accept queues (Samba: 50), and the kernel drops connections
+/// beyond them, which appears as a reset a minute later.
 const LOGGING_ON: usize = 32;
 
-/// Work on files of one mix.
+/// Work on files of one level.
 #[derive(Debug)]
 pub(crate) struct FilesWork<S> {
     sessions: S,
@@ -80,13 +80,12 @@ impl<S: Sessions> FilesWork<S> {
         }
     }
 
-    /// Tells what this mix writes from what any other wrote, one of the same seed too: a mix that is measured again, or
-    /// the same mix of another configuration on a server that was not started for it.
+    /// Returns a mark that distinguishes the writes of this level from all others, even with the same seed.
     fn mark(&self) -> u32 {
         (self.identity >> 32) as u32
     }
 
-    /// Where a client's paths begin: clients that share files have all of theirs in one share, below one directory.
+    /// Returns the directory of a client's paths. Clients that share files all use one share and directory.
     fn directory_of(&self, number: usize) -> String {
         match self.workload.shares_files() {
             true => self.workspaces.directory().to_owned(),
@@ -125,7 +124,6 @@ impl<S: Sessions> FilesWork<S> {
     }
 }
 
-/// The work as its own tasks hold it.
 #[derive(Debug)]
 struct SharedFilesWork<S>(Arc<FilesWork<S>>);
 
@@ -142,7 +140,7 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
         clients * self.0.sessions.channels()
     }
 
-    /// Each client has a session of its own.
+    /// Gives each client its own session.
     fn spawn_clients(&self, thread: &Rc<EngineThread>) {
         let dialer = dialer(&thread.executor, &self.0.sessions, thread.dialer_number());
         thread

@@ -1,5 +1,4 @@
-//! The names of a client's files as the server knows them, and the calls that go by name. Not for: files that are open
-//! (`files_client.rs`).
+//! Paths of a client's files and the calls that use paths.
 
 use dyno_files::{Access, Call, Disposition};
 use dyno_workload::{FileAction, FileCatalogue, Intent, PathId, Presence};
@@ -7,15 +6,14 @@ use dyno_workload::{FileAction, FileCatalogue, Intent, PathId, Presence};
 /// The names of one client's workspace as the server knows them.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// Of the client. Space is asked for here: the share's root, which all would open, is a place where clients of
-    /// one server wait for each other, and Samba 4.17 now and then crashes.
+    /// The client's directory. Free space is queried here, not in the share's root, which is a bottleneck and
+    /// occasionally crashes Samba 4.17.
     directory: String,
     paths: Vec<String>,
     patterns: Vec<String>,
 }
 
 impl Names {
-    /// Below `directory`, which has no slash at its end.
     pub(crate) fn new(catalogue: &FileCatalogue, directory: &str) -> Self {
         let parent = directory.rsplit_once('/').map_or("", |(parent, _)| parent);
         let below = |path: &String| match (path.as_str(), path.strip_prefix("../")) {
@@ -35,7 +33,7 @@ impl Names {
         &self.paths[id.0 as usize]
     }
 
-    /// The call of an action that goes by path, and what must be there; None of one on an open file.
+    /// Returns the call of an action by path and what must exist. None for actions on open files.
     pub(crate) fn call_by_path(&self, action: &FileAction) -> Option<(Call<'_>, Option<Presence>)> {
         Some(match *action {
             FileAction::QueryPath { path, presence } => {
@@ -75,7 +73,7 @@ impl Names {
     }
 }
 
-/// How a file is opened for what an application wants.
+/// Returns how an application opens a file.
 pub(super) fn wanted(intent: Intent) -> (Access, Disposition) {
     match intent {
         Intent::Look => (Access::Attributes, Disposition::Open),

@@ -1,5 +1,4 @@
-//! The calls of a program on files, whatever the files are, and what their answers must be. Not for: workloads, whose
-//! operations are judged by what each says of itself (`client.rs`).
+//! Calls of a program on files, with checks of their answers.
 
 use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Info, Open, Reply, Stability};
 use dyno_measure::{Detail, Failure, Fault};
@@ -121,7 +120,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Fail if the file does not have so many bytes, or if it is there where `bytes` is None.
+    /// Fails unless the file has this size, or is missing if `bytes` is None.
     async fn expect(&mut self, path: &str, bytes: Option<u64>) -> Result<(), Failure> {
         match (self.ask(&Call::QueryPath { path }).await?, bytes) {
             (Reply::NotThere, None) => Ok(()),

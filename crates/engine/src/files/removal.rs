@@ -1,8 +1,8 @@
-//! Takes away what clients have made on a file server and could not take away themselves: their mix was stopped, the
-//! disk was full, or the server was gone for a while.
+//! Removes files that clients could not remove: their level was stopped, the disk was full, or the server was
+//! gone.
 //!
-//! Each workspace has a session of its own again, which deletes by name whatever the workload may have made, and nothing
-//! else. Not for: leaving in order at the end of a mix (`client_task.rs`).
+//! Each workspace gets a new session, which deletes only names that the workload may have created.
+//! `client_task.rs` does the regular clean-up.
 
 use super::client::FilesClient;
 use super::sessions::{Place, Sessions};
@@ -19,13 +19,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A server that has just lost its clients may have their files open for a moment yet.
+/// A server may keep files of lost clients open for a moment.
 const ATTEMPTS: u32 = 6;
-/// After the first attempt; each further pause is twice as long, three seconds in all.
+/// Pause after the first attempt. It doubles each time, to three seconds in total.
 const FIRST_PAUSE_NS: u64 = 100_000_000;
 
-/// Takes one workspace away, with everything that a pass may have left in it. What can't be removed keeps nothing else
-/// from being removed. The task's deadline is the caller's.
+/// Removes one workspace and all that a pass may have left in it. Continues after failures. The caller sets
+/// the deadline.
 pub(crate) async fn remove<S: Sessions>(
     client: &mut FilesClient<S>,
     workload: &dyn FileWorkload,
@@ -41,7 +41,7 @@ pub(crate) async fn remove<S: Sessions>(
             continue;
         }
         let removed = client.act_unmeasured(action).await;
-        // The first failure is the most telling: a file that stays keeps its directory, too.
+        // Keep the first failure: a remaining file also keeps its directory.
         result = result.and(removed);
         if client.lost() {
             return result;
@@ -50,8 +50,7 @@ pub(crate) async fn remove<S: Sessions>(
     result.and(client.finish().await)
 }
 
-/// Begins to remove every workspace of `work` that stands, and what is then empty above them. It gives up after
-/// `most_ns`.
+/// Starts to remove all workspaces of `work` and then the empty directories above. Gives up after `most_ns`.
 pub(crate) fn start<S: Sessions>(work: &Arc<FilesWork<S>>, most_ns: u64) -> Removal {
     let (placed, removed) = (work.clone(), work.clone());
     let place = move |client: usize| {
@@ -66,7 +65,6 @@ pub(crate) fn start<S: Sessions>(work: &Arc<FilesWork<S>>, most_ns: u64) -> Remo
     Removal::start(work.workspaces.clone(), Box::new(place), most_ns, remove)
 }
 
-/// What the tasks of one removal share.
 struct RemovalTask<S> {
     work: Arc<FilesWork<S>>,
     executor: Executor,
@@ -96,14 +94,13 @@ fn remove_all<S: Sessions>(
         executor.spawn(remove_waiting(removal.clone()));
     }
     executor.run(over).map_err(|_| Fault::OtherIo)?;
-    // Clients are dealt out to the shares in turn: the first of them have one each.
+    // Clients are assigned to shares in turn, so the first ones cover all shares.
     for number in 0..work.sessions.shares().len() {
         executor.spawn(remove_parents(removal.clone(), number));
     }
     executor.run(over).map_err(|_| Fault::OtherIo.into())
 }
 
-/// Removes one workspace after another until none is left that nobody has begun with.
 async fn remove_waiting<S: Sessions>(removal: Rc<RemovalTask<S>>) {
     loop {
         let next = removal.waiting.borrow_mut().pop_front();
@@ -131,7 +128,7 @@ async fn remove_parents<S: Sessions>(removal: Rc<RemovalTask<S>>, number: usize)
     removal.executor.set_deadline(removal.until_ns);
     let mut client = removal.client(number);
     if client.connect().await.is_ok() {
-        // A directory that is not empty, or not there, stays as it is.
+        // Keep directories that are not empty.
         let _ = client.remove_parents().await;
         let _ = client.finish().await;
     }

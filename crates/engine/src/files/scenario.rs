@@ -1,9 +1,8 @@
-//! The steps of a scenario over any file protocol: what a user's command asks of files, call by call, through the cache
-//! that a client of the protocol has.
+//! Steps of a scenario over any file protocol: the file operations of a user's commands, call by call,
+//! through the client cache.
 //!
-//! Names are known beforehand: all were made by the scenario. So what is listed is held against them, and no time goes by
-//! for making them up. A program's own work (sorting, formatting, printing) is not done. Not for: tables and rows (the
-//! control plane).
+//! Names are generated beforehand and listings compared with them. A program's own work (sorting, printing)
+//! is not imitated.
 
 mod metadata;
 mod streams;
@@ -22,15 +21,14 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// What cp and cat move at once at least (coreutils, `ioblksize.h`).
+/// Minimum transfer size of cp and cat (coreutils, `ioblksize.h`).
 const COPY_BYTES: u32 = 128 << 10;
-/// How the names of objects end.
 const OBJECT: &str = ".o";
-/// Of a file's contents: the file itself, the object that a build made of it.
+/// Content of the file itself, as opposed to the object built from it.
 const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
-/// Carry the steps out, each once all nodes have ended the one before it.
+/// Performs the steps. Each starts when all nodes have ended the previous one.
 pub(super) fn carry_out_all<S: Sessions>(job: &Job<'_, S>, all: &StepsSpec) -> Result<JobLevels, JobFailure> {
     let mut levels = Vec::new();
     let mut gate = 0;
@@ -52,11 +50,11 @@ pub(super) fn carry_out_all<S: Sessions>(job: &Job<'_, S>, all: &StepsSpec) -> R
     Ok(levels)
 }
 
-/// Carry a step out in sessions of its own.
+/// Performs a step in its own sessions.
 pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Result<JobLevels, Failure> {
     let mut levels = match &spec.action {
         StepAction::Metadata(shape) => metadata::carry_out(job, spec, shape),
-        // Without a cache, so that there is none to be disclosed.
+        // Streams run without a cache, so none is disclosed.
         StepAction::Streams(shape) => return streams::carry_out(job, spec, shape),
         _ => {
             let by_first = job.by_several(1, 1, 0, |_, client| {
@@ -78,7 +76,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Resul
     Ok(levels)
 }
 
-/// Write what this machine's page cache holds, and drop it.
+/// Writes and drops this machine's page cache.
 fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")
@@ -91,14 +89,13 @@ fn level(measured: Measured, entries: u64) -> MixTally {
     }
 }
 
-/// The names of a tree, made before any clock runs.
 #[derive(Debug, Default)]
 struct Names {
     directories: Vec<String>,
-    /// Of all directories, in their order, with sizes.
+    /// Files of all directories in order, with sizes.
     files: Vec<(String, u64)>,
     files_in_each: usize,
-    /// What a listing of the topmost directory finds.
+    /// Expected listing of the top directory.
     matching: Vec<String>,
 }
 
@@ -132,15 +129,14 @@ impl Names {
         }
     }
 
-    /// The files of the directory of that number.
     fn files_of(&self, directory: usize) -> &[(String, u64)] {
         let from = directory * self.files_in_each;
         &self.files[from..from + self.files_in_each]
     }
 
-    /// What the directory of that number has.
+    /// Returns the number of entries in a directory.
     fn entries_of(&self, directory: usize, tree: &TreeSpec) -> u64 {
-        // The directories of the lowest level are the last ones.
+        // Directories of the lowest level come last.
         let inner = self.directories.len() - tree.lowest();
         let below = if directory < inner { tree.below_top() } else { 0 };
         let files = self.files_in_each * if tree.built { 2 } else { 1 };
@@ -234,7 +230,7 @@ impl<S: Sessions> Step<S> {
         }
     }
 
-    /// Whether the server has what a step should have left; not in its time.
+    /// Checks the result of a step, outside the measured time.
     async fn check(&mut self, action: &StepAction, names: &Names) -> Result<(), Failure> {
         match action {
             StepAction::MakeTree { tree, .. } => {
@@ -284,19 +280,19 @@ impl<S: Sessions> Step<S> {
         self.spec.block_bytes.max(COPY_BYTES)
     }
 
-    /// Requests to the server so far.
     fn requests(&self) -> Requests {
         self.client.files.requests()
     }
 
-    /// The requests tell whether a listing brought attributes; a program asks for each where it did not.
+    /// Lists a directory. If the requests show that it brought no attributes, asks for those of each file, as
+    /// programs do.
     async fn list(&mut self, names: &Names, pattern: &str, long: bool) -> Result<(), Failure> {
         let before = self.requests();
         self.client
             .expect_entries(&names.directories[0], pattern, names.matching.len() as u64)
             .await?;
         self.entries += names.matching.len() as u64;
-        // What a pattern was expanded to is asked for by `ls` in any case.
+        // `ls` also asks for each result of a shell pattern.
         if (long || pattern != "*") && !S::brought_attributes(&before, &self.requests()) {
             for path in &names.matching {
                 self.client.query(path).await?;
@@ -399,7 +395,7 @@ impl<S: Sessions> Step<S> {
             self.client.close(handle).await?;
             self.entries += 1;
         }
-        // As the linker, and make when it is called again.
+        // Like the linker, and like make when it is called again.
         for (path, _) in &names.files {
             self.client.query(path).await?;
             let object = format!("{path}{OBJECT}");
@@ -442,7 +438,7 @@ impl<S: Sessions> Step<S> {
         Ok(())
     }
 
-    /// mkfile(8) of Solaris: the last byte, a look, then zeros from the beginning on.
+    /// mkfile(8) of Solaris: last byte, query, then zeros from the start.
     async fn make_file(&mut self, file: &str, bytes: u64) -> Result<(), Failure> {
         let path = self.below_base(file);
         let handle = self
@@ -466,7 +462,7 @@ impl<S: Sessions> Step<S> {
     async fn copy_to(&mut self, local: &Path, file: &str) -> Result<(), Failure> {
         let mut from = File::open(local).map_err(|error| local_failure(&error))?;
         let path = self.below_base(file);
-        // cp looks first, and makes what is not there with O_EXCL.
+        // cp queries first, and creates missing files with O_EXCL.
         let disposition = match self.client.ask(&Call::QueryPath { path: &path }).await? {
             Reply::NotThere => Disposition::Create,
             _ => Disposition::Overwrite,
@@ -508,7 +504,7 @@ impl<S: Sessions> Step<S> {
     }
 }
 
-/// What is not there may be so.
+/// Accepts a missing file if `lenient`.
 fn absent_or(lenient: bool, removed: Result<(), Failure>) -> Result<(), Failure> {
     match removed {
         Err(failure) if lenient && failure.fault == Fault::NotFound => Ok(()),
@@ -516,7 +512,6 @@ fn absent_or(lenient: bool, removed: Result<(), Failure>) -> Result<(), Failure>
     }
 }
 
-/// Whether two local files have the same content.
 fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
     let (mut one, mut other) = (File::open(one)?, File::open(other)?);
     if one.metadata()?.len() != other.metadata()?.len() {
@@ -535,7 +530,7 @@ fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// A local file is this machine's affair.
+/// Treats local file errors as the generator's fault.
 fn local_failure(error: &std::io::Error) -> Failure {
     Failure {
         fault: Fault::OtherIo,

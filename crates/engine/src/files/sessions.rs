@@ -1,4 +1,4 @@
-//! How the clients of a mix come by their sessions with a file server: what a file protocol gives to the work on files.
+//! The interface through which a file protocol provides sessions for work on files.
 
 use crate::counting::SessionFacts;
 use dyno_files::FileClient;
@@ -10,20 +10,20 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// The last of all numbers of clients, counted down: those that ask a server before its load.
+/// First client number, counted down, of clients that check a server before load.
 pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
 
 /// Requests so far, by the protocol's own names.
 pub(crate) type Requests = BTreeMap<&'static str, u64>;
 
-/// By what leave a client keeps what it has read and written.
+/// What permits a client to cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptBy {
-    /// What the server grants: oplocks, leases.
+    /// Grants of the server: oplocks, leases.
     Grants,
-    /// Close-to-open rules of the protocol. What it grants besides may be asked for: delegations.
+    /// Close-to-open rules. Delegations may be requested in addition.
     Rules { delegations: bool },
-    /// None: the kernel keeps a cache already.
+    /// No cache, since the kernel has one.
     Kernel,
 }
 
@@ -31,13 +31,12 @@ pub(crate) enum KeptBy {
 pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     type Client: FileClient + 'static;
 
-    /// Whether a client waits in system calls, so that each needs a thread of its own.
+    /// Whether a client blocks in system calls, so that each needs a thread.
     const CLIENTS_BLOCK: bool = false;
 
-    /// The address of the server.
     fn address(&self) -> SocketAddr;
 
-    /// Where the files are, in words: the address, or the directory where there is no server.
+    /// Returns the location of the files: the address, or the directory without a server.
     fn location(&self) -> String {
         self.address().to_string()
     }
@@ -45,16 +44,16 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Whether they are on this machine.
     fn is_local(&self) -> bool;
 
-    /// Brings the calling thread to where the server can be reached.
+    /// Moves the calling thread to the namespace from which the server is reachable.
     fn enter(&self) -> Result<(), Errno>;
 
-    /// All shares. Clients are dealt out to them in turn.
     fn shares(&self) -> &[String];
 
-    /// The directory of a share below which clients work; empty: the share's root.
+    /// Returns the directory of a share in which clients work; empty: the share's root.
     fn base_path(&self) -> &str;
 
-    /// The same at the roots of the shares; None: clients work there, or nothing above them is known.
+    /// Returns the sessions for the roots of the shares. None: clients work there, or their parents are
+    /// unknown.
     fn at_roots(&self) -> Option<Self>
     where
         Self: Sized,
@@ -62,40 +61,39 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         None
     }
 
-    /// A session of the client of that number on a share, yet to be made. Those with the same `identity` are the same
-    /// client machines to the server, those with another are machines that it has not met.
+    /// Creates an unconnected session of a client on a share. Equal identities are the same client machines
+    /// to the server.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Self::Client;
 
-    /// What a session that stands came to.
     fn agreed(client: &Self::Client) -> Option<SessionFacts>;
 
-    /// Whether a listing brought the attributes of what it found, by the requests before and after it.
+    /// Returns whether a listing brought attributes, by the requests before and after it.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool;
 
-    /// By what leave a client keeps what it has read and written.
+    /// Returns what permits a client to cache.
     fn kept_by(&self) -> KeptBy;
 
-    /// Connections of one session.
+    /// Returns the number of connections per session.
     fn channels(&self) -> usize {
         1
     }
 
-    /// Whether a lock that one client has keeps the others out.
+    /// Returns whether the locks of one client exclude others.
     fn locks_exclude(&self) -> bool {
         true
     }
 
-    /// What to try against a failure.
+    /// Returns a hint for a failure.
     fn advice(&self, failure: &Failure) -> Option<&'static str>;
 
-    /// The share of a client.
+    /// Returns the share of a client.
     fn share_of(&self, client: usize) -> &str {
         let shares = self.shares();
         &shares[client % shares.len()]
     }
 }
 
-/// Where a client's task runs, and what it connects by.
+/// Executor and dialer of a client's task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub executor: &'a Executor,

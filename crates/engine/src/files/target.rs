@@ -1,4 +1,4 @@
-//! What load may go to where a protocol of files is spoken: the same for all of them, by the sessions that they give.
+//! Target of file protocols: common preparation of levels, by the protocol's sessions.
 
 use super::job::Job;
 use super::sessions::KeptBy;
@@ -13,7 +13,7 @@ use dyno_measure::Failure;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
-/// Clients that block have a thread each.
+/// Limit of clients that block, since each needs a thread.
 const MOST_CLIENTS_THAT_BLOCK: usize = 1000;
 
 impl<S: Sessions + Clone> Target for S {
@@ -73,7 +73,7 @@ impl<S: Sessions + Clone> Target for S {
         self.advice(failure)
     }
 
-    /// What a document must say of the work, and the clients ready to start.
+    /// Reads the document's sections of the work and prepares the clients.
     fn prepare(
         &self,
         mix: &Arc<Mix>,
@@ -116,7 +116,7 @@ impl<S: Sessions + Clone> Target for S {
                 "workload.name",
                 "clients that share files lock their blocks, and here a lock keeps nobody out: NFS takes vers=4.1",
             );
-            // While one takes the files away, others may still use them: that is done after the last mix.
+            // Other clients may still use shared files, so they are removed after the last level.
             options.keep_workspace = true;
         }
         let workspaces = material.workspaces.clone();
@@ -125,7 +125,7 @@ impl<S: Sessions + Clone> Target for S {
     }
 }
 
-/// How many operations of a client are under way at once, and when they are due.
+/// Checks the number of concurrent operations per client and the arrivals.
 fn check_arrivals<S: Sessions>(mix: &Mix, workload: &FilesWorkload, problems: &mut Problems) {
     problems.unless(
         mix.open.is_none() || workload.is_independent(),

@@ -1,6 +1,3 @@
-//! Golden digests of what Bonnie and the steps of scenarios ask of a server: every call with its data, what is left, and
-//! what is told of it; where all goes well, and with one wrong answer at each place.
-
 mod server;
 
 use super::cache::FilesOptions;

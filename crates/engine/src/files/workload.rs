@@ -1,4 +1,4 @@
-//! What clients do with files: the workloads, and their section of the document.
+//! Workloads on files, and their section of the document.
 
 use crate::problems::Problems;
 use dyno_measure::Window;
@@ -12,12 +12,12 @@ use serde_json::Value;
 use std::sync::Arc;
 
 const MAX_WORKSPACE_BYTES: u64 = 1 << 40;
-/// Of one stream's file: its order is in memory.
+/// Limit per file, because the order of blocks is kept in memory.
 const MAX_BLOCKS: u64 = 1 << 24;
-/// Of one client: their names are in memory.
+/// Limit per client, because names are kept in memory.
 const MAX_FILES: u32 = 100_000;
 const MAX_LOOKS: u32 = 1000;
-/// That clients share: what the first of them makes before a mix.
+/// Limit of shared files, which the first client makes before a level.
 const MAX_SHARED_FILES: u32 = 1024;
 const MAX_SHARED_BLOCKS: u32 = 1 << 16;
 
@@ -52,7 +52,7 @@ struct FailoverSection {
     blocks: u32,
     block_bytes: u32,
     writes_per_flush: u32,
-    /// After which part of the window clients cut their connections; None: they do not.
+    /// Fraction of the window, in percent, after which clients cut their connections. None: never.
     cut_connections_percent: Option<u32>,
 }
 
@@ -65,26 +65,26 @@ struct ContentionSection {
     writes_percent: u32,
 }
 
-/// What the workloads of all clients are made from.
+/// Options of the workloads of all clients.
 #[derive(Debug, Clone)]
 pub(crate) enum FilesWorkload {
-    /// The office application mix.
+    /// Office application mix.
     DiskMix(Arc<Script>),
-    /// A load file, again and again.
+    /// A load file, repeated.
     LoadFile(Arc<LoadFile>),
-    /// One large file a client, block by block.
+    /// One large file per client, block by block.
     Streams(StreamsOptions),
-    /// Small files made, looked at, read and removed.
+    /// Small files: created, queried, read and removed.
     Metadata(MetadataOptions),
-    /// Blocks of a few files that all clients share.
+    /// Blocks of a few files shared by all clients.
     Contention(ContentionOptions),
-    /// A file of each client, used on over an outage; after which part of the window, in percent, clients cut their
-    /// connections.
+    /// One file per client, used across an outage. Clients cut their connections after this percentage of the
+    /// window.
     Failover(FailoverOptions, Option<u32>),
 }
 
 impl FilesWorkload {
-    /// Reads the section `workload` of a document.
+    /// Reads the section `workload` of a level document.
     pub(crate) fn read(
         section: &Value,
         load_file: Option<&Arc<LoadFile>>,
@@ -253,12 +253,12 @@ impl FilesWorkload {
         sound.then_some(Self::Failover(options, cut_percent))
     }
 
-    /// Whether clients go on with what they have open where the server is away for a while.
+    /// Returns whether clients keep working on their open files after an outage.
     pub(crate) fn goes_on_over_outages(&self) -> bool {
         matches!(self, Self::Failover(..))
     }
 
-    /// When clients cut their connections, since the start of a mix with that window.
+    /// Returns when clients cut their connections, since the start of the level.
     pub(crate) fn cut_ns(&self, window: &Window) -> Option<u64> {
         let Self::Failover(_, Some(percent)) = self else {
             return None;
@@ -267,12 +267,12 @@ impl FilesWorkload {
         Some(opens_ns + window.measured_ns() / 100 * u64::from(*percent))
     }
 
-    /// Whether all clients use the same files, which the first of them makes.
+    /// Returns whether all clients use the same files, which the first of them makes.
     pub(crate) fn shares_files(&self) -> bool {
         matches!(self, Self::Contention(_))
     }
 
-    /// Whether what a client asks for does not depend on answers, so that its operations may come at a rate of their own.
+    /// Returns whether operations are independent of answers, as open load requires.
     pub(crate) fn is_independent(&self) -> bool {
         match self {
             Self::Streams(_) | Self::Metadata(_) => true,
@@ -280,7 +280,8 @@ impl FilesWorkload {
         }
     }
 
-    /// Whether it shows the server, and has no client cache. Who looks at a directory several times may have one.
+    /// Returns whether the workload measures the server and permits no client cache. Workloads that query
+    /// directories repeatedly may have one.
     pub(crate) fn goes_through(&self) -> bool {
         match self {
             Self::Metadata(options) => options.looks == 0,
@@ -288,17 +289,17 @@ impl FilesWorkload {
         }
     }
 
-    /// Whether it flushes what it writes, which may stay with the server until then.
+    /// Returns whether the workload flushes its writes, which may be unstable until then.
     pub(crate) fn flushes(&self) -> bool {
         matches!(self, Self::Streams(_) | Self::Failover(..))
     }
 
-    /// How many operations of one client may be under way at once.
+    /// Returns the maximum number of concurrent operations per client.
     pub(crate) fn most_depth(&self) -> u64 {
         match self {
-            // Each block once, or two writes of one would race.
+            // Each block at most once, because two writes of a block would race.
             Self::Streams(options) => options.file_bytes / u64::from(options.block_bytes) - 1,
-            // The operations on one file come one after another.
+            // Operations on one file are sequential.
             Self::Metadata(_)
             | Self::DiskMix(_)
             | Self::LoadFile(_)
@@ -307,7 +308,7 @@ impl FilesWorkload {
         }
     }
 
-    /// The most bytes that one operation moves, where the server has to take them at once.
+    /// Returns the largest transfer that the server must accept at once.
     pub(crate) fn block_bytes(&self) -> Option<u32> {
         match self {
             Self::Streams(options) => Some(options.block_bytes),
@@ -330,7 +331,7 @@ impl FilesWorkload {
         }
     }
 
-    /// The room that one client's files need at least, once it has gone through its workload.
+    /// Returns the minimum space of one client's files at the end of its workload.
     pub(crate) fn footprint_bytes(&self) -> u64 {
         match self.of_client(0, 0) {
             AnyWorkload::DiskMix(mut workload) => footprint_bytes(&mut workload),
@@ -343,7 +344,7 @@ impl FilesWorkload {
     }
 }
 
-/// One workload or the other; an enum because it lies in the hot path.
+/// The workload of a client. An enum, because it is in the hot path.
 #[derive(Debug)]
 pub(crate) enum AnyWorkload {
     DiskMix(DiskMix),

@@ -1,4 +1,4 @@
-//! Documents over HTTP as a kind of work: its sections of the document, and its target. The work itself is in `web/`.
+//! HTTP as a kind of work: document sections and target. `web/` has the work.
 
 use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
@@ -14,21 +14,20 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
-/// Its line in the table of kinds.
 pub(crate) struct Http;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
-    /// Where the same server speaks TLS, of a target in the clear.
+    /// TLS URL of the same server, for a plain-text target.
     secure_url: Option<String>,
     trust: TrustSection,
-    /// Where connections go in place of the URL's host: an IP address, or the path of a Unix socket.
+    /// IP address or Unix socket to connect to instead of the URL's host.
     connect_to: Option<String>,
-    /// Which header goes before everything else on a connection.
+    /// Header to send first on each connection.
     proxy_protocol: Option<ProxyProtocolName>,
-    /// Of the load: the question of consent is asked in it, too.
+    /// Version for load and for the consent request.
     version: VersionName,
 }
 
@@ -69,13 +68,13 @@ impl TargetSection {
     }
 }
 
-/// Whose certificates count, of a URL that begins with `https`.
+/// Accepted certificates for an `https` URL.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TrustSection {
     System,
     Anybody,
-    /// Those that the authorities in this text have signed: PEM.
+    /// Certificates signed by the authorities in this PEM text.
     Authorities(String),
 }
 
@@ -83,17 +82,17 @@ enum TrustSection {
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
     WebbenchStatic {},
-    /// Shares of all requests, but the last, which is of those over TLS.
+    /// Shares of all requests, except the last, which is a share of those over TLS.
     WebbenchDynamic {
         dynamic_share: f64,
         secure_share: f64,
         dynamic_share_of_secure: f64,
     },
     Url {
-        /// Paths with their weights; none: that of the target's URL.
+        /// Paths with weights. Empty: the target URL's path.
         paths: Vec<(String, u32)>,
     },
-    /// One request after the other, as a user makes them.
+    /// Consecutive requests of a user.
     Session {
         steps: Vec<StepSection>,
     },
@@ -108,20 +107,20 @@ struct TlsSection {
     resumption: f64,
 }
 
-/// The shape of every request, and what is right of every answer.
+/// Properties of all requests, and the expected answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequestSection {
     method: String,
     headers: Vec<(String, String)>,
-    /// In base 64.
+    /// Base64.
     body: Option<String>,
     status: Vec<u16>,
     bytes: Option<u64>,
 }
 
 impl RequestSection {
-    /// Whether it says nothing but fields that go with requests of any shape.
+    /// Returns whether only fields that suit any request are set.
     fn has_fields_alone(&self) -> bool {
         self.method == "GET" && self.body.is_none() && self.status.is_empty() && self.bytes.is_none()
     }
@@ -148,16 +147,16 @@ enum Close {
 #[serde(deny_unknown_fields)]
 struct ClientSection {
     version: VersionName,
-    /// Of version 2: threads of a client on one connection.
+    /// HTTP/2: threads per client on one connection.
     streams: usize,
-    /// Of version 1.1: threads of a client on one connection, whose requests are sent ahead; None: one.
+    /// HTTP/1.1: threads per client that pipeline on one connection. None: 1.
     pipeline: Option<usize>,
     keep_alive: bool,
     close: Close,
     receive_buffer_bytes: usize,
     max_head_bytes: usize,
     max_head_fields: usize,
-    /// Of benches: no socket is used for a second connection.
+    /// For benches: do not reuse sockets.
     #[serde(default)]
     fresh_sockets: bool,
     tls: TlsSection,
@@ -202,7 +201,7 @@ impl ClientSection {
         problems.bounded((1..=MOST_STREAMS).contains(&requests), "client.pipeline");
     }
 
-    /// How many threads share a connection; None of HTTP/1.
+    /// Returns how many threads share an HTTP/2 connection. None for HTTP/1.
     fn streams_of_http2(&self, problems: &mut Problems) -> Option<usize> {
         if !matches!(self.version, VersionName::Http2) {
             return None;
@@ -298,8 +297,7 @@ struct HttpTarget {
 }
 
 impl HttpTarget {
-    /// How clients use TLS there; None where the target speaks none, or what is asked for is wrong.
-    /// `protocol`: offered by ALPN, and asked for.
+    /// Returns the clients' TLS options. None without TLS or after an error. `protocol`: required by ALPN.
     fn tls(
         target: &dyno_http::Target,
         section: TlsSection,
@@ -423,10 +421,10 @@ impl Target for HttpTarget {
 
 const MOST_HEAD_BYTES: usize = 16 << 20;
 const MOST_HEAD_FIELDS: usize = 100_000;
-/// The most streams of a connection.
+/// Maximum streams per connection.
 const MOST_STREAMS: usize = 10_000;
 
-/// Counted as classes, and drawn by sums of 32 bits.
+/// Limit of paths, which are classes, chosen by 32-bit sums of weights.
 const MOST_PATHS: usize = 250;
 
 fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {
@@ -439,7 +437,7 @@ fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {
     problems.bounded(paths.iter().all(|(path, _)| plain(path)), "workload.paths");
 }
 
-/// Every request's shape, and what is right of its answer where that is stated.
+/// Returns the shape of requests and the expected answer, if stated.
 fn requests(section: Option<RequestSection>, problems: &mut Problems) -> (Shape, Option<Stated>) {
     let Some(section) = section else {
         return (Shape::default(), None);

@@ -1,5 +1,4 @@
-//! Files over NFSv3 and NFSv4 as a kind of work: its sections of the document, its target and its sessions. The work
-//! itself is in `files/`, which knows no protocol.
+//! NFSv3 and NFSv4 as a kind of work: document sections, target and sessions. `files/` has the work.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
@@ -14,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The sizes that may be asked for, in bytes: those of Linux's client (nfs(5), `rsize`).
+/// Permitted transfer sizes in bytes, as in Linux's client (nfs(5), `rsize`).
 const SIZES: std::ops::RangeInclusive<u32> = 1024..=1 << 20;
 
 /// Its line in the table of kinds.
@@ -26,11 +25,11 @@ struct TargetSection {
     url: String,
     shares: Vec<String>,
     network_namespace: Option<PathBuf>,
-    /// From here on for tests; None: as the server prefers, and both switches on.
+    /// The following are for tests. None: the server's preference, and both switches on.
     max_read_bytes: Option<u32>,
     max_write_bytes: Option<u32>,
     readdirplus: Option<bool>,
-    /// Of NFSv4.1; where clients have a cache that asks for leases.
+    /// NFSv4.1 only, if the client cache asks for leases.
     delegations: Option<bool>,
 }
 
@@ -99,12 +98,12 @@ impl Sessions for NfsSessions {
         self.0.exports()
     }
 
-    /// What is mounted is the directory that the URL names.
+    /// The URL's directory is the mounted one.
     fn base_path(&self) -> &str {
         ""
     }
 
-    /// Servers remember the numbers of calls by connection and client: none is used twice by two mixes.
+    /// Servers remember call numbers by connection and client, so levels must not reuse them.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let number = identity.rotate_left(32) ^ u64::from(client);
         self.0.session(place.executor, place.dialer, share, number)
@@ -130,7 +129,7 @@ impl Sessions for NfsSessions {
         })
     }
 
-    /// READDIRPLUS does, READDIR doesn't; that of NFSv4.1 where it asks for them.
+    /// READDIRPLUS does, READDIR does not. NFSv4.1's READDIR does if it asks for them.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool {
         let brings = ["READDIRPLUS", "READDIR with attributes"];
         brings.iter().any(|name| after.get(name) > before.get(name))
@@ -142,7 +141,7 @@ impl Sessions for NfsSessions {
         }
     }
 
-    /// Over NFSv3 a lock is granted by the client itself, as on a mount with `nolock`.
+    /// Over NFSv3 the client grants locks itself, as on a mount with `nolock`.
     fn locks_exclude(&self) -> bool {
         self.0.version() != Version::V3
     }

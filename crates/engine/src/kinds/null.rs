@@ -1,5 +1,5 @@
-//! Work on nothing as a kind of work: no sockets, and each operation is done at once or after a stated delay. Run by
-//! itself it shows what the client loop costs; with a delay or a stall it is a server whose truth is known.
+//! No-op work: operations end at once or after a delay, without sockets. It shows the cost of the client
+//! loop, or acts as a server with known response times.
 
 use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
@@ -16,7 +16,6 @@ use serde_json::{json, Value};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Its line in the table of kinds.
 pub(crate) struct Null;
 
 #[derive(Deserialize)]
@@ -26,18 +25,18 @@ struct TargetSection {
     _url: String,
 }
 
-/// What clients do: nothing, again and again.
+/// Clients do nothing, repeatedly.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
     Null {
-        /// What each operation takes.
+        /// Duration of each operation.
         #[serde(default)]
         delay_s: f64,
-        /// Nothing ends from this moment of the mix on ...
+        /// Start of a stall in which nothing ends.
         #[serde(default)]
         stall_at_s: f64,
-        /// ... for so long.
+        /// Length of the stall.
         #[serde(default)]
         stall_s: f64,
     },
@@ -169,7 +168,7 @@ impl Protocol for NullClient {
         if ends_ns > start_ns {
             self.executor.sleep_until(ends_ns).await;
         } else {
-            // Who never waits would keep the other clients from their turn.
+            // A client that never waits must yield to the others.
             self.executor.give_way().await;
         }
         Performed {

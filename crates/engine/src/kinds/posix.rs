@@ -1,5 +1,4 @@
-//! Files below a directory of this machine as a kind of work: its sections of the document, its target and its sessions.
-//! The work itself is in `files/`.
+//! A local directory as a kind of work: document sections, target and sessions. `files/` has the work.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
@@ -12,7 +11,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Its line in the table of kinds.
 pub(crate) struct Posix;
 
 #[derive(Deserialize)]
@@ -62,7 +60,7 @@ impl Sessions for DirectorySessions {
 
     const CLIENTS_BLOCK: bool = true;
 
-    /// No socket is made.
+    /// Unused: there is no socket.
     fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, 0).into()
     }
@@ -95,7 +93,7 @@ impl Sessions for DirectorySessions {
         None
     }
 
-    /// getdents(2) brings names alone.
+    /// getdents(2) returns only names.
     fn brought_attributes(_before: &Requests, _after: &Requests) -> bool {
         false
     }

@@ -1,5 +1,4 @@
-//! Files over SMB as a kind of work: its sections of the document, its target and its sessions. The work itself is in
-//! `files/`, which knows no protocol.
+//! SMB as a kind of work: document sections, target and sessions. `files/` has the work.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
@@ -20,10 +19,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Of a session; servers give no more by default.
+/// Maximum connections per session; servers allow no more by default.
 const MOST_CHANNELS: u16 = 32;
 
-/// Its line in the table of kinds.
 pub(crate) struct Smb;
 
 fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dialect, D::Error> {
@@ -100,7 +98,7 @@ impl TargetSection {
     }
 }
 
-/// The ticket that clients log on by.
+/// Parses the ticket with which clients log on.
 fn ticket(hexadecimal: &str) -> Result<Arc<ServiceTicket>, TargetError> {
     let cache: Option<Vec<u8>> = hexadecimal
         .as_bytes()
@@ -180,8 +178,8 @@ impl Sessions for SmbSessions {
         (!self.base_path().is_empty()).then(|| Self(self.0.at_roots()))
     }
 
-    /// Samba hands a connection under a known GUID to the process that had the last one (multichannel); where that is
-    /// about to end, the connection hangs or is ended with it. So the GUIDs are those of the mix.
+    /// The level determines the GUIDs: Samba (multichannel) passes a connection with a known GUID to the
+    /// process of the previous one, and if that is exiting, the connection hangs or dies.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let options = Options {
             guid_seed: identity,
@@ -195,7 +193,7 @@ impl Sessions for SmbSessions {
         client.agreed().map(session_facts)
     }
 
-    /// Entries of a listing have them always.
+    /// SMB listings always include attributes.
     fn brought_attributes(_before: &Requests, _after: &Requests) -> bool {
         true
     }
@@ -213,7 +211,7 @@ impl Sessions for SmbSessions {
     }
 }
 
-/// What was agreed, as far as it decides what figures mean.
+/// Returns the negotiated parameters that affect the meaning of figures.
 fn session_facts(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
     let facts = [
         ("dialect", json!(agreed.dialect.name())),

@@ -1,4 +1,4 @@
-//! How an answer is judged: what must be there, and which failures leave the session as it is.
+//! Checks answers: what must exist, and which failures leave the session intact.
 
 use dyno_measure::{Failure, Fault};
 use dyno_workload::Presence;
@@ -12,7 +12,6 @@ pub(super) fn expect(presence: Presence, found: bool) -> Result<(), Failure> {
     }
 }
 
-/// Whether it is the way to the server that failed: it may be away, and come back.
 pub(super) fn costs_connection(fault: Fault) -> bool {
     matches!(
         fault,
@@ -25,7 +24,7 @@ pub(super) fn costs_connection(fault: Fault) -> bool {
     )
 }
 
-/// Whether the session goes on after a failure: those that one call alone was refused with.
+/// Returns whether the session survives a failure.
 pub(super) fn leaves_session(fault: Fault) -> bool {
     matches!(
         fault,

@@ -1,4 +1,4 @@
-//! What a client of the workload uses files by: a session with the client cache above it, or without. Not for: what they do.
+//! A session with or without the client cache.
 
 use crate::files::program::same_length;
 use dyno_files::{Cache, Call, CallId, Counted, FileClient, Files, Handle, Reply};
@@ -24,7 +24,7 @@ impl<C: FileClient> CachedClient<C> {
         }
     }
 
-    /// Whether the server takes so many bytes at once, both ways.
+    /// Checks that the server accepts reads and writes of `bytes`.
     pub(in crate::files) fn takes_at_once(&self, bytes: u32) -> Result<(), Failure> {
         let client = self.counted();
         let most = client.max_read_bytes().min(client.max_write_bytes());
@@ -34,7 +34,7 @@ impl<C: FileClient> CachedClient<C> {
         }
     }
 
-    /// As [`dyno_files::Uncached::begin`]. Fails if there is a cache, which carries out one call at a time.
+    /// As [`dyno_files::Uncached::begin`]. Fails with a cache, which performs one call at a time.
     pub(in crate::files) async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         match self {
             Self::Uncached(files) => files.begin(call).await,
@@ -42,7 +42,6 @@ impl<C: FileClient> CachedClient<C> {
         }
     }
 
-    /// As [`dyno_files::Uncached::ended`].
     pub(in crate::files) async fn ended(
         &mut self,
         data: &mut impl FnMut(CallId, &[u8]),

@@ -1,5 +1,5 @@
-//! When a client was without its server: from the last operation that succeeded before a connection was lost to the first
-//! that did on another; and what a client does that goes on over it.
+//! Outages of a client: from its last successful operation before a connection was lost to the first on
+//! another. Also the behaviour of clients that survive outages.
 
 use super::answers::costs_connection;
 use super::shared::{ReadBack, SharedBlocks};
@@ -7,19 +7,18 @@ use super::FilesClient;
 use crate::files::sessions::Sessions;
 use dyno_measure::{monotonic_ns, Failure};
 
-/// Of one client: a server that is lost more often than this is told so often.
+/// Maximum number of outages recorded per client.
 const MOST_OUTAGES: usize = 64;
-/// Between two attempts to connect of a client that goes on over an outage.
+/// Interval between attempts to reconnect.
 const RECONNECT_NS: u64 = 50_000_000;
 
-/// One outage of one client, by the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outage {
-    /// The end of the last operation that succeeded before it.
+    /// End of the last successful operation before it.
     pub last_ns: u64,
-    /// The end of the first that succeeded after it.
+    /// End of the first successful operation after it.
     pub back_ns: u64,
-    /// What the client had open was lost; else it went on with it.
+    /// Whether the client lost what it had open.
     pub session_lost: bool,
 }
 
@@ -27,7 +26,7 @@ pub(crate) struct Outage {
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     found: Vec<Outage>,
-    /// Connections made and given up when the last operation succeeded; None before the first.
+    /// Number of connections made or given up at the last success. None before the first.
     connections: Option<u64>,
     last_ns: u64,
     session_lost: bool,
@@ -38,12 +37,11 @@ impl Outages {
         &self.found
     }
 
-    /// The session was lost with all that was open.
     pub(super) fn lose_session(&mut self) {
         self.session_lost = true;
     }
 
-    /// An operation has succeeded, when so many connections had been made and given up.
+    /// Records a success and the number of connections made and given up by then.
     pub(super) fn succeed(&mut self, connections: u64) {
         let now_ns = monotonic_ns();
         let before = self.connections.replace(connections);
@@ -60,18 +58,18 @@ impl Outages {
 }
 
 impl<S: Sessions> FilesClient<S> {
-    /// It goes on over an outage of the server: it waits for one that is away, and knows what must outlive that.
+    /// Makes the client survive outages: it waits for an absent server and checks its data.
     pub(crate) fn go_on_over_outages(&mut self) {
         self.waits_for_server = true;
         self.shared = SharedBlocks::of_one_that_flushes();
     }
 
-    /// It cuts its connection with the first operation after that moment.
+    /// Makes the client cut its connection before its first operation after `cut_ns`.
     pub(crate) fn cut_at(&mut self, cut_ns: Option<u64>) {
         self.cut_ns = cut_ns;
     }
 
-    /// The same after an outage, once the server is back, within the time that an operation may take.
+    /// Reconnects after an outage once the server is back, within the timeout of an operation.
     pub(super) async fn connect_again(&mut self) -> Result<(), Failure> {
         loop {
             let failure = match self.connect().await {
@@ -85,12 +83,11 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// When it was without its server.
     pub(crate) fn outages(&self) -> &[Outage] {
         self.outages.found()
     }
 
-    /// What its blocks were after the mix; None of a client that does not look.
+    /// Returns the check of its blocks after the level. None if the client does not check.
     pub(crate) fn read_back(&self) -> Option<ReadBack> {
         self.waits_for_server.then(|| self.shared.read_back())
     }

@@ -1,4 +1,4 @@
-//! Several blocks of one client under way at once: reads, writes and flushes of open files, without a client cache.
+//! Concurrent reads, writes and flushes of one client, without a client cache.
 
 use super::answers::leaves_session;
 use super::FilesClient;
@@ -9,7 +9,7 @@ use dyno_http::Streams;
 use dyno_measure::{Failure, Fault};
 use dyno_workload::{content_of, FileAction, FileOp, Slot};
 
-/// An operation under way.
+/// An operation in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UnderWay {
     number: u64,
@@ -24,7 +24,7 @@ pub(super) struct UnderWay {
 #[derive(Debug, Default)]
 pub(super) struct AllUnderWay {
     calls: Vec<UnderWay>,
-    /// Ended with the session that they were begun in.
+    /// Operations that ended with their session.
     lost: Vec<(u64, FileOp, Failure)>,
     next_number: u64,
     traffic: Traffic,
@@ -51,11 +51,11 @@ impl<S: Sessions> FilesClient<S> {
             },
             _ => self.call_by_handle(action)?,
         };
-        // `prepare` refuses a cache.
+        // `prepare` refuses a cache here.
         self.client.begin(&call).await
     }
 
-    /// The next end that the server tells of: which operation, what it came to and what it moved.
+    /// Waits for the next operation to end. Returns it, its result and the bytes moved.
     async fn next_end(&mut self) -> Result<(UnderWay, Result<(u64, u64), Failure>), Failure> {
         let calls = &mut self.under_way.calls;
         loop {
@@ -108,7 +108,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// With the session ends everything that was begun in it.
+    /// Ends all operations of a lost session.
     async fn note_end(&mut self, result: &Result<(), Failure>) {
         self.note_loss(result).await;
         if !self.lost {
@@ -126,7 +126,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// How an operation ended. All bytes that passed since the last one ended are its own.
+    /// Reports how an operation ended. All bytes since the previous end count for it.
     fn told(&mut self, op: &FileOp, (read, written): (u64, u64), result: Result<(), Failure>) -> Performed {
         let now = self.client.counted().traffic();
         let before = std::mem::replace(&mut self.under_way.traffic, now);
@@ -205,7 +205,7 @@ impl<S: Sessions> Overlapping for FilesClient<S> {
                 }
                 Err(failure) => {
                     self.note_end(&Err(failure)).await;
-                    // It ended what waited longest; the others are lost with it.
+                    // Report the oldest; the others are lost with it.
                     let oldest = self.under_way.lost.iter_mut().min_by_key(|(number, ..)| *number);
                     if let Some((_, _, told)) = oldest {
                         *told = failure;

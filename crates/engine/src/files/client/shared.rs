@@ -1,8 +1,8 @@
-//! Blocks whose versions are numbered: those that several clients write in turn, each under a lock, and those of a client
-//! that goes on over an outage of the server. Reading one holds it against the rules of its versions.
+//! Blocks with numbered versions, which several clients write in turn under locks, or which survive outages.
+//! Reads are checked against the permitted versions.
 //!
-//! What was acknowledged and flushed must stay. A write without an answer may have been done, half or not at all. What was
-//! acknowledged and not flushed may be lost together with the session, and is counted then.
+//! Acknowledged and flushed versions must persist. An unanswered write may have happened fully, partly or not
+//! at all. Acknowledged but unflushed versions may be lost with the session, and are then counted.
 
 use super::{FilesClient, Moved};
 use crate::files::program::same_length;
@@ -12,36 +12,35 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{write_block, Block, BlockFault, Slot, Versions};
 use std::collections::{HashMap, HashSet};
 
-/// A client that finds a range locked looks again after so long; after each further look it waits twice as long.
+/// First interval between attempts to lock; it doubles each time.
 const FIRST_LOOK_NS: u64 = 500_000;
 const LONGEST_LOOK_NS: u64 = 32_000_000;
 
-/// What a client knows of shared blocks, and the block in hand.
+/// State of shared blocks, and the current block.
 #[derive(Debug, Default)]
 pub(super) struct SharedBlocks {
     versions: Versions,
     block: Vec<u8>,
-    /// The client flushes what it writes.
+    /// Whether the client flushes its writes.
     flushes: bool,
-    /// Writes of them had no answer.
+    /// Blocks with unanswered writes.
     doubtful: HashSet<Block>,
-    /// Written since the last flush: the number of the version that was flushed.
+    /// Blocks written since the last flush, with their last flushed version.
     unflushed: HashMap<Block, u64>,
-    /// Those of a lost session.
     at_risk: HashMap<Block, u64>,
     read_back: ReadBack,
 }
 
-/// What the blocks were found to be after the mix.
+/// Result of reading the blocks after the level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReadBack {
     /// Blocks that were read.
     pub blocks: u64,
-    /// Of them, those that were no version as a whole.
+    /// Blocks that equal no version.
     pub wrong: u64,
-    /// Those that were older than a version that had been acknowledged and flushed.
+    /// Blocks older than an acknowledged and flushed version.
     pub lost: u64,
-    /// Those that were older than a version that had been acknowledged and not flushed, in the mix too.
+    /// Blocks older than an acknowledged but unflushed version, also during the level.
     pub lost_unflushed: u64,
 }
 
@@ -53,12 +52,10 @@ impl SharedBlocks {
         }
     }
 
-    /// The file was flushed: what was written before must stay.
     pub(super) fn flushed(&mut self) {
         self.unflushed.clear();
     }
 
-    /// The session is lost.
     pub(super) fn session_lost(&mut self) {
         self.at_risk.extend(self.unflushed.drain());
     }
@@ -67,7 +64,7 @@ impl SharedBlocks {
         self.read_back
     }
 
-    /// A write has ended. `before`: the newest version until then.
+    /// Records the end of a write. `before`: newest version until then.
     fn note_write(&mut self, block: Block, before: u64, done: bool) {
         if !self.flushes {
             return;
@@ -81,7 +78,7 @@ impl SharedBlocks {
         }
     }
 
-    /// Holds the block in hand against the rules.
+    /// Checks the current block.
     fn check(&mut self, block: Block) -> Result<(), Fault> {
         let fault = match self.versions.check(block, &self.block) {
             Ok(_) => {
@@ -110,7 +107,7 @@ impl SharedBlocks {
 }
 
 impl<S: Sessions> FilesClient<S> {
-    /// Reads a whole block. Its content is always checked.
+    /// Reads a whole block and checks it.
     pub(super) async fn read_block(
         &mut self,
         slot: Slot,
@@ -135,7 +132,7 @@ impl<S: Sessions> FilesClient<S> {
         Ok(self.shared.check(block)?)
     }
 
-    /// Reads a block after the mix. What is wrong with it is counted.
+    /// Reads a block after the level and counts errors.
     pub(super) async fn read_block_back(
         &mut self,
         slot: Slot,
@@ -159,8 +156,7 @@ impl<S: Sessions> FilesClient<S> {
         Ok(())
     }
 
-    /// Writes the version that follows the one that was read last. Where that fails, nobody knows which of the two
-    /// stands; both are right for whoever reads next.
+    /// Writes the version after the one last read. After a failure both versions are accepted.
     pub(super) async fn write_block(
         &mut self,
         slot: Slot,
@@ -195,7 +191,8 @@ impl<S: Sessions> FilesClient<S> {
         Ok(())
     }
 
-    /// Locks a range, looking again and again while somebody else has it, as applications do. Breaks are obeyed meanwhile.
+    /// Locks a range, and retries while another client holds it, as applications do. Handles breaks
+    /// meanwhile.
     pub(super) async fn lock_waiting(&mut self, slot: Slot, offset: u64, bytes: u64) -> Result<(), Failure> {
         let handle = self.handle(slot)?;
         let until_ns = monotonic_ns().saturating_add(self.timeout_ns);

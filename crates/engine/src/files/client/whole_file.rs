@@ -1,4 +1,4 @@
-//! A file as a whole in one operation, whose response time is that of all its calls: opened, written or read, closed.
+//! Opens, reads or writes, and closes a file as one operation.
 
 use super::{leaves_session, FilesClient, Moved};
 use crate::files::sessions::Sessions;
@@ -6,7 +6,7 @@ use dyno_measure::Failure;
 use dyno_workload::FileAction;
 
 impl<S: Sessions> FilesClient<S> {
-    /// Opens a file, moves its data and closes it, also where moving failed.
+    /// Opens a file, moves its data and closes it, even after a failure.
     pub(super) async fn whole_file(&mut self, action: &FileAction, moved: &mut Moved) -> Result<(), Failure> {
         let mut result = Ok(());
         for step in action.steps() {

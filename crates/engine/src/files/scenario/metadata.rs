@@ -1,6 +1,6 @@
-//! mdtest's phases over any file protocol: several clients create files, ask for them, read them and remove them, all of
-//! them in one phase before any begins the next. Each phase has a fresh session, so that nothing is kept from the one
-//! before it. Directories are made and removed outside of all times, as there.
+//! mdtest's phases: several clients create, query, read and remove files. All finish a phase before the next
+//! starts. Each phase uses a new session, so that nothing is cached. Directories are made and removed outside
+//! the measured time, as in mdtest.
 
 use super::{level, Step};
 use crate::files::job::Job;
@@ -75,7 +75,7 @@ async fn all_phases<S: Sessions>(
         let one = step.client.begin_together().await?;
         step.do_all(phase, owner, files, &shape).await?;
         measured.push(step.client.end_together(one).await?);
-        // Handles that are kept of files that another client removes would keep their directory, too.
+        // Cached handles of files that another client removes would also keep their directory.
         step.client.finish().await?;
         step.client.connect().await?;
     }

@@ -1,6 +1,6 @@
-//! Streams over any file protocol: clients that write files and clients that read them, block by block, with several
-//! blocks under way at once, and no client cache. What is read is compared; what is written is flushed at the end, in the
-//! time. A directory's system calls end as they begin, so that a depth is nothing there.
+//! Streams: clients write or read files block by block, with several concurrent blocks and no client cache.
+//! Read data is compared; written data is flushed within the measured time. System calls on directories are
+//! synchronous, so depth has no effect there.
 
 use super::level;
 use crate::files::job::{Job, JobClient};
@@ -14,7 +14,7 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
 use std::collections::HashMap;
 
-/// The whole of a stream's files is written and read again so much at once while nothing is timed.
+/// Depth for unmeasured writes and reads.
 const MAKING_DEPTH: u32 = 4;
 
 pub(super) fn carry_out<S: Sessions>(
@@ -22,7 +22,7 @@ pub(super) fn carry_out<S: Sessions>(
     spec: &StepSpec,
     shape: &StreamsSpec,
 ) -> Result<JobLevels, Failure> {
-    // Several calls are under way at once, and it flushes what it writes.
+    // There are several concurrent calls, and written data is flushed.
     let options = job.options.without_cache();
     let found =
         Job { options, ..*job }.by_several(shape.writers + shape.readers, 1, 0, |number, client| {
@@ -55,7 +55,6 @@ pub(super) fn carry_out<S: Sessions>(
     Ok(levels.collect())
 }
 
-/// One client and its file.
 struct Stream<C> {
     client: JobClient<C>,
     path: String,
@@ -91,7 +90,7 @@ impl<C: FileClient> Stream<C> {
         Ok(measured)
     }
 
-    /// Whether a file that was written is there as it should be; not in its time.
+    /// Checks a written file outside the measured time.
     async fn compare_all(&mut self) -> Result<(), Failure> {
         let handle = self.open(Disposition::Open).await?;
         let blocks = block_offsets(self.shape.bytes, self.shape.block_bytes, None);
@@ -105,7 +104,6 @@ impl<C: FileClient> Stream<C> {
         self.client.open(&self.path, Access::ReadWrite, disposition).await
     }
 
-    /// Writes or reads each block once, and flushes what was written.
     async fn pump(
         &mut self,
         handle: Handle,

@@ -25,9 +25,7 @@ pub(super) enum Wrong {
     Refused(Fault),
     /// The connection is lost instead.
     Lost,
-    /// Another answer comes than the files give.
     OtherAnswer,
-    /// It ends rightly, and the job is stopped meanwhile.
     Stopped,
 }
 
@@ -293,7 +291,6 @@ fn other((reply, mut read): Answer) -> Answer {
     (other, read)
 }
 
-/// A call as a line; of data, a digest stands for it.
 fn line(call: &Call<'_>) -> String {
     match call {
         Call::Write {
