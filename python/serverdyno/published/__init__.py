@@ -1,6 +1,6 @@
-"""Published reports as data, next to this file: one folder each, with its tables, its claims and where it is from.
+"""Published reports as data in the neighbouring folders, one per report, with tables, claims and source.
 
-They are copied from the texts of their laboratories; what we doubt in them is said in their `meta.toml`.
+They are copied from the texts of their laboratories. Each `meta.toml` says what is doubtful.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class PublishedReport:
-    """One report: what it says of itself, its tables and its claims."""
+    """One report: its source, tables and claims."""
 
     meta: Meta
     tables: Tables
@@ -29,11 +29,10 @@ class PublishedReport:
 
     @property
     def name(self) -> str:
-        """The name of its folder, `<year>-<lab>-<subject>`."""
         return self.meta.name
 
     def of_figure(self, figure: str) -> PublishedReport:
-        """Return the same report with the tables of one of its figures alone. Raises UserError where it has none."""
+        """Return the same report with the tables of one figure only. Raises UserError if it has none."""
         tables = [table for table in self.tables if "figure" in table.columns]
         known = dict.fromkeys(str(value) for table in tables for value in table.values("figure"))
         if figure not in known:
@@ -43,13 +42,12 @@ class PublishedReport:
 
 
 def names() -> list[str]:
-    """The names of all published reports, oldest first."""
     folders = resources.files(__name__).iterdir()
     return sorted(folder.name for folder in folders if (folder / "meta.toml").is_file())
 
 
 def load(name: str) -> PublishedReport:
-    """The report of that name. Raises UserError for a name there isn't, PlanError with all problems of a file."""
+    """Return the report of that name. Raises UserError for an unknown name, PlanError with all problems of a file."""
     if name not in names():
         raise UserError(
             unknown_name("published report", name, names()), hint="`dyno published` describes them"
@@ -63,13 +61,13 @@ def load(name: str) -> PublishedReport:
 
 
 def named(words: str) -> PublishedReport:
-    """Return the report that `NAME` names, or of `NAME:FIGURE` that figure alone. Raises UserError."""
+    """Return the report `NAME`, or for `NAME:FIGURE` only that figure. Raises UserError."""
     name, _, figure = words.partition(":")
     return load(name).of_figure(figure) if figure else load(name)
 
 
 def parse_claims(text: str, source: str) -> tuple[Claim, ...]:
-    """Claims from TOML text: see `model` for the language. Raises PlanError with all problems."""
+    """Parse claims from TOML text (language: see `model`). Raises PlanError with all problems."""
     claims = parse(Claims, text, source).claims
     seen: set[str] = set()
     for index, claim in enumerate(claims):
@@ -81,7 +79,7 @@ def parse_claims(text: str, source: str) -> tuple[Claim, ...]:
 
 
 def parse(model: type[M], text: str, source: str) -> M:
-    """A document as `model`. Raises PlanError with all its problems."""
+    """Parse a document as `model`. Raises PlanError with all its problems."""
     found, problems = check_model(model, parse_toml(text, source))
     if found is None:
         raise PlanError(source, described(problems, text))

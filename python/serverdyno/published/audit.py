@@ -44,8 +44,6 @@ from serverdyno.published.tables import ClaimError, Tables
 
 
 class ClaimVerdict(StrEnum):
-    """What may be said of a claim."""
-
     FOLLOWS = "follows"
     OTHER_BASE = "follows_with_other_rounding_or_base"
     CONTRADICTS = "contradicts"
@@ -58,7 +56,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A claim with its verdict. `computed`: what the rule gives: a number, or words for a comparison."""
+    """A claim with its verdict. `computed`: the result of the rule, which is a number, or words for a comparison."""
 
     claim: Claim
     report: str
@@ -67,7 +65,7 @@ class Audited:
     reason: str
 
     def as_json(self) -> dict[str, object]:
-        """The object that `dyno audit --json` prints."""
+        """Return the object that `dyno audit --json` prints."""
         return {
             "id": self.claim.id,
             "report": self.report,
@@ -80,12 +78,11 @@ class Audited:
 
 
 def audit(report: PublishedReport) -> tuple[Audited, ...]:
-    """Every claim of a published report, in its order."""
     return audit_claims(report.claims, report.tables, report.name)
 
 
 def audit_claims(claims: Sequence[Claim], tables: Tables, report: str) -> tuple[Audited, ...]:
-    """Claims against tables, wherever both come from. Raises ClaimError for a claim that is wrongly written."""
+    """Check claims against tables of any source. Raises ClaimError for a malformed claim."""
     return tuple(Audited(claim, report, *_judged(claim, tables)) for claim in claims)
 
 
@@ -167,7 +164,7 @@ def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
 
 
 def written(value: float, number: Printed) -> str:
-    """A computed value with two digits more than are printed."""
+    """Format a computed value with two digits more than are printed."""
     places = max(0, len(f"{number.step:.10f}".rstrip("0").partition(".")[2])) + 2
     return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
 
@@ -188,7 +185,7 @@ def _other_base(number: Printed, rule: Quantity, tables: Tables) -> str:
 
 
 def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
-    """The same two figures, put into relation otherwise."""
+    """Yield the ratio of the same two figures with other bases."""
     if isinstance(rule, Decline):
         start, end = evaluate.quantity(rule.start, tables), evaluate.quantity(rule.end, tables)
         yield evaluate.improvement(start, end), "relative to the lower figure"
@@ -207,7 +204,7 @@ def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
 
 
 def _sources(rule: Quantity) -> str:
-    """Where numbers of the running text stand."""
+    """Return where numbers of the running text are from."""
     places = [stated.place for stated in _stated(rule)]
     return f" (from: {'; '.join(places)})" if places else ""
 
@@ -224,7 +221,7 @@ def _stated(rule: BaseModel) -> Iterator[Stated]:
 
 
 def _transposed(number: Printed, shown: str) -> str:
-    """A note where two neighbouring digits were exchanged."""
+    """Return a note if two neighbouring digits were swapped."""
     claimed, given = (
         "".join(character for character in text if character.isdigit()) for text in (number.text, shown)
     )

@@ -1,7 +1,7 @@
-"""What a rule gives on given tables: a number, or how many of its comparisons hold.
+"""Evaluates a rule on tables: a number, or how many of its comparisons hold.
 
-Knows nothing of what was claimed. Where a cell that is needed is empty, it says so (`NotStatedError`); where a rule
-names what the tables don't have, or one cell where there are several, the claim itself is wrong (`ClaimError`).
+It does not know what was claimed. An empty cell raises `NotStatedError`. A rule that names something absent from the
+tables, or one cell where there are several, raises `ClaimError`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NotStatedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """Of `total` comparisons `count` hold; `failing` names the others."""
+    """Of `total` comparisons, `count` hold; `failing` names the others."""
 
     count: int
     total: int
@@ -51,7 +51,6 @@ class Holds:
 
 @singledispatch
 def quantity(rule: Quantity, tables: Tables) -> float:
-    """The number that a quantity is."""
     raise TypeError(f"{type(rule).__name__} is no quantity")
 
 
@@ -92,7 +91,7 @@ def _(rule: Difference, tables: Tables) -> float:
 
 
 def statement(rule: Statement, tables: Tables) -> Holds:
-    """How many of a statement's comparisons hold. Not for `Same`, which needs a tolerance."""
+    """Return how many of a statement's comparisons hold. Not for `Same`, which needs a tolerance."""
     if isinstance(rule, Order):
         of = quantity(rule.of, tables)
         others = [quantity(other, tables) for other in rule.than]
@@ -108,17 +107,17 @@ def statement(rule: Statement, tables: Tables) -> Holds:
 
 
 def both(rule: Same, tables: Tables) -> tuple[float, float]:
-    """The two quantities that are said to be equal."""
+    """Return the two quantities that are said to be equal."""
     return quantity(rule.of, tables), quantity(rule.other, tables)
 
 
 def improvement(of: float, over: float) -> float:
-    """Percent."""
+    """Return the improvement in percent."""
     return 100 * (ratio(of, over) - 1)
 
 
 def ratio(of: float, to: float) -> float:
-    """Raises NotStatedError over zero."""
+    """Return of / to. Raises NotStatedError if `to` is zero."""
     if to == 0:
         raise NotStatedError("it is relative to zero")
     return of / to
@@ -134,7 +133,7 @@ _COMBINE: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def rows_of(tables: Tables, table: str, columns: Sequence[str], where: Where) -> list[Row]:
-    """The selected rows. Raises ClaimError where there is none, or a column isn't there."""
+    """Return the selected rows. Raises ClaimError if there is none, or a column is missing."""
     tables[table].require(columns)
     rows = tables[table].select(where)
     if not rows:
@@ -143,7 +142,7 @@ def rows_of(tables: Tables, table: str, columns: Sequence[str], where: Where) ->
 
 
 def described(where: Where) -> str:
-    """`server = A, clients = 8`."""
+    """Return `server = A, clients = 8`."""
     return ", ".join(
         f"{column} = {' or '.join(map(str, value)) if isinstance(value, tuple) else value}"
         for column, value in where.items()
@@ -151,7 +150,7 @@ def described(where: Where) -> str:
 
 
 def _averaged(rows: list[Row], column: str, by: Sequence[str]) -> list[tuple[Row, float]]:
-    """Each row, or each group of rows that agree in `by`, with its number; empty cells left out."""
+    """Return each row, or each group of rows with equal `by`, with its number; empty cells are left out."""
     filled = [(row, value) for row in rows if (value := number(row[column])) is not None]
     if not by:
         return filled
@@ -199,7 +198,7 @@ def _(rule: Position, tables: Tables) -> float:
 def _pairs(
     tables: Tables, rule: PairedImprovement | PairedOrder, first: Where, second: Where
 ) -> list[tuple[str, float, float]]:
-    """Rows of two selections that agree in `pairs_by`: how a pair is called, and both numbers."""
+    """Return the rows of two selections with equal `pairs_by`: the pair's name and both numbers."""
     sides: list[dict[tuple[Cell, ...], float]] = []
     for where in (first, second):
         side: dict[tuple[Cell, ...], float] = {}

@@ -56,7 +56,7 @@ CELL_KINDS = ("value", "highest", "lowest", "sum", "mean", "count")
 
 
 class Model(BaseModel):
-    """Frozen, and nothing unknown in it."""
+    """Base of the models: frozen, and without unknown keys."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True, defer_build=True
@@ -94,7 +94,7 @@ class Stated(Model):
 
 
 class Improvement(Model):
-    """How many percent `of` lies above `over`."""
+    """The improvement of `of` over `over` in percent."""
 
     kind: Literal["percent_improvement"]
     of: Quantity
@@ -102,7 +102,7 @@ class Improvement(Model):
 
 
 class Decline(Model):
-    """How many percent `end` lies below `start`, relative to `start`."""
+    """The decline from `start` to `end` in percent of `start`."""
 
     kind: Literal["percent_decline"]
     start: Quantity = Field(alias="from")
@@ -110,7 +110,7 @@ class Decline(Model):
 
 
 class Difference(Model):
-    """`of` less `minus`."""
+    """The difference `of` - `minus`."""
 
     kind: Literal["difference"]
     of: Quantity
@@ -118,7 +118,7 @@ class Difference(Model):
 
 
 class Ratio(Model):
-    """How many times `to` is contained in `of`."""
+    """The ratio `of` / `to`."""
 
     kind: Literal["ratio"]
     of: Quantity
@@ -145,7 +145,7 @@ class PairedImprovement(Model):
 
 
 class Order(Model):
-    """`of` above or below every quantity of `than`."""
+    """Statement that `of` is above or below every quantity of `than`."""
 
     kind: Literal["greater", "lower"]
     of: Quantity
@@ -153,7 +153,7 @@ class Order(Model):
 
 
 class PairedOrder(Model):
-    """Rows `greater` above their partners among the rows `lower`."""
+    """Statement that the rows `greater` are above their partners among the rows `lower`."""
 
     kind: Literal["greater_in_each"]
     table: str
@@ -165,7 +165,7 @@ class PairedOrder(Model):
 
 
 class Course(Model):
-    """`column` rises or falls from row to row in the order of `along`."""
+    """Statement that `column` rises or falls from row to row in the order of `along`."""
 
     kind: Literal["rising", "falling"]
     table: str
@@ -184,21 +184,21 @@ class Same(Model):
 
 
 class EachOf(Model):
-    """What is printed holds for every quantity."""
+    """Statement that the printed value holds for every quantity."""
 
     kind: Literal["each_of"]
     of: tuple[Quantity, ...] = Field(min_length=1)
 
 
 class NotChecked(Model):
-    """What the tables don't hold."""
+    """A claim that the tables can't prove or refute."""
 
     kind: Literal["cannot_be_checked"]
     why: str
 
 
 def _kind(node: Any) -> Any:
-    """The class that a rule's `kind` belongs to; cells need none."""
+    """Return the class for a rule's `kind`; cells need none."""
     kind = node.get("kind", "value") if isinstance(node, Mapping) else getattr(node, "kind", None)
     return "cells" if kind in CELL_KINDS else GROUPS.get(str(kind), kind)
 
@@ -270,7 +270,7 @@ class Claims(Model):
 
 
 class Citation(Model):
-    """Where a report comes from. `year_known_from`: what dates it."""
+    """Source of a report. `year_known_from`: what dates it."""
 
     title: str
     laboratory: str
@@ -280,7 +280,7 @@ class Citation(Model):
 
 
 class Method(BaseModel):
-    """How it was measured, as stated; a report may say more than the fields that all have."""
+    """The measurement method as stated; a report may have more than the common fields."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -295,20 +295,19 @@ class Method(BaseModel):
 
     @property
     def tool_words(self) -> str:
-        """`NetBench 7.02`."""
         known = self.tool_version[:1].isdigit()
         return f"{self.tool} {self.tool_version}" if known else f"{self.tool}, version {self.tool_version}"
 
 
 class Hardware(Model):
-    """The clients in a line, and what is known of each server."""
+    """The clients in one line, and what is known about each server."""
 
     client: str
     servers: dict[str, dict[str, str]]
 
 
 class Doubt(Model):
-    """Something in the text that we doubt, or that the reader of a figure must know."""
+    """Something in the text that is doubtful, or that readers of a figure must know."""
 
     place: str
     doubt: str

@@ -1,6 +1,6 @@
-"""The HTML pages of `dyno published show` and `dyno audit`: self-contained, no script, no network.
+"""The HTML pages of `dyno published show` and `dyno audit`: self-contained, without scripts or network.
 
-Pages only lay out; drawings come in as SVG, and the style is the report's.
+Pages only lay out. Drawings come as SVG, with the style of the report.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ def _render(template: str, **content: object) -> str:
 
 
 def report_page(report: PublishedReport, drawings: Mapping[str, str], style: str) -> str:
-    """One published report. `drawings`: SVG by title."""
+    """Return the page of one published report. `drawings`: SVG by title."""
     tables = list(report.tables)
     return _render("published.html.j2", report=report, drawings=drawings, tables=tables, style=style)
 
 
 def audit_page(audited: Mapping[str, Sequence[Audited]], style: str) -> str:
-    """The audit of one report or of several, by name."""
     counts = {name: Counter(found.verdict for found in claims) for name, claims in audited.items()}
     return _render("audit.html.j2", audited=audited, counts=counts, verdicts=list(ClaimVerdict), style=style)

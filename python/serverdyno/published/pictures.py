@@ -1,7 +1,7 @@
-"""What can be drawn of a published report: curves over clients where its tables have them, else bars.
+"""Pictures of a published report: curves over clients if its tables have them, else bars.
 
-Data only; charts and the terminal draw it. One picture a figure of the report; a figure that was printed again is
-drawn once. Tables without a figure in a unit (settings, versions) are not drawn.
+Data only, drawn by charts and the terminal. There is one picture per figure of the report, even if it was printed
+twice. Tables without a figure in a unit (settings, versions) are not drawn.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ UNITS = {
     "percent": "percent",
     "errors_per_run": "errors a run",
 }
-"""Of the columns that are drawn."""
+"""Units of the columns that are drawn."""
 ALONG = "clients"
 FEWEST_POINTS = 3
 MOST_SERIES = 6
-"""In one picture of curves; more are drawn as several pictures."""
+"""The most series in one picture of curves; more are split into several pictures."""
 
 Row = dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve, or one bar, whose only point has no place."""
+    """One curve, or one bar, whose only point has no position."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -55,16 +55,15 @@ class Picture:
 
     @property
     def title(self) -> str:
-        """`Figures 2 and 14: static`."""
         named = [figure for figure in self.figures if figure.isdigit()]
         words = f"Figure{'s' if len(named) > 1 else ''} {' and '.join(named)}" if named else "Text"
         return f"{words}: {self.constant}" if self.constant else words
 
     @property
     def looks(self) -> tuple[tuple[int, int], ...]:
-        """Of each line its colour and its variant: lines of one product have one colour, and differ in the variant.
+        """Return the colour and variant of each line; lines of one product share the colour.
 
-        Products are told by the part of the names that varies least, such as the server in "2 processors, NetWare 6".
+        The product is the part of the names that varies least, such as the server in "2 processors, NetWare 6".
         """
         parts = [line.name.split(", ") for line in self.lines]
         if len({len(names) for names in parts}) > 1:
@@ -83,7 +82,7 @@ class Picture:
 
 
 def pictures(report: PublishedReport) -> list[Picture]:
-    """Everything that can be drawn, in the order of the tables; what is printed twice, or is part of a curve, once."""
+    """Return all pictures in the order of the tables, each once even if printed twice or part of a curve."""
     found: list[Picture] = []
     for picture in (picture for table in report.tables for picture in _of_table(table)):
         content = (picture.lines, picture.unit, picture.constant)
@@ -99,7 +98,7 @@ def pictures(report: PublishedReport) -> list[Picture]:
 
 
 def _in_curves(picture: Picture, drawn: list[Picture]) -> bool:
-    """Whether bars are points of curves of the same figure, such as peaks printed in bold."""
+    """Return whether bars are points of the same figure's curves, such as peaks printed in bold."""
     heights = {
         height
         for other in drawn
@@ -125,7 +124,7 @@ def _of_table(table: Table) -> list[Picture]:
 
 
 def _of_rows(figure: str, rows: list[Row], value: str) -> list[Picture]:
-    """The pictures of one figure; none of a single value, which a sentence says better."""
+    """Return the pictures of one figure; none for a single value, which a sentence says better."""
     factors = _factors(list(rows[0]), value)
     curves = ALONG in factors and len({row[ALONG] for row in rows}) >= FEWEST_POINTS
     names = [column for column in factors if not (curves and column == ALONG)]
@@ -153,12 +152,12 @@ def _of_rows(figure: str, rows: list[Row], value: str) -> list[Picture]:
 
 
 def _factors(columns: list[str], value: str) -> list[str]:
-    """The columns that say what a row is: those between the figure's number and the first value."""
+    """Return the columns that identify a row: those between the figure's number and the first value."""
     return columns[1 : columns.index(value)]
 
 
 def named(column: str, cell: Cell) -> str:
-    """A value as a name: with its column where it alone says nothing (`oplocks on`, `8 processors`)."""
+    """Return a value as a name, with its column if needed (`oplocks on`, `8 processors`)."""
     text = str(cell)
     if text.isdigit():
         return f"{text} {column.removesuffix('s') if text == '1' else column}".replace("_", " ")

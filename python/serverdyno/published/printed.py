@@ -37,15 +37,15 @@ ALMOST_SHARE = 0.9
 SAME_SHARE = 0.005
 NEARLY_SAME_SHARE = 0.02
 WORD_STEP = 0.1
-"""Of twice, double and half."""
+"""Step of twice, double and half."""
 TIE = 1e-6
-"""In steps: a tie between two roundings is admitted on both sides."""
+"""Tolerance in steps: a tie between two roundings is admitted on both sides."""
 BINARY = 1e-13
-"""The error of computing with binary fractions, relative."""
+"""Relative error of binary fractions."""
 
 
 class Hedge(StrEnum):
-    """What the words before a number do to it."""
+    """The effect of the words before a number."""
 
     NONE = ""
     ABOUT = "about"
@@ -115,7 +115,7 @@ class Printed:
 
     @property
     def lowest(self) -> float:
-        """The least value that is admitted."""
+        """Return the smallest admitted value."""
         return {
             Hedge.ABOUT: self.value - self._about,
             Hedge.ALMOST: ALMOST_SHARE * self.value,
@@ -127,7 +127,7 @@ class Printed:
 
     @property
     def highest(self) -> float:
-        """The greatest value that is admitted."""
+        """Return the largest admitted value."""
         return {
             Hedge.ABOUT: self.value + self._about,
             Hedge.ALMOST: self.value,
@@ -146,7 +146,7 @@ class Printed:
         return TIE * self.step + BINARY * abs(self.value)
 
     def admits(self, computed: float) -> bool:
-        """Whether the computed value may be printed so."""
+        """Return whether the computed value may be printed this way."""
         slack = self._slack
         if self.hedge is Hedge.OVER:
             return computed > self.value + slack
@@ -155,16 +155,16 @@ class Printed:
         return self.lowest - slack <= computed <= self.highest + slack
 
     def rounds_to(self, computed: float) -> bool:
-        """Whether the computed value rounds to the number itself, whatever words stand before it."""
+        """Return whether the computed value rounds to the number itself, ignoring words before it."""
         slack = self._slack
         return self.value - self.step / 2 - slack <= computed <= self.high + self.step / 2 + slack
 
     def within_a_step(self, computed: float) -> bool:
-        """Whether cutting off or rounding up, instead of rounding, gives the number."""
+        """Return whether cutting off or rounding up, instead of rounding, gives the number."""
         return self.hedge is not Hedge.RANGE and abs(computed - self.value) < self.step - self._slack
 
     def described(self) -> str:
-        """What is admitted, in words."""
+        """Return the admitted values in words."""
         digits = max(0, 1 - math.floor(math.log10(self.step))) if self.step < 10 else 0
         low, high = (f"{value:,.{digits}f}" for value in (self.lowest, self.highest))
         if math.isinf(self.highest):
@@ -175,7 +175,7 @@ class Printed:
 
 
 def read(text: str, unit: str) -> Printed | None:
-    """The printed number; None where the text is none that this module knows all words of."""
+    """Parse a printed number; return None if the text has unknown words."""
     hedge, rest = _hedge(" ".join(text.lower().split()))
     ends = re.match(r"^(?:between )?(\S+) (?:to|and) (\S+)((?: \S+)?)$", rest)
     if ends and hedge is Hedge.NONE:
@@ -195,7 +195,7 @@ def _hedge(text: str) -> tuple[Hedge, str]:
 
 
 def _amount(text: str, unit: str) -> tuple[float, float] | None:
-    """Value and step, of one number or of several with units of time (`16 min 26.415 s`)."""
+    """Return value and step of one number, or of several with units of time (`16 min 26.415 s`)."""
     total, step, rest = 0.0, 0.0, text
     while rest:
         found = _number(rest)
@@ -209,12 +209,12 @@ def _amount(text: str, unit: str) -> tuple[float, float] | None:
         rest = after.lstrip()[len(word[0]) if word else 0 :].lstrip()
         total, step = total + factor * value, factor * step
         if rest and (word is None or not _SECONDS.get(_singular(word[0]))):
-            return None  # two numbers that no units of time hold together
+            return None  # two numbers without units of time
     return (total, step) if step else None
 
 
 def _number(text: str) -> tuple[float, float, str] | None:
-    """The number that a text begins with, its step, and what follows."""
+    """Return the number at the start of a text, its step, and the rest."""
     if match := _NUMBER.match(text):
         digits = match[0].replace(",", "")
         return float(digits), 10.0 ** -len(digits.partition(".")[2]), text[match.end() :]
@@ -227,7 +227,7 @@ def _number(text: str) -> tuple[float, float, str] | None:
 
 
 def _factor(word: str, unit: str) -> float | None:
-    """What a word after a number multiplies it with, to be in `unit`; None for a word that isn't known."""
+    """Return the factor that converts a word's unit to `unit`; None for an unknown word."""
     if word in _SILENT or word == unit.lower():
         return 1.0
     own, wanted = _SECONDS.get(_singular(word)), _SECONDS.get(_singular(unit))

@@ -1,7 +1,7 @@
-"""Figures of a published report by number of processors: which server reached what on how many, in one table a figure.
+"""Figures of a published report by number of processors, as one table per figure.
 
-Data only, from tables with a column `processors` and without curves over clients. What is printed twice stands once.
-Not for curves and bars (`pictures.py`).
+Data from tables with a column `processors` and without curves over clients; what is printed twice appears once.
+`pictures.py` has curves and bars.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from serverdyno.published.tables import Cell, Table, number
 
 PROCESSORS = "processors"
 MACHINE = "server"
-"""The column of the hardware, where a report had several machines."""
+"""The column of the hardware, if a report had several machines."""
 
 Row = dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """One server on one machine, which is empty where the report had one alone: its figures by number of processors."""
+    """Figures of one server on one machine by number of processors; the machine is empty if the report had only one."""
 
     name: str
     machine: str
@@ -40,13 +40,12 @@ class ByProcessors:
 
     @property
     def title(self) -> str:
-        """`Figures 2 and 14: static`."""
         words = f"Figure{'s' if len(self.figures) > 1 else ''} {' and '.join(self.figures)}"
         return f"{words}: {self.constant}" if self.constant else words
 
 
 def by_processors(report: PublishedReport, unit: str) -> list[ByProcessors]:
-    """Return its figures in a unit, in the order of its tables; none where it has no such figure."""
+    """Return the figures in a unit, in the order of the tables; empty if there is none."""
     found: list[ByProcessors] = []
     for one in (one for table in report.tables for one in _of_table(table, unit)):
         same = next(
@@ -69,7 +68,7 @@ def _of_table(table: Table, unit: str) -> list[ByProcessors]:
         if row[value] is not None and row["figure"] is not None:
             rows_of[str(row["figure"])].append(row)
     made = [_of_figure(figure, rows, value) for figure, rows in rows_of.items()]
-    # Two machines with a number of processors each say nothing of processors.
+    # Two machines with one number of processors each say nothing about processors.
     return [one for one in made if any(len(row.by_count) > 1 for row in one.rows)]
 
 

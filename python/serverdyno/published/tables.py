@@ -1,7 +1,7 @@
-"""Tables to compute from: rows of named columns, from CSV files or from records in memory.
+"""Tables for computations: rows of named columns, from CSV files or from records in memory.
 
-Claims see nothing else, so that a published report and the user's own experiment are audited by the same code. An
-empty cell is None: not stated, never zero.
+Claims see nothing else, so the same code audits published reports and the user's experiments. An empty cell is None:
+not stated, never zero.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Cell = Scalar | None
 
 
 class ClaimError(DynoError):
-    """A claim that can't be evaluated as it is written: it names what the tables don't have."""
+    """A claim that can't be evaluated: it names what the tables do not have."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in long form: one value of each value column a row."""
+    """Rows in long form: one value of each value column per row."""
 
     name: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
     def select(self, where: Mapping[str, Scalar | tuple[Scalar, ...]]) -> list[dict[str, Cell]]:
-        """The rows that have the wanted value, or one of the wanted, in every column of `where`."""
+        """Return the rows with a wanted value in every column of `where`."""
         self.require(where)
         found = set(range(len(self.rows)))
         for column, value in where.items():
@@ -42,7 +42,7 @@ class Table:
 
     @cached_property
     def _places(self) -> dict[str, dict[Scalar, set[int]]]:
-        """In which rows a column has a value."""
+        """Return the rows of each value of each column."""
         places: dict[str, dict[Scalar, set[int]]] = {column: defaultdict(set) for column in self.columns}
         for at, row in enumerate(self.rows):
             for column, cell in zip(self.columns, row, strict=True):
@@ -50,7 +50,7 @@ class Table:
         return places
 
     def require(self, columns: Mapping[str, object] | Sequence[str]) -> None:
-        """Raises ClaimError for a column that the table doesn't have."""
+        """Raise ClaimError for a missing column."""
         for column in columns:
             if column not in self.columns:
                 raise ClaimError(
@@ -64,13 +64,13 @@ class Table:
         return Table(self.name, self.columns, tuple(self.rows[at] for at in sorted(kept)))
 
     def values(self, column: str) -> list[Cell]:
-        """The different values of a column, in the order in which they come; empty cells left out."""
+        """Return the distinct values of a column in order, without empty cells."""
         place = self.columns.index(column)
         return [value for value in dict.fromkeys(row[place] for row in self.rows) if value is not None]
 
 
 class Tables:
-    """The tables of one report, or of one experiment, by name."""
+    """The tables of one report or of one experiment, by name."""
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = {table.name: table for table in tables}
@@ -85,7 +85,7 @@ class Tables:
 
 
 def of_columns(name: str, columns: Mapping[str, Sequence[Cell]]) -> Table:
-    """A table of equally long columns: lists, or arrays turned into lists."""
+    """Return a table of equally long columns, which may be lists or arrays."""
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
         raise ClaimError(f'table "{name}": its columns have {sorted(lengths)} values')
@@ -93,7 +93,7 @@ def of_columns(name: str, columns: Mapping[str, Sequence[Cell]]) -> Table:
 
 
 def of_csv(name: str, text: str) -> Table:
-    """A table from CSV text with a head line. Raises ClaimError for rows of another length than the head."""
+    """Parse CSV text with a head line. Raises ClaimError for rows whose length differs from the head's."""
     head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
     for row in rows:
         if len(row) != len(head):
@@ -102,7 +102,7 @@ def of_csv(name: str, text: str) -> Table:
 
 
 def number(cell: Cell) -> float | None:
-    """A cell as a number; None for an empty one. Raises ClaimError for what is neither."""
+    """Return a cell as a number, or None if empty. Raises ClaimError for other text."""
     if cell is None:
         return None
     try:
@@ -112,7 +112,7 @@ def number(cell: Cell) -> float | None:
 
 
 def _plain(cell: Cell) -> Scalar:
-    """What is compared: a number where it is one (2 is 2.0), else text; an empty cell is empty text."""
+    """Return a comparable value: a number if possible (2 is 2.0), else text; empty text for an empty cell."""
     if cell is None:
         return ""
     try:

@@ -1,1 +1,1 @@
-"""Carries an experiment out: stages in order, each mix kept once finished, nothing left running."""
+"""Carries out an experiment in stages, keeps each level once it is finished, and leaves nothing running."""

@@ -1,7 +1,7 @@
-"""Asks the user's own servers everything that can be asked without load, before anything takes time.
+"""Checks the user's own servers without load, before anything takes time.
 
-All problems at once, each with its configuration. A web server is asked for a few documents of the suite, too. Not
-for: whether a file server serves the workload, which the preflight of each run shows.
+All problems are reported at once, each with its configuration. Web servers are also asked for a few documents of the
+suite. Whether a file server supports the workload is checked by the preflight of each run.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from serverdyno.servers.base import Access
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.head import ExperimentHead
 
-AT_ONCE = 8  # a server that is silent takes ten seconds
-LOOK_S = 0.05  # between two looks for a signal
+AT_ONCE = 8  # a silent server takes ten seconds
+LOOK_S = 0.05  # between two checks for a signal
 MIB = 1 << 20
 
 
 def ask_users_servers(
     head: ExperimentHead, configurations: Sequence[Configuration], progress: Progress
 ) -> None:
-    """Whether each server answers, lets us in, agrees to be loaded, and has room. Raises DynoError that names all that
-    do not; tells of what an earlier load has left.
+    """Check that each server answers, grants access, consents to load, and has room.
+
+    Raises DynoError with all problems, and reports what an earlier load has left.
     """
     if not configurations:
         return
@@ -58,7 +59,7 @@ def ask_users_servers(
 
 
 def check_installed(configurations: Sequence[Configuration]) -> None:
-    """Raises ServerError that names every server program that a run would need and that is not here."""
+    """Raise ServerError with every missing server program that a run would need."""
     absent = {
         configuration.server: driver_type(configuration.server).debian_package
         for configuration in configurations
@@ -75,7 +76,7 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
 def _all_asked(
     head: ExperimentHead, configurations: Sequence[Configuration]
 ) -> list[tuple[DynoError | None, tuple[str, str] | None]]:
-    """The answers, in the order of `configurations`, several servers at a time. A signal ends all questions."""
+    """Return the answers in the order of `configurations`, asking several at a time. A signal ends all questions."""
     with interrupts.held() as signals, ThreadPoolExecutor(AT_ONCE) as pool:
         questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
         while wait(questions, timeout=LOOK_S).not_done and not signals:
@@ -89,10 +90,10 @@ def _all_asked(
 def _asked(
     head: ExperimentHead, configuration: Configuration, signals: interrupts.Held
 ) -> tuple[DynoError | None, tuple[str, str] | None]:
-    """Return what is wrong with a server, or what to say of it. A signal ends each wait for it."""
+    """Return the problem of a server, or a notice about it. A signal ends each wait."""
 
     def obey() -> None:
-        if signals:  # the threads of the pool see none
+        if signals:  # threads of the pool do not see it
             raise KeyboardInterrupt
 
     try:
@@ -102,8 +103,8 @@ def _asked(
                 with opened(head, configuration, server, mixes) as setup:
                     looks = looked(setup, mixes)
                     if suite.work.uses_documents:
-                        # A wrong document root must not show only after other servers were measured. Who has gone since
-                        # the connection fails in its run, and the others are measured.
+                        # A wrong document root must show before other servers are measured. A server that has gone
+                        # since then fails its own run.
                         with contextlib.suppress(GoneError):
                             preflight(setup, mixes[0])
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
@@ -112,8 +113,10 @@ def _asked(
 
 
 def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
-    """What the shares say of themselves; none of a web server. Raises ServerError where one can't be used, or has not
-    the room for the largest of `mixes`. A server that says nothing of room is not doubted.
+    """Return what the shares report about themselves; empty for a web server.
+
+    Raises ServerError if one can't be used or lacks room for the largest of `mixes`. A server that reports no room is
+    not doubted.
     """
     looks = setup.target.look(secrets.randbits(NONCE_BITS))
     if not looks:
@@ -165,7 +168,7 @@ def _used_before(
 
 
 def _all_in_one(problems: Sequence[tuple[str, DynoError]]) -> DynoError:
-    """One error that says everything; whose mistake it is depends on all of them."""
+    """Return one error with all problems; whose fault it is depends on all of them."""
     if len(problems) == 1:
         [(name, error)] = problems
         return type(error)(f"{name}: {error}", hint=error.hint)

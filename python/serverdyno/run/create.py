@@ -1,4 +1,4 @@
-"""Begins an experiment: a checked plan becomes a folder with everything decided in it."""
+"""Creates an experiment: a folder that records everything decided for a checked plan."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from serverdyno.store.head import ExperimentHead
 
 
 def default_folder(name: str) -> Path:
-    """`experiments/<name>-<date>-<time>`, the time being UTC; with a number after it where that is taken."""
+    """Return `experiments/<name>-<date>-<time>` (UTC), with a number appended if it exists."""
     first = Path("experiments") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     taken = (first.with_name(f"{first.name}-{number}") for number in count(2))
     return next(folder for folder in chain([first], taken) if not folder.exists())
 
 
 def create_experiment(folder: Path, plan_text: str, plan: Plan, suites: Sequence[Suite]) -> Experiment:
-    """The folder of a new experiment, open for writing. Raises UserError where there is something already.
+    """Create an experiment's folder, open for writing. Raises UserError if it is not empty.
 
-    CPUs that the plan leaves open are chosen here, so that all runs, also after a resume, have the same.
+    CPUs that the plan leaves open are chosen here, so that all runs have the same, also after a resume.
     """
     configurations, generator = placed(plan)
     head = ExperimentHead(

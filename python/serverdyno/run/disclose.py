@@ -1,6 +1,6 @@
-"""What is disclosed of the machine and of each server, once; whoever resumes finds both as they were, or is refused.
+"""Records the disclosure of the machine and of each server; a resume is refused if either changed.
 
-Figures of two machines, of two versions or of two versions of this tool are not repetitions of one another.
+Figures of two machines, or of two versions of the server or of this program, are not repetitions of each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HINT = "Bring it back to what it was, or begin a new experiment: the two are not
 
 
 def disclose_host(experiment: Experiment) -> None:
-    """Keeps what is known of this machine. Raises UserError where an earlier part of the experiment had another."""
+    """Record what is known about this machine. Raises UserError if an earlier part ran on another one."""
     named = {configuration.server for configuration in experiment.configurations}
     from_disk = any(driver_type(name).settings_type.needs_documents for name in named)
     floor = noise_floor.load()
@@ -45,8 +45,9 @@ def disclose_host(experiment: Experiment) -> None:
 
 
 def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any], network: Mapping[str, Any]) -> None:
-    """Keep what is known of the nodes, and of their network in a testbed. Raises UserError where an earlier part of the
-    experiment had others. Each run adds the node that has its server.
+    """Record the nodes, and their network in a testbed. Raises UserError if an earlier part had others.
+
+    Each run adds the node of its server.
     """
     facts = json.loads(json.dumps({**facts, "network": network} if network else facts))
     before = experiment.disclosure().get("fleet")
@@ -84,9 +85,9 @@ def _by_name(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]
 def disclose_server(
     experiment: Experiment, configuration: str, server: RunningServer, claim: str | None = None
 ) -> None:
-    """Keeps what is known of a server. Raises ServerError where an earlier run of the configuration had another.
+    """Record what is known about a server. Raises ServerError if an earlier run of the configuration had another.
 
-    `claim`: what the server calls itself, of one whose version is not known otherwise.
+    `claim`: the server's own name, if its version is not known otherwise.
     """
     described = dataclasses.asdict(server.describe())
     if claim is not None and described["version"] == UNKNOWN_VERSION:
@@ -103,7 +104,7 @@ def disclose_server(
 
 
 def _changes(before: Mapping[str, object], now: Mapping[str, object], group: str = "") -> Iterator[str]:
-    """`system.kernel was 6.1, now it is 6.2`, of every lasting fact that differs."""
+    """Yield `system.kernel was 6.1, now it is 6.2` for every lasting fact that differs."""
     for key in sorted(before.keys() | now.keys()):
         name, was, is_now = f"{group}{key}", before.get(key), now.get(key)
         if isinstance(was, dict) and isinstance(is_now, dict):

@@ -1,7 +1,6 @@
-"""What a run says of durability: what its files lie on, what the disk's own fsync takes, and the syncs that the server
-really made.
+"""What a run records about durability: the files' media, the disk's own fsync, and the server's syncs.
 
-Of file servers only: a web server that serves documents promises nothing of the kind.
+Only for file servers: web servers promise nothing of the kind.
 """
 
 from __future__ import annotations
@@ -31,10 +30,12 @@ VOLUME_FSYNCS = 20
 
 @dataclass(slots=True)
 class Durability:
-    """Of one run. `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load.
-    `media`: what each volume is on, from its file system down; empty: not known. `synchronous`: whether each writes at
-    once. `volume_fsync_ms`: the median fsync of each, before any load. `preloaded`: libraries before all others, in
-    this tool and in the server.
+    """The durability data of one run.
+
+    `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load. `media`: the media of
+    each volume, its file system first; empty if unknown. `synchronous`: whether each writes at once.
+    `volume_fsync_ms`: the median fsync of each, before any load. `preloaded`: libraries before all others, in this
+    program and in the server.
     """
 
     server: RunningServer | None = None
@@ -47,15 +48,11 @@ class Durability:
     served_before: int | None = None
 
     def syncs(self, until_s: float = math.inf) -> dict[str, int] | None:
-        """Return the system calls by which the server's processes asked for the disk until a moment of the monotonic
-        clock; None: not known.
-        """
+        """Return the server's sync system calls until a moment of the monotonic clock; None if unknown."""
         return self.counter.counts(until_s) if self.counter else None
 
     def note_before(self) -> dict[str, Any]:
-        """What a run's note says of it from before the first mix on, so that a failure does not lose it; nothing where
-        the run has no file server.
-        """
+        """Return the note before the first level, so that a failure does not lose it; empty for web servers."""
         if self.counter is None or self.server is None:
             return {}
         return {
@@ -70,9 +67,9 @@ class Durability:
         }
 
     def note(self) -> dict[str, Any]:
-        """The same after the last mix, while the server runs: the disk is asked once more, and the two who count syncs.
+        """Return the full note after the last level, while the server runs, with a second fsync test.
 
-        Ask after `requests_served`, which waits until the server has written its counters down.
+        Call it after `requests_served`, which waits until the server has written its counters.
         """
         before = self.note_before()
         if not before or self.server is None:
@@ -90,11 +87,11 @@ class Durability:
 
 @contextmanager
 def watched(server: RunningServer, suites: Sequence[Suite]) -> Iterator[Durability]:
-    """Watches a file server that is running for as long as load goes to it.
+    """Watch a running file server as long as it gets load.
 
-    The kernel's count begins before the server's own is read, and ends after it: so the server can't have counted more.
+    The kernel's count begins before the server's own is read and ends after it, so the server can't have counted more.
     """
-    # The syncs of a server that is killed and started again can't be counted through: it is another process.
+    # A server that is killed and restarted is another process, so its syncs can't be counted throughout.
     if not all(suite.work.has_durability and cut_of(suite) is None for suite in suites):
         yield Durability()
         return
@@ -119,7 +116,7 @@ def _plain(layer: LayerReading) -> dict[str, Any]:
 
 
 def _media(server: RunningServer) -> list[list[LayerReading]]:
-    """Volume by volume, by what the server's first process has mounted."""
+    """Return the layers of each volume, from the mounts of the server's first process."""
     pids = server.pids()
     return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []
 
@@ -133,7 +130,7 @@ def _preloaded(server: RunningServer) -> list[str]:
 def _volume_fsync_ms(directories: Sequence[Path], first: FsyncTimes | None) -> list[float | None]:
     """Return the median fsync of each volume in ms, or None if not measured. A file system is measured once.
 
-    `first`: times of the first volume, which are known already.
+    `first`: the times of the first volume.
     """
     found: dict[int | Path, float | None] = {}
     medians: list[float | None] = []
@@ -158,7 +155,7 @@ def _median_fsync_ms(directory: Path) -> float | None:
 
 
 def _disk_fsync_ms(server: RunningServer) -> FsyncTimes | None:
-    """None: where the server keeps its files is not known, or can't be written by us."""
+    """Return fsync times of the data directory; None if it is unknown or not writable."""
     directories = server.data_directories()
     if not directories:
         return None

@@ -1,4 +1,4 @@
-"""The experiment as a table of stages. `carry_out` begins one or continues it: it does what is not done yet."""
+"""Runs the stages of an experiment. `carry_out` begins or continues one: it does what is missing."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from serverdyno.store.note import RunNote
 
 
 def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | None = None) -> bool:
-    """Runs every mix that has no record yet, in the experiment's order. True if every run is whole.
+    """Run every level without a record, in the experiment's order. Return True if every run is complete.
 
-    A run that fails is noted and the others go on. Every finished mix is kept at once, so that an interrupted
-    experiment continues where it was. Raises DynoError for what keeps all of them from running. `next_rate`: of a
-    search for capacity.
+    A failed run is noted and the others continue. Every finished level is kept at once, so that an interrupted
+    experiment can be resumed. Raises DynoError if nothing can run. `next_rate`: for a search for capacity.
     """
     rest = missing(experiment)
     note_lost_runs(experiment, rest, progress)
@@ -43,10 +42,10 @@ def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | 
 
 
 def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
-    """The mixes that have no record, by run, in order; of a search those that it may still take."""
+    """Return the missing levels by run, in order; for a search, those that it may still need."""
     finished = experiment.finished()
     if experiment.head.suite.objective is not None:
-        # A search ends by itself, and its note says so.
+        # A search decides its own end and records it in the note.
         ended = {number for number, note in experiment.run_notes().items() if note.state in ("done", "lost")}
         finished |= {(number, mix.index) for number in ended for mix in experiment.head.mixes}
     rest = {run: _missing_of(run, experiment.head, finished) for run in experiment.head.order}
@@ -54,16 +53,16 @@ def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
 
 
 def _missing_of(run: RunKey, head: ExperimentHead, finished: Collection[tuple[int, int]]) -> list[Mix]:
-    """The mixes of a run to be done: those that aren't finished, and all of a group of which one isn't."""
+    """Return a run's missing levels; groups are repeated as a whole."""
     rest = [mix for mix in head.mixes if (run.number, mix.index) not in finished]
     groups = {mix.suite for mix in rest if mix.step is not None}
     return [mix for mix in head.mixes if mix in rest or (mix.step is not None and mix.suite in groups)]
 
 
 def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: Progress) -> None:
-    """Says of each run whose mixes are whole and whose note is not that the rest of the note is lost.
+    """Record that the rest of the note is lost, for complete runs without a final note.
 
-    Only its own end could tell it: the server that was counted is gone.
+    Only the end of the run could know it: the server that was counted is gone.
     """
     notes = experiment.run_notes()
     for run in experiment.head.order:
@@ -78,14 +77,15 @@ def note_lost_runs(experiment: Experiment, rest: Collection[RunKey], progress: P
 
 
 def disclose(experiment: Experiment, progress: Progress) -> None:
-    """Keeps what is known of this machine, or makes sure that it is still the same one."""
+    """Record what is known about this machine, or check that it has not changed."""
     progress.stage("looking at this machine")
     disclose_host(experiment)
 
 
 def ask(experiment: Experiment, progress: Progress) -> None:
-    """Make sure that servers of ours are installed and have room, and ask those of the user, before anything takes
-    time. Raises DynoError. Of those that are still to be measured.
+    """Check that our servers are installed and have room, and ask the user's servers, before anything takes time.
+
+    Only for configurations that are still to be measured. Raises DynoError.
     """
     rest = {run.configuration for run in missing(experiment)}
     configurations = [each for each in experiment.head.configurations if each.name in rest]
@@ -101,7 +101,6 @@ def ask(experiment: Experiment, progress: Progress) -> None:
 def run_all(
     experiment: Experiment, progress: Progress, next_rate: NextRate | None = None, site: Site = HERE
 ) -> None:
-    """Carries out every run that isn't whole."""
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
@@ -120,7 +119,7 @@ def run_all(
 
 
 def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:
-    """In place of what was noted as the run began, or by an earlier part of it, but for what that says of the disk."""
+    """Replace the note of the run by the failure, but keep what it says about the disk."""
     noted = experiment.readable_run_notes()[0].get(key.number)
     kept = noted.of_the_disk() if noted else {}
     experiment.write_run_note(key, RunNote(state="failed", reason=str(error), hint=error.hint, **kept))

@@ -1,6 +1,6 @@
-"""What a run says of its sessions and its clients' cache: what the clients of its mixes agreed on with a file server.
+"""What a run records about its clients' sessions with a file server, and about their cache.
 
-Of file servers only. What it means for the figures is in `report/subjects/negotiated.py`.
+`report/subjects/negotiated.py` says what it means for the figures.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class NegotiatedSessions:
-    """Sessions by what was agreed on, over the mixes of a run: each client of each mix makes its own.
+    """Negotiated sessions by kind, over the levels of a run; each client of each level makes its own.
 
-    `of_files`: whether there was a mix that has any.
+    `of_files`: whether any level has sessions.
     """
 
     of_files: bool = False
@@ -27,7 +27,7 @@ class NegotiatedSessions:
     client_cache: dict[str, Any] | None = None
 
     def add(self, result: Counted) -> None:
-        """Counts those of one mix. The cache is the same in all mixes of a run."""
+        """Count the sessions of one level. The cache is the same at all levels of a run."""
         self.of_files = self.of_files or bool(result.sessions) or result.protocol_requests is not None
         self.client_cache = result.client_cache or self.client_cache
         for came in result.sessions:
@@ -38,7 +38,7 @@ class NegotiatedSessions:
                 alike["clients"] += came["clients"]
 
     def note(self) -> dict[str, Any]:
-        """What a run's note says of them; nothing where the run has no file server."""
+        """Return the sessions for the run's note; empty for web servers."""
         if not self.of_files:
             return {}
         cache = self.client_cache

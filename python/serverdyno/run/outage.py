@@ -1,6 +1,6 @@
-"""The outage of a mix: the server, or a part of it, is taken away in the middle of the window, where the suite says so.
+"""The outage of a level: takes the server, or a part of it, away in the middle of the window.
 
-Not for: how a server does that (`servers/local.py`), and what becomes of its clients (`report/subjects/outages.py`).
+`servers/local.py` does it; `report/subjects/outages.py` reports what happened to the clients.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ NS_PER_S = 1_000_000_000
 
 
 def cut_of(suite: Suite) -> Cut | None:
-    """Return what the suite takes away from its clients in the middle of each mix; None: nothing."""
+    """Return what the suite takes away from its clients in the middle of each level; None if nothing."""
     return suite.work.cut(suite.settings(suite.work))
 
 
 class Outage:
-    """That of one mix."""
-
     def __init__(self, cut: Cut | None, server: RunningServer, mix: Mix) -> None:
-        """`cut` None: none. Raises UserError where the server can't be cut off so."""
+        """Prepare the outage, if any. Raises UserError if the server can't be cut off this way."""
         self._cut, self._server = cut, server
         self._start_ns = 0
         self._due_s = 0.0
@@ -43,7 +41,7 @@ class Outage:
             )
 
     def look(self, elapsed_s: float) -> None:
-        """Take the server away once it is due. Called a few times a second."""
+        """Take the server away once it is due. Called several times per second."""
         if self._cut is None or self._ordered or elapsed_s < self._due_s:
             return
         self._ordered = True
@@ -53,7 +51,7 @@ class Outage:
             self._server.cut_off(self._cut.how, self._cut.away_s)
 
     def at_s(self) -> float | None:
-        """When it was, since the start of the mix; None: there was none."""
+        """Return when it happened, in s from the level's start; None if it did not."""
         if self._cut is None or not self._ordered:
             return None
         if self._cut.by_clients:

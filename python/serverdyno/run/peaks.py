@@ -1,7 +1,7 @@
-"""The peak of each configuration, by a short closed load before the runs: open rates of a suite are shares of it.
+"""Measures each configuration's peak with a short closed load before the runs, to derive a suite's open rates.
 
-Every configuration is offered the same rates, since response times compare at equal rate alone. They are shares of the
-lowest peak, so that each configuration can keep up with them.
+All configurations get the same rates, because response times compare only at equal rate. The rates are shares of the
+lowest peak, so that each configuration can keep up.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from serverdyno.counted import Counted
 
 MOST_FAILED = 0.01
-"""Of the requests: a peak with more is none of the server's."""
+"""The largest failed share of requests; beyond it the peak is not the server's."""
 
 
 def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) -> None:
-    """Measure what the rates of a suite are shares of, and keep both; nothing where they are known.
+    """Measure the peaks and record them with the suite's rates, unless they are known.
 
-    Raises DynoError for a server whose peak can't be measured, and for peaks too low to take shares of.
+    Raises DynoError if a peak can't be measured, or is too low to take shares of.
     """
     head = experiment.head
     opened = head.suite.open
@@ -52,7 +52,7 @@ def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) 
 
 
 def _peak(experiment: Experiment, configuration: Configuration, progress: Progress, site: Site) -> PeakNote:
-    """Of one configuration, with as many clients as open load has connections."""
+    """Measure one configuration, with as many clients as the open load has connections."""
     progress.stage(f"measuring the peak of {configuration.name}")
     closed = replace(experiment.head.mixes[0], name="peak", rate_per_s=None)
     with under_test(experiment.head, configuration, [closed], site) as (server, setup):

@@ -1,4 +1,4 @@
-"""Which CPUs of this machine each configuration of a plan has, and which the generator."""
+"""Assigns this machine's CPUs to the configurations of a plan and to the generator."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from serverdyno.servers.registry import settings_types
 
 
 def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
-    """Return the configurations and the generator of a plan with the CPUs that they have on this machine.
+    """Return the configurations and the generator of a plan with their CPUs on this machine.
 
-    Raises UserError where there are fewer CPUs than generator threads.
+    Raises UserError if there are fewer CPUs than generator threads.
     """
     configurations = expand.configurations(plan, settings_types())
     if plan.generator.fleet is not None or plan.testbed is not None:
@@ -28,7 +28,7 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
         ], plan.generator
     placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
     return [
-        # The user's own server runs where the user has put it.
+        # The user places their own server.
         configuration
         if configuration.url is not None
         else replace(configuration, cpus=_cpus(configuration, placement))
@@ -37,7 +37,7 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
 
 
 def _cpus(configuration: Configuration, placement: Placement) -> tuple[int, ...]:
-    """Those that the plan names or leaves, or as many of them as `processors` says. Raises UserError."""
+    """Return the CPUs that the plan names or leaves, at most `processors` of them. Raises UserError."""
     count = configuration.settings.get("processors")
     if count is None:
         return configuration.cpus or placement.server

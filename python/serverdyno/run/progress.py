@@ -1,4 +1,4 @@
-"""What the runner tells about its progress. The command line draws it; nothing here prints."""
+"""Progress reports of the runner. The command line draws them; nothing here prints."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """A listener. Seconds left are an estimate for the whole experiment, server starts and report included."""
+    """A listener. Seconds left are an estimate for the whole experiment, including server starts and report."""
 
     def stage(self, text: str) -> None:
-        """What is done now, other than a mix."""
+        """Receive the current activity, if it is not a level."""
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None: ...
 
     def mix_tick(self, snapshot: Snapshot) -> None:
-        """A few times a second while it runs."""
+        """Receive the state of the running level several times per second."""
 
     def mix_finished(self, record: MixRecord) -> None:
-        """A mix is over and kept; of a group, a level that will be kept once all of the group are over."""
+        """Receive a finished level; for a group, one that will be kept once all of the group have ended."""
 
     def notice(self, text: str, hint: str | None = None) -> None:
-        """Something that the user must know and that stops nothing."""
+        """Receive a notice for the user that stops nothing."""
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
-        """A run could not be carried out; the experiment goes on with the next."""
+        """Receive a failed run; the experiment continues with the next."""
 
 
 class PresentRate:
-    """Operations a second of a load level, over the time since the last look."""
+    """The rate of a load level in operations/s since the last look."""
 
     def __init__(self) -> None:
         self._elapsed_s, self._operations = 0.0, 0
         self._rate: float | None = None
 
     def at(self, snapshot: Snapshot) -> float | None:
-        """Return the rate now, as of the last look at which time had passed; None before."""
+        """Return the current rate, as of the last look with elapsed time; None before."""
         seconds = snapshot["elapsed_s"] - self._elapsed_s
         operations = snapshot["operations"] - self._operations
         self._elapsed_s, self._operations = snapshot["elapsed_s"], snapshot["operations"]

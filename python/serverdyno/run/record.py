@@ -1,4 +1,4 @@
-"""From what the data plane counted to the record that is kept."""
+"""Builds the record of a level from what the data plane counted."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from serverdyno.store.records import MixRecord, NodeRow, SyncRow
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """What was observed besides the load itself.
+    """Observations besides the load itself.
 
-    `nodes`: what each place that made the load did; none where this process did alone. `syncs`: system calls of the
-    server that make data durable, in the window; None: not known. `cut_at_s`: when the server was taken away, since the
-    start of the mix; None: it was not.
+    `nodes`: what each node did; empty if this process made the load alone. `syncs`: the server's sync system calls in
+    the window; None if unknown. `cut_at_s`: when the server was taken away, from the level's start; None if it was
+    not.
     """
 
     use: WindowUse
@@ -30,7 +30,6 @@ class HostFigures:
 
 
 def mix_record(run: RunKey, mix: Mix, result: Counted, seen: HostFigures) -> MixRecord:
-    """Return the record of one mix."""
     figures = _figures(result)
     figures["started_unix_s"] = result.started_unix_s or 0.0
     return MixRecord(
@@ -63,7 +62,6 @@ def mix_record(run: RunKey, mix: Mix, result: Counted, seen: HostFigures) -> Mix
 
 
 def node_row(figures: NodeFigures) -> NodeRow:
-    """Return the row of one node, from its own tally."""
     result = figures.result
     kept = {each.name for each in fields(NodeRow)}
     return NodeRow(

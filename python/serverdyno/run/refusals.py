@@ -1,6 +1,6 @@
-"""What keeps a checked plan from being run on this machine, as far as it shows without a server and without load.
+"""Reasons why this machine can't run a checked plan, as far as known without a server and without load.
 
-Not for: problems of the plan (`plan/validate.py`), nor for what only the user's servers can say (`ask.py`).
+Problems of the plan are in `plan/validate.py`; what only the user's servers can tell is in `ask.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from serverdyno.servers.registry import create
 def refusals_here(
     suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]
 ) -> Iterator[str]:
-    """Yield what the environment of this process lacks: room, passwords, files. Raises UserError for a server of the
-    user's that can't be asked at all.
+    """Yield what this process lacks: room, passwords, files.
+
+    Raises UserError for a user's server that can't be asked at all.
     """
     for configuration in configurations:
         if configuration.url is None:

@@ -1,6 +1,6 @@
-"""What a user should know of an experiment before it takes time, and that keeps nobody from running it.
+"""Remarks about an experiment that users should read before it starts, but that do not prevent it.
 
-Not for problems of a plan, which refuse it: see `plan/validate.py`.
+`plan/validate.py` has the problems that do.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from serverdyno.plan.model import Configuration
 
 WORKERS = "workers"
 THREADS_OF_WORKERS = {"apache"}
-"""Servers whose `workers` are threads that wait for clients, and not one event loop for each CPU."""
+"""Servers whose `workers` are waiting threads, not one event loop per CPU."""
 
 
 def remarks(configurations: Sequence[Configuration]) -> Iterator[str]:
-    """Yield a sentence for each configuration whose worker processes outnumber the CPUs that it may use."""
+    """Yield a sentence for each configuration with more worker processes than CPUs."""
     for configuration in configurations:
         workers = configuration.settings.get(WORKERS)
         if configuration.server in THREADS_OF_WORKERS or not isinstance(workers, int):

@@ -1,7 +1,7 @@
-"""Refuses an experiment whose workspaces fit nowhere, before anything is started or measured.
+"""Refuses an experiment whose workspaces do not fit, before anything is started or measured.
 
-Of servers that Serverdyno starts on this machine: the disk of a node is another one. What a server of the user's says
-of its room is asked in `ask.py`. A first look only: each run looks again, at what the shares themselves say.
+Only for servers started on this machine: nodes have their own disks, and `ask.py` asks the user's servers. This is a
+first check; each run asks the shares themselves again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MIB = 2**20
 
 
 def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Configuration]) -> None:
-    """Raises UserError that names every configuration without the room for the files of the largest level."""
+    """Raise UserError with every configuration that lacks room for the files of the largest level."""
     needed_bytes, clients = needed(suite, mixes)
     if not needed_bytes:
         return
@@ -39,12 +39,13 @@ def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Conf
 
 
 def needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
-    """Return what the clients of the largest level of a suite keep on a server, in bytes, and their number. 0 bytes: it
-    can't be told before.
+    """Return the bytes and number of files on a server at a suite's largest level.
+
+    0 bytes: not known in advance.
     """
     settings = suite.settings(suite.work)
     if suite.work.load_file(settings) is not None:
-        return 0, 0  # its workspaces are those of its own files
+        return 0, 0  # its workspaces have their own files' sizes
     clients = suite.clients[0] if suite.ends_when_done else max(mix.clients for mix in mixes)
     return clients * suite.work.workspace_bytes(settings), clients
 

@@ -1,4 +1,4 @@
-"""One run: a server is started, proven to be ours, loaded mix by mix, and stopped whatever happens."""
+"""One run: starts a server, verifies it, loads it level by level, and always stops it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from serverdyno._native import Snapshot
 
 NextRate = Callable[[RunKey], int | None]
-"""The rate of the next trial of a run that searches for capacity, in requests/s; None: its search is over."""
+"""Returns the rate of a search's next trial in requests/s; None if the search is over."""
 
 
 def used_since(
     before: Mapping[str, float | None], after: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    """Return the CPU seconds that each member of a team used; None of one where either reading is not known."""
+    """Return the CPU seconds that each member of a team used; None if a reading is missing."""
 
     def used(start: float | None, end: float | None) -> float | None:
         return None if start is None or end is None else end - start
@@ -54,9 +54,10 @@ def used_since(
 
 @dataclass(slots=True)
 class Requests:
-    """Requests that were made, to be held against the server's own count. `failed`: None of file servers, where what
-    fails is an operation, and the requests that it came to are among those that were answered. `are_known`: false
-    once a level ended when its work was done, since the requests around its work are not counted.
+    """Requests sent, to compare with the server's count.
+
+    `failed`: None for file servers, where operations fail and their requests are answered. `are_known`: false once a
+    level ended when its work was done, because requests around its work are not counted.
     """
 
     answered: int = 0
@@ -64,9 +65,9 @@ class Requests:
     are_known: bool = True
 
     def add(self, result: Counted) -> None:
-        """Counts all of one mix, ramps included; a request that was sent again on a new connection once.
+        """Count one level, ramps included; a request repeated on a new connection counts once.
 
-        Of work on files: requests of the protocol, those that made the workspaces too.
+        For file servers: requests of the protocol, including those that made the workspaces.
         """
         if result.protocol_requests is not None:
             self.answered += result.protocol_requests
@@ -78,9 +79,11 @@ class Requests:
 
 @dataclass(slots=True)
 class Run:
-    """The run of one configuration, or the rest of it after a resume. `left`: of the whole experiment; `next_rate`: of
-    a search, whose trials are at most `mixes`; `done`: how many of `mixes` are kept; `served`: by the server's own
-    count, None: not known; `members_before`: CPU seconds of each member of a team before the first mix.
+    """The run of one configuration, or its rest after a resume.
+
+    `left`: of the whole experiment. `next_rate`: of a search, whose trials are at most `mixes`. `done`: how many of
+    `mixes` are kept. `served`: by the server's own count; None if unknown. `members_before`: CPU seconds of each
+    member of a team before the first level.
     """
 
     experiment: Experiment
@@ -98,7 +101,7 @@ class Run:
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
 
     def carry_out(self) -> None:
-        """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
+        """Start the server, run the levels and keep each. Raises DynoError after stopping the server."""
         self.progress.stage(f"starting {self.key.configuration}")
         head, configuration = self.experiment.head, self._configuration()
         with served(head, configuration, self.site) as server, ExitStack() as watching:
@@ -107,8 +110,9 @@ class Run:
             self._note(server, self.durability)
 
     def _suite(self, mixes: Sequence[Mix], server: RunningServer, watching: ExitStack) -> None:
-        """Run the mixes of one suite, or what is left of it. The processes of a user's server are known once it was
-        asked, so `watching` begins with the first suite.
+        """Run what is left of one suite.
+
+        The processes of a user's server are known once it was asked, so `watching` begins with the first suite.
         """
         head, configuration = self.experiment.head, self._configuration()
         suite = head.suite_of(mixes[0])
@@ -140,7 +144,7 @@ class Run:
             self.served = None if served is None or self.served is None else self.served + int(served)
 
     def _run_group(self, levels: Sequence[Mix], setup: LoadSetup, server: RunningServer) -> None:
-        """Run the levels of a suite that end when their work is done, and keep them all once the last has ended."""
+        """Run a suite's levels that end when their work is done, and keep them all after the last."""
         head = self.experiment.head
         self.requests.are_known = False
 
@@ -154,7 +158,7 @@ class Run:
         def on_left(left: Sequence[str]) -> None:
             tell_left(self._configuration(), server.access(), setup, left, self.progress)
 
-        # All configurations are asked for the same contents and places, each repetition for others.
+        # All configurations get the same contents and positions; each repetition gets others.
         seed = local.stream_seed(head.seed, self.key.repetition, 0)
         found = steps.carry_out(
             levels, setup, seed, Listener(at_gate, on_left), drop_caches=head.plan.drop_caches
@@ -179,7 +183,7 @@ class Run:
         return found
 
     def _due(self, mixes: Sequence[Mix]) -> Iterator[Mix]:
-        """The mixes as they are run; of a search each trial follows from those before it."""
+        """Yield the levels in order; in a search, each trial follows from earlier ones."""
         for mix in mixes:
             if self.next_rate is None:
                 yield mix
@@ -213,11 +217,11 @@ class Run:
         result = local.run_mix(mix, setup, seed, on_tick)
         if mix.operations is not None:
             meter.end()
-        nodes = setup.fleet.figures if setup.fleet else ()  # before a preflight has figures of its own
-        # What a server did that ended meanwhile is no measurement of it.
+        nodes = setup.fleet.figures if setup.fleet else ()  # before a preflight has its own figures
+        # Figures of a server that has ended are not a measurement.
         server.check()
         if result.clients_participating == 0 or result.operations == 0:
-            # Overloaded, which is a measurement, or gone, which is none: a server of the user's is not ours to see.
+            # It is overloaded (a measurement) or gone (none); a user's server can't be inspected.
             self.progress.stage(
                 f"{self.key.configuration} completed nothing with {mix.clients} clients: looking if it still answers"
             )
@@ -238,16 +242,16 @@ class Run:
         self.progress.mix_finished(record)
 
     def _cpus(self, setup: LoadSetup) -> frozenset[int]:
-        """Where the load is made and served; none: anywhere."""
+        """Return the CPUs of load and server; empty if unrestricted."""
         server = self._configuration().cpus
         return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
     def _note(self, server: RunningServer, durability: Durability) -> None:
-        """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
+        """Record the counts of one start of the server; after a resume, of the levels from `from_mix` on."""
         counted = self.served
         suites = self.experiment.head.suites
         if any(cut_of(suite) is not None for suite in suites) or not self.requests.are_known:
-            # A server that was started anew counts from nothing, and of what was cut off nobody knows.
+            # A restarted server counts from zero, and its earlier counts are unknown.
             counted = None
         self.experiment.write_run_note(
             self.key,

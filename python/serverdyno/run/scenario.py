@@ -1,6 +1,6 @@
-"""A scenario as the steps of one job of the data plane, in a directory of its own, and the removal of what they leave.
+"""A scenario as steps of one data plane job in its own directory, and the removal of what they leave.
 
-Not for: what a step asks of files (the data plane), nor for running a job (`steps.py`).
+The data plane defines a step's operations; `steps.py` runs the job.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from serverdyno.store.head import ExperimentHead
 
 DIRECTORY = "serverdyno-scenario-"
-"""How the directory on the server begins; letters that nobody else has follow."""
+"""Prefix of the directory on the server; unique letters follow."""
 FILES, STREAM = "files", "stream"
-"""What directories of a step of several clients, and files of one, begin with; a point and a number follow."""
+"""Prefixes of directories of a step with several clients, and of files of one; a point and a number follow."""
 
 Actions = Iterator[tuple[str, dict[str, Any], int]]
-"""Steps of the data plane: the name of each for errors, the action, and its passes; 0: it is no level."""
+"""Steps of the data plane: name for errors, action, and passes (0: not a level)."""
 
 
 def actions(scenario: Scenario) -> Actions:
-    """Yield the scenario's own directory, and its steps as the data plane knows them."""
+    """Yield the scenario's own directory, then its steps for the data plane."""
     yield "making the directory", {"do": "make_base"}, 0
     built: set[str] = set()
     copied: dict[str, str | None] = {}
@@ -55,13 +55,13 @@ def actions(scenario: Scenario) -> Actions:
                 action |= {"name": STREAM, "bytes": step.bytes // step.block_bytes * step.block_bytes}
             case _:
                 pass
-        # Phases are of one pass.
+        # Phases have one pass.
         passes = 1 if isinstance(step, model.OfClients) else len(model.states(step))
         yield model.label(step), action, passes
 
 
 def removal(scenario: Scenario, base: str) -> Actions:
-    """Yield what takes away all that may be left of a scenario."""
+    """Yield the steps that remove everything a scenario may have left."""
     built = {step.tree for step in scenario.steps if isinstance(step, model.Build)}
     trees: dict[str, dict[str, Any]] = {}
     files: dict[str, None] = {}
@@ -85,7 +85,7 @@ def removal(scenario: Scenario, base: str) -> Actions:
 
 
 def removal_of_files(files: Iterable[str], left: str) -> Actions:
-    """Yield what takes files away, as far as they are there. `left`: the name for errors."""
+    """Yield the steps that remove files if they exist. `left`: the name for errors."""
     for file in files:
         yield _removing(left), {"do": "remove_file", "file": file, "lenient": True}, 0
 
@@ -95,7 +95,7 @@ def _removing(left: str) -> str:
 
 
 def clients(scenario: Scenario) -> int:
-    """Return the most clients of a step."""
+    """Return the largest number of clients of a step."""
     return max(map(_clients, scenario.steps))
 
 
@@ -110,7 +110,7 @@ def _clients(step: Step) -> int:
 
 
 def levels_at_once(scenario: Scenario) -> list[int]:
-    """Return the number of levels that begin and end together, in order: writers and readers do."""
+    """Return, in order, how many levels start and end together, such as writers and readers."""
     return [
         levels
         for step in scenario.steps
@@ -125,7 +125,7 @@ def _tree(scenario: Scenario, name: str, *, built: bool) -> dict[str, Any]:
 
 
 def _trees_of_clients(step: model.Metadata) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what the clients make, by the data plane's names for it, with the size of the step."""
+    """Yield what the clients create, by the data plane's names, with the size of the step."""
     files = [{"name": f"{client}.", "count": step.files, "bytes": 0} for client in range(step.clients)]
     names = [(FILES, files)] if step.shared else [(f"{FILES}.{n}", [each]) for n, each in enumerate(files)]
     for name, each in names:
@@ -133,6 +133,6 @@ def _trees_of_clients(step: model.Metadata) -> Iterator[tuple[str, dict[str, Any
 
 
 def check_may_drop_caches(head: ExperimentHead) -> None:
-    """Raise UserError where a plan drops the page cache and this user may not."""
+    """Raise UserError if a plan drops the page cache and this user is not allowed to."""
     if head.plan.drop_caches and os.geteuid() != 0:
         raise UserError("drop_caches: only root may drop the page cache", hint="Be root, or leave it out.")

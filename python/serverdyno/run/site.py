@@ -1,5 +1,6 @@
-"""Where an experiment takes place: on this machine as it is, or on the testbed of its plan. Not for: nodes that a plan
-names by their fleet, which are elsewhere in any case.
+"""The site of an experiment: this machine as it is, or the testbed of its plan.
+
+Nodes that a plan names by their fleet are elsewhere in any case.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from serverdyno.run.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`fleet`: the folder of the testbed's nodes; None: those of the plan, if any. `address`: where servers of ours
-    listen; None: on loopback. `network`: what is disclosed of that of the testbed; empty: there is none.
+    """`fleet`: folder of the testbed's nodes; None for the plan's nodes, if any.
+
+    `address`: where our servers listen; None for loopback. `network`: disclosure of the testbed's network; empty
+    without one.
     """
 
     fleet: Path | None = None
@@ -25,7 +28,6 @@ class Site:
     network: Mapping[str, Any] = field(default_factory=dict)
 
     def generator(self, planned: GeneratorPlan) -> GeneratorPlan:
-        """Return where the load is made."""
         return (
             planned
             if self.fleet is None
@@ -38,11 +40,11 @@ HERE = Site()
 
 @contextmanager
 def site_of(plan: Plan, progress: Progress) -> Iterator[Site]:
-    """The site of a plan, for as long as the block lasts. Raises DynoError where a testbed can't be made."""
+    """Yield the plan's site for the duration of the block. Raises DynoError if a testbed can't be created."""
     if plan.testbed is None:
         yield HERE
         return
-    # Its modules are of the extra for fleets.
+    # The extra for fleets contains its modules.
     from serverdyno.fleet.testbed.standing import standing  # noqa: PLC0415
 
     hosts = len(plan.testbed.host_names())

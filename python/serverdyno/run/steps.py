@@ -1,6 +1,6 @@
-"""Levels that end when their work is done: Bonnie's phases and a scenario's steps, a suite of them as one group.
+"""Runs levels that end when their work is done: the phases of Bonnie or steps of a scenario, as one group.
 
-Not for: what the data plane does in a phase or step, nor how nodes wait for each other (`fleet/group.py`).
+The data plane defines the phases and steps; `fleet/group.py` synchronises the nodes.
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ if TYPE_CHECKING:
 
 SEEDS = 1 << 32
 REMOVAL_S, REMOVAL_PAUSE_S = 3.0, 0.1
-"""How long a server may take to start again before what is left there is given up; between two attempts."""
+"""How long to wait for a restarting server before giving up the removal; and the pause between two attempts."""
 Found = tuple[list[float], "list[group.Level | None]"]
-"""When each phase began, by the clock of this machine, and what was counted of each level."""
+"""The start of each phase by this machine's clock, and the counts of each level."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUse:
-    """What the server has used so far: CPU seconds, calls that sync by name; and its memory now. None: not known."""
+    """The server's use so far: CPU seconds and sync calls by name; and its current memory. None: unknown."""
 
     cpu_s: float | None
     syncs: Mapping[str, int] | None
     rss_bytes: int | None
 
     def since(self, before: ServerUse) -> ServerUse:
-        """Return what was used between two moments."""
         known = self.cpu_s is not None and before.cpu_s is not None
         counted = self.syncs is not None and before.syncs is not None
         return ServerUse(
@@ -61,8 +60,9 @@ NOT_KNOWN = ServerUse(None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class LevelDone:
-    """What was counted of a level, by all and by each node, and what the server used in it: of levels that end together
-    the last one has what it used in all of them.
+    """The counts of a level, in total and by node, and the server's use.
+
+    Of levels that end together, the last one has the use during all of them.
     """
 
     result: Counted
@@ -72,9 +72,11 @@ class LevelDone:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What a run is told. `at_gate`: called at each gate with its kind (`group.BEGIN`), and the level that is there or
-    comes next; of several that begin together the first. It returns what the server has used so far. `on_left`: called
-    with the paths, below the place that the server's URL names, of what may be there yet.
+    """Callbacks of a run.
+
+    `at_gate`: called at each gate with its kind (`group.BEGIN`) and the current or next level (the first of several
+    that begin together); returns the server's use so far. `on_left`: called with the paths that may be left, relative
+    to the server's URL.
     """
 
     at_gate: Callable[[str, Mix], ServerUse]
@@ -83,8 +85,10 @@ class Listener:
 
 @dataclass(slots=True)
 class _GroupRun:
-    """A group under way. `gates`: how many were passed; `firsts`: the first level of each phase; `uses`: what the
-    server used in each phase that has ended.
+    """A running group.
+
+    `gates`: how many were passed. `firsts`: the first level of each phase. `uses`: the server's use in each finished
+    phase.
     """
 
     setup: LoadSetup
@@ -96,7 +100,7 @@ class _GroupRun:
     uses: list[ServerUse] = field(default_factory=list)
 
     def watch(self, kind: str) -> None:
-        """Sample what the server has used, at the gate where a phase begins or ends."""
+        """Sample the server's use at the gate where a phase begins or ends."""
         self.gates += 1
         now = self.listener.at_gate(kind, self.firsts[min(len(self.uses), len(self.firsts) - 1)])
         if kind == group.BEGIN:
@@ -105,18 +109,18 @@ class _GroupRun:
             self.uses.append(now.since(self.before))
 
     def carry_out_steps(self, asked: Scenario, *, drop_caches: bool) -> Found:
-        """Each step in sessions of its own, in a directory of its own, which is removed at the end."""
+        """Run each step in its own sessions and its own directory, which is removed at the end."""
         base = scenario.DIRECTORY + secrets.token_hex(6)
         local = {name: file.bytes for name, file in asked.local.items()}
         steps = self._steps(scenario.actions(asked), base, drop_caches=drop_caches)
         load = self._load(replace(steps, clients=scenario.clients(asked), local=local))
-        # The first gate is before the directory is made.
+        # The first gate comes before the directory is created.
         found = self._carried_out(load, 1, scenario.removal(asked, base), base, [base])
         self._remove(scenario.removal(asked, base), base, [base])
         return found
 
     def carry_out_bonnie(self, asked: BonnieSettings) -> Found:
-        """All phases. Each node removes the files of its clients."""
+        """Run all phases. Each node removes its clients' files."""
         clients, url = self.setup.suite.clients[0], self.setup.target.url
         file = f"Bonnie.{os.getpid()}"  # as the original's
         spec = {
@@ -130,13 +134,13 @@ class _GroupRun:
         name = f"Bonnie could not be carried out at {url}"
         load = self._load(Group(self._job({"bonnie": spec}), clients, [name], {}))
         files = [file, *(f"{file}.{number}" for number in range(2, clients + 1))]
-        # Files are made before the first gate. A session or a node that is lost removes none.
+        # Files are created before the first gate. A lost session or node removes none.
         return self._carried_out(load, 0, scenario.removal_of_files(files, file), "", files)
 
     def _carried_out(
         self, load: GroupLoad, gates_without: int, removal: scenario.Actions, base: str, left: Sequence[str]
     ) -> Found:
-        """Carry a group out. If that fails after the gates without anything on the server, what it made is removed."""
+        """Run a group. If it fails after the first gates, remove what it created on the server."""
         try:
             return load.begun_unix_s, load.carry_out(self.watch)
         except ServerEndedError:
@@ -151,7 +155,7 @@ class _GroupRun:
             raise
 
     def _remove(self, actions: scenario.Actions, base: str, left: Sequence[str]) -> None:
-        """Remove what a group has left, from this process and by new sessions. Raises ServerError."""
+        """Remove what a group has left, from this process with new sessions. Raises ServerError."""
         here, steps = group.in_this_process(self.setup.target, ()), self._steps(actions, base)
         until_s = time.monotonic() + REMOVAL_S
         while True:
@@ -171,7 +175,6 @@ class _GroupRun:
         return GroupLoad(fleet, asked)
 
     def _steps(self, actions: scenario.Actions, base: str, *, drop_caches: bool = False) -> Group:
-        """Return a group of steps of one client, without local files."""
         planned = list(actions)
         common = {"base": base, "block_bytes": block_bytes(self.setup.target.url), "seed": self.seed}
         steps = [{"action": action, "passes": passes, **common} for _, action, passes in planned]
@@ -192,9 +195,9 @@ class _GroupRun:
 def carry_out(
     levels: Sequence[Mix], setup: LoadSetup, seed: int, listener: Listener, *, drop_caches: bool = False
 ) -> list[LevelDone]:
-    """Carry all levels of a suite out, and return what was counted of each. What was made is removed, or told.
+    """Run all levels of a suite and return the counts of each; what was created is removed or reported.
 
-    `drop_caches`: before each step nodes write and drop what their page caches hold. Raises UserError, ServerError.
+    `drop_caches`: nodes write back and drop their page caches before each step. Raises UserError, ServerError.
     """
     settings = setup.suite.settings(FILES)
     asked = settings.scenario

@@ -1,6 +1,6 @@
-"""How long an experiment still takes: its load, and all else that happens before, between and after the load levels.
+"""Estimates the time left of an experiment: its load, and everything before, between and after the levels.
 
-What else takes time is guessed from a few measured constants at first, and learned from each run that is finished.
+Overheads start from a few measured constants and are updated after each finished run.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from serverdyno.plan.model import Mix, Suite
 from serverdyno.plan.testbed import Testbed
 
 # Measured on two CPUs of a virtual machine, 2026-11-22.
-START_S = 1.5  # a server: configuration, start, proof, a first look, end
+START_S = 1.5  # a server: configuration, start, proof, first look, end
 WORKSPACE_BYTES_S = 100e6  # made on a file server, by all clients together
 REPORT_S = 5.0
 
 
 @dataclass(slots=True)
 class TimeLeft:
-    """Seconds left of an experiment, in parts. `load_s`: of load levels; `overhead_s`: of one run, all else of it."""
+    """The seconds left of an experiment. `load_s`: of load levels. `overhead_s`: everything else, per run."""
 
     load_s: float
     runs: int
@@ -31,19 +31,17 @@ class TimeLeft:
     _load_of_run_s: float = 0.0
 
     def total_s(self) -> float:
-        """Return the seconds left, the report included."""
+        """Return the seconds left, including the report."""
         return self.load_s + self.runs * self.overhead_s + REPORT_S
 
     def run_begins(self) -> None:
         self._began_s, self._load_of_run_s = time.monotonic(), 0.0
 
     def mix_ends(self, length_s: float) -> None:
-        """Take the load of one level off."""
         self.load_s -= length_s
         self._load_of_run_s += length_s
 
     def run_ends(self, unfinished_s: float = 0.0) -> None:
-        """Learn from a finished run what runs take besides their load. `unfinished_s`: load of a run that failed."""
         self.load_s -= unfinished_s
         self.runs -= 1
         if not unfinished_s:
@@ -54,9 +52,9 @@ class TimeLeft:
 def time_left(
     suites: Sequence[Suite], runs: Sequence[Sequence[Mix]], testbed: Testbed | None = None
 ) -> TimeLeft:
-    """Return what the mixes of `runs` take. Nobody knows that of levels that end when their work is done.
+    """Return the time of the levels of `runs`; unknown for levels that end when their work is done.
 
-    `testbed`: whose links the workspaces are made over.
+    `testbed`: its links limit the creation of workspaces.
     """
     mixes = max(runs, key=len, default=[])
     clients = max((mix.clients for mix in mixes), default=0)
@@ -71,7 +69,7 @@ def time_left(
 
 
 def _workspace_bytes_s(testbed: Testbed | None) -> float:
-    """Return how fast workspaces are made: no faster than the links of a testbed carry them."""
+    """Return the bytes/s at which workspaces are created, limited by the links of a testbed."""
     if testbed is None:
         return WORKSPACE_BYTES_S
     mbit_s = 0.0

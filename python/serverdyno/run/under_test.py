@@ -1,4 +1,4 @@
-"""The server of one configuration, for as long as load goes to it."""
+"""The server of one configuration, for as long as it gets load."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
 
 NODE_LOOK_S = 1.0
-"""Time between two questions to a node whether its server runs. An answer costs the node about 1 ms of CPU time."""
+"""Time between two checks that a node's server runs. An answer costs the node about 1 ms of CPU time."""
 
 
 @contextmanager
 def under_test(
     head: ExperimentHead, configuration: Configuration, mixes: Sequence[Mix], site: Site = HERE
 ) -> Iterator[tuple[RunningServer, LoadSetup]]:
-    """The server, proven and open to load of the mixes' suite, and what that needs; it is stopped whatever happens.
+    """Yield the verified server and the setup for load of the levels' suite; always stop the server.
 
     Raises DynoError, with nothing left running.
     """
@@ -51,10 +51,10 @@ def opened(
     mixes: Sequence[Mix],
     site: Site = HERE,
 ) -> Iterator[LoadSetup]:
-    """What load of one suite on a server that runs needs. `mixes`: of that suite. Raises DynoError."""
+    """Yield the setup for one suite's load on a running server. `mixes`: of that suite. Raises DynoError."""
     suite = head.suite_of(mixes[0])
     protocol = protocol_of(configuration, suite)
-    # Consent comes before the first request, and every request goes to the address that has consented.
+    # Consent precedes the first request, and every request goes to the address that consented.
     access = protocol.with_secrets(server.access(), suite.settings(protocol))
     is_ours_elsewhere = access.consent_token is not None and not is_loopback(access.url)
     bounds = bounds_of_ours(mixes) if is_ours_elsewhere else configuration.bounds
@@ -77,7 +77,7 @@ def opened(
 
 @contextmanager
 def served(head: ExperimentHead, configuration: Configuration, site: Site) -> Iterator[RunningServer]:
-    """The server of a configuration, on this machine or on the nodes that the plan names."""
+    """Yield the server of a configuration, on this machine or on the plan's nodes."""
     if configuration.node is None:
         with running(
             configuration.server,
@@ -108,13 +108,13 @@ def served(head: ExperimentHead, configuration: Configuration, site: Site) -> It
 
 
 def _watched(server: NodeServer | NodeTeam) -> AbstractContextManager[None]:
-    """End every wait in the block once the server has ended or its node is lost."""
+    """Return a context in which every wait ends if the server ends or its node is lost."""
     return waiting.ended_by(waiting.every(NODE_LOOK_S, server.check))
 
 
 @contextmanager
 def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> Iterator[LoadSetup]:
-    """The setup, with the fleet or the generator processes that its plan asks for; they end with it.
+    """Yield the setup with the fleet or generator processes of its plan; they end with the block.
 
     `apart`: nodes of the fleet that serve.
     """
@@ -131,7 +131,7 @@ def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> It
     work = setup.suite.work
     load_file = work.packed_load_file(setup.suite.settings(work))
     if setup.generator.fleet is not None:
-        # Its modules are of an extra, and no load of this machine alone needs them.
+        # Its modules belong to an extra that single-machine load does not need.
         from serverdyno.fleet.membership import fleet_at  # noqa: PLC0415
 
         folder = Path(setup.generator.fleet)

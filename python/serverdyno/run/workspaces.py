@@ -1,6 +1,6 @@
-"""Takes away what clients have made on a file server of the user's, however the run ends; what stays is named.
+"""Removes what clients created on the user's file server, however the run ends, and reports what remains.
 
-A server of ours takes its shares with it. Not for: leaving at the end of a mix, which the data plane does.
+Our own servers are deleted with their shares. The data plane cleans up at the end of a level.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 def workspaces_taken_away(
     configuration: Configuration, access: Access, mix: Mix, setup: LoadSetup, progress: Progress
 ) -> Iterator[None]:
-    """For as long as load goes to a server: afterwards nothing of its clients is on the user's shares, or it is said
-    what is. A second interrupt ends the removal.
+    """Remove the clients' files from the user's shares at the end of the block, or report what is left.
+
+    A second interrupt ends the removal.
     """
     protocol = protocol_of(configuration, setup.suite)
     if configuration.url is None or protocol.clients_directory is None or setup.suite.ends_when_done:
@@ -42,7 +43,7 @@ def workspaces_taken_away(
         if not interrupted:
             progress.stage(f"taking the clients' workspaces away, for {setup.removal_s:g} s at most")
         elif setup.workspaces_begun():
-            # The interrupt may have come from a terminal that is gone.
+            # The terminal that sent the interrupt may be gone.
             with suppress(OSError):
                 progress.notice(
                     f"interrupted: taking the clients' workspaces away from {configuration.url}, for "
@@ -63,7 +64,7 @@ def workspaces_taken_away(
 def tell_recycled(
     configuration: Configuration, before: Sequence[ShareLook], setup: LoadSetup, progress: Progress
 ) -> None:
-    """Tell which recycle bins have grown since `before`: the clients' workspaces of a suite would fill the disk."""
+    """Report recycle bins that have grown since `before`: a suite's workspaces would fill the disk."""
     if configuration.url is None:
         return
     known = {look["share"]: look["recycled_entries"] for look in before}
@@ -81,7 +82,7 @@ def tell_recycled(
 def tell_left(
     configuration: Configuration, access: Access, setup: LoadSetup, left: Sequence[str], progress: Progress
 ) -> None:
-    """Tell what a suite of steps may have left on a server of the user's, by paths, and how it is removed."""
+    """Report the paths that a suite of steps may have left on a user's server, and how to remove them."""
     if configuration.url is None:
         return
     protocol = protocol_of(configuration, setup.suite)
@@ -95,7 +96,7 @@ def tell_left(
 
 
 def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:
-    """In words: what stands where and why, and how it is removed."""
+    """Return what is left where and why, and how to remove it, in words."""
 
     def share_of(one: LeftOver) -> str:
         return one["share"]

@@ -1,1 +1,1 @@
-"""Servers under test: one driver a file, the table of them in `registry.py`, their contract in `base.py`."""
+"""Servers under test: one driver per file, their table in `registry.py`, their contract in `base.py`."""

@@ -1,8 +1,8 @@
-"""Apache httpd, from its own complete configuration: nothing of /etc/apache2 is read.
+"""Apache httpd with its own complete configuration: nothing of /etc/apache2 is read.
 
-The tunings of VeriTest 2003, appendix C, are settings here: access log off, MaxRequestsPerChild 0 (today
-MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning and none is
-ended for being idle, so that no mix pays for forks.
+The tunings of VeriTest 2003, appendix C, are settings here: no access log, MaxRequestsPerChild 0 (today
+MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning and idle ones are
+kept, so that no level pays for forks.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ MMAP_LIST = "mmap-files.conf"
 
 
 class ApacheSettings(Compressing, Http2Settings):
-    """What can be varied."""
-
     mpm: Literal["prefork", "worker", "event"] = Field(default="event", description="Processing module.")
     workers: int = Field(
         default=512,
@@ -92,7 +90,7 @@ class ApacheSettings(Compressing, Http2Settings):
 
     @property
     def threads(self) -> int:
-        """Threads of one child that serve requests."""
+        """Return the number of serving threads per child."""
         return 1 if self.mpm == "prefork" else min(self.threads_per_child, self.workers)
 
     @property
@@ -101,14 +99,14 @@ class ApacheSettings(Compressing, Http2Settings):
 
     @model_validator(mode="after")
     def http2_needs_threads(self) -> Self:
-        """Refuse what mod_http2 itself refuses: it serves the streams of a connection with threads."""
+        """Refuse what mod_http2 refuses: it serves the streams of a connection with threads."""
         if self.http2 and self.mpm == "prefork":
             raise ValueError('http2 needs mpm = "event" or "worker"')
         return self
 
     @model_validator(mode="after")
     def whole_children(self) -> Self:
-        """Apache would silently round the number of workers down."""
+        """Refuse numbers of workers that Apache would silently round down."""
         if self.workers % self.threads:
             raise ValueError(
                 f"workers ({self.workers}) must be a multiple of threads_per_child ({self.threads})"
@@ -127,16 +125,15 @@ class Apache(WebServer[ApacheSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`Apache/2.4.62 (Debian)`."""
         return version_line(program, "-v").removeprefix("Server version: ")
 
     def command(self) -> list[str]:
-        """In the foreground; the error log of the start-up goes to the server's output."""
+        """Return the command for the foreground; the error log of the start goes to the server's output."""
         command = [str(self.program), "-f", str(self.directory / CONFIGURATION), "-DFOREGROUND"]
         return self.beside_the_page(command)
 
     def process_count(self) -> int:
-        """The parent and its children; the daemon that starts CGI programs, or the page's program."""
+        """Return the parent and its children, and the daemon for CGI programs or the page's program."""
         more = self.dynamic == "fastcgi" or (self.dynamic == "cgi" and self.settings.mpm != "prefork")
         return 1 + self.settings.children + more
 
@@ -154,7 +151,7 @@ class Apache(WebServer[ApacheSettings]):
         return [f"Serves at most {settings.workers} requests at the same time ({shape}). {waiting}"]
 
     def configuration(self) -> dict[str, str]:
-        """`httpd.conf`, and the list of mapped files where asked for."""
+        """Return `httpd.conf`, and the list of mapped files if requested."""
         lines = [*self._server(), *self._processing_module(), *self._connections(), *self._content()]
         files = {CONFIGURATION: "\n".join(lines) + "\n"}
         if self.settings.mmap_file_cache:
@@ -167,7 +164,7 @@ class Apache(WebServer[ApacheSettings]):
         return files
 
     def furnish(self) -> None:
-        """Also the native module, where the page is made by it. Raises ServerError."""
+        """Add the native module if it makes the page. Raises ServerError."""
         if self.dynamic == "native":
             apache_module.build(self.directory, self.apxs)
         super().furnish()
@@ -195,7 +192,7 @@ class Apache(WebServer[ApacheSettings]):
             ),
             *([f"User {user}", f"Group {user}"] if user else []),
             f"ServerName {self.host}",
-            # A page's SERVER_PORT is the port that was asked, whatever a client or a front says in Host.
+            # A page's SERVER_PORT is the requested port, whatever Host says.
             "UseCanonicalName On",
             "UseCanonicalPhysicalPort On",
             *(f"Listen {self.host}:{port}" for port in self.ports()),
@@ -303,7 +300,7 @@ class Apache(WebServer[ApacheSettings]):
 
     def _content(self) -> list[str]:
         settings = self.settings
-        # Of a connection by TLS also whether its session was resumed, and the number of requests before this one on it.
+        # For TLS, also log whether the session was resumed and the number of earlier requests on the connection.
         session = " %{SSL_SESSION_RESUMED}x %k" if settings.over_tls else ""
         log = [
             f'LogFormat "%h %l %u %t \\"%r\\" %>s %b{session}" common',

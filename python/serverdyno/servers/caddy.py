@@ -1,4 +1,4 @@
-"""Caddy, from a Caddyfile of ours; nothing of /etc/caddy is read, and no certificate is asked for anywhere."""
+"""Caddy with our own Caddyfile; it reads nothing of /etc/caddy and requests no certificate."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ CONFIGURATION = "Caddyfile"
 
 
 class CaddySettings(Compressing, Http2Settings):
-    """What can be varied."""
-
     dynamic: Literal["off", "fastcgi"] = Field(
         default="off", description=f"{DYNAMIC_MEANING} Debian's Caddy has only FastCGI."
     )
@@ -48,7 +46,6 @@ class Caddy(WebServer[CaddySettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`Caddy 2.6.2`."""
         return f"Caddy {version_line(program, 'version').partition(' ')[0]}"
 
     def command(self) -> list[str]:
@@ -58,27 +55,25 @@ class Caddy(WebServer[CaddySettings]):
         )
 
     def environment(self) -> dict[str, str]:
-        """What it keeps goes into the private directory, and as many threads run as there are CPUs."""
+        """Return variables that keep its data in the private directory and set one thread per CPU."""
         kept = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), str(self.directory))
         return {**kept, "GOMAXPROCS": str(self.processors)}
 
     def process_count(self) -> int:
-        """One process with threads, and the page's program."""
+        """Return one process with threads, and the page's program."""
         return 1 + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
         return self.settings.access_log
 
     def runs_as(self) -> str | None:
-        """The user of the tool: it gives up no rights by itself."""
+        """Return the user of the program: Caddy does not drop privileges."""
         return None
 
     def notes(self) -> list[str]:
-        """What it does without being asked."""
         return ["Sets Etag and Last-Modified of documents. Connections are not limited."]
 
     def configuration(self) -> dict[str, str]:
-        """`Caddyfile`."""
         settings = self.settings
         servers = [
             "servers {",

@@ -1,6 +1,6 @@
-"""What can be varied of the disk below a private file server: its volumes, their file system, write-back, a slow disk.
+"""Settings of the disk below a private file server: volumes, file system, write-back, and sync delay.
 
-`volume_server.py` carries it out. Not for: what one server's program can do.
+`volume_server.py` implements them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?
 
 
 class DiskSettings(FileServerSettings):
-    """The disk of a file server."""
-
     volumes: int = Field(
         default=1,
         ge=1,
@@ -81,13 +79,12 @@ class DiskSettings(FileServerSettings):
     @field_validator("mount_options")
     @classmethod
     def plain_mount_options(cls, value: str) -> str:
-        """Names and values, separated by commas."""
         if not MOUNT_OPTIONS.fullmatch(value):
             raise ValueError('must be options separated by commas, such as "noatime,data=writeback"')
         return value
 
     def wrong_disk(self) -> dict[str, bool]:
-        """Return what can be wrong with the disk, and whether it is."""
+        """Return possible mistakes of the disk settings, and whether each was made."""
         background, dirty = self.vm_dirty_background_ratio, self.vm_dirty_ratio
         return {
             "mount_options need a file_system": bool(self.mount_options) and self.file_system == "none",
@@ -100,7 +97,7 @@ class DiskSettings(FileServerSettings):
         }
 
     def free_bytes(self) -> int | None:
-        """Return the size of the image, or what is free where the directories of the volumes will lie."""
+        """Return the size of the image, or the free space where the volumes will be."""
         if self.file_system != "none":
             return self.image_mib * 2**20
         try:
@@ -109,7 +106,7 @@ class DiskSettings(FileServerSettings):
             return None  # the server's start says why
 
     def write_back(self) -> dict[str, int]:
-        """The kernel's write-back limits that are to change, by their names below /proc/sys/vm."""
+        """Return the write-back limits to change, by their names below /proc/sys/vm."""
         names = [name for name in type(self).model_fields if name.startswith("vm_")]
         values = {name.removeprefix("vm_"): getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}

@@ -1,6 +1,6 @@
-"""The document tree on disk, written once per machine and user, checked at every use.
+"""The document tree on disk, written once per machine and user, and checked at every use.
 
-Every server serves the same files, read-only. What is in the tree is decided by the data plane.
+Every server serves the same files, read-only. The data plane decides what is in the tree.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ DIGEST_CHARACTERS = 16
 
 
 def document_root() -> Path:
-    """The WebBench document tree, whole and readable by every user; it stays for the next experiment.
+    """Return the WebBench document tree, complete and readable by every user; it stays for later experiments.
 
-    It is written next to its place and renamed when complete. Checking reads all 60 MB, which also brings them
-    into the page cache. Raises ServerError.
+    It is written next to its place and renamed when complete. The check reads all 60 MB, which also loads them into
+    the page cache. Raises ServerError.
     """
     cache = Path(tempfile.gettempdir()) / f"serverdyno-{os.geteuid()}"
     make_private(cache)
@@ -46,7 +46,7 @@ def _whole(tree: Path) -> bool:
 
 
 def _write(tree: Path) -> None:
-    """Raises OSError."""
+    """Write the tree. Raises OSError."""
     draft = Path(tempfile.mkdtemp(prefix="draft-", dir=tree.parent))
     try:
         _native.tree_write(str(draft))

@@ -28,7 +28,7 @@ EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://file
 
 
 class ExternalSettings(Settings, ClientCertificate):
-    """How to be let in. The password is not here: settings are disclosed in every report."""
+    """How to log on. The password is not here, because reports disclose settings."""
 
     is_external: ClassVar[bool] = True
 
@@ -41,7 +41,7 @@ class ExternalSettings(Settings, ClientCertificate):
     @field_validator("shares")
     @classmethod
     def are_names_of_shares(cls, shares: list[str]) -> list[str]:
-        """Each is one name, and stands there once."""
+        """Check that each is a single name and occurs once."""
         if wrong := [share for share in shares if not share or set(share) & set("/\\")]:
             raise ValueError(f"no name of a share: {', '.join(map(repr, wrong))}")
         if len({share.lower() for share in shares}) < len(shares):
@@ -89,7 +89,7 @@ class ExternalSettings(Settings, ClientCertificate):
 
 
 class External:
-    """A URL, and how to be let in. See `base.ServerDriver` for the contract."""
+    """A server that the user runs, with its URL and log-on. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
     summary: ClassVar[str] = "your own server, by its URL; or a directory"
@@ -104,7 +104,7 @@ class External:
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`directory`, `documents` and `cpus` mean nothing here. Raises UserError for what can't be used."""
+        """`directory`, `documents` and `cpus` are ignored. Raises UserError for unusable arguments."""
         del directory, documents, cpus
         if url is None:
             raise UserError(f"server {self.name!r} needs a url", hint=EXAMPLE)
@@ -139,11 +139,10 @@ class External:
 
     @staticmethod
     def installed() -> Installed | None:
-        """Always there: it is the user's."""
         return Installed("not known before it answers", None)
 
     def listen_on(self, address: str) -> None:
-        """Raises UserError."""
+        """Raise UserError, because the user decides where it listens."""
         raise UserError(f"the server {self.name} can't be given the address {address}")
 
     def prepare(self) -> None: ...
@@ -153,7 +152,7 @@ class External:
     def stop(self) -> None: ...
 
     def ready(self) -> None:
-        """The password is known, or the ticket is there. Raises UserError or ServerError."""
+        """Check that the password is known or a ticket exists. Raises UserError or ServerError."""
         settings = self.settings
         self._ticket = ticket_for(
             self._url, settings.user, settings.password_variable, settings.authentication
@@ -164,16 +163,16 @@ class External:
         return self.settings.authentication == "kerberos"
 
     def _password(self) -> str | None:
-        """From the environment, now."""
+        """Return the password currently in the environment."""
         return password_of(self.settings.user, self.settings.password_variable)
 
     @property
     def is_here(self) -> bool:
-        """As far as anybody knows."""
+        """Return whether it runs on this machine, as far as known."""
         return True
 
     def ask(self, target: Any) -> None:
-        """One question: something answers there. Raises ServerError."""
+        """Check that something answers there. Raises ServerError."""
         first(self._look, self._title, self._url, target)
         self._target = target
         socket = (self.settings.connect_to or "").startswith("/")
@@ -181,12 +180,11 @@ class External:
             self._process = UsersProcess.listening_at(self._url, self._look.port)
 
     def check(self) -> None:
-        """One more question: it is still there. Raises ServerError."""
+        """Check that it still answers. Raises ServerError."""
         if self._target is not None:
             again(self._look, self._title, self._url, self._target)
 
     def describe(self) -> Description:
-        """What it said at the first look."""
         let_in = (
             self.settings.model_dump(exclude={"trust", "certificate", "key"}) if self._look.has_shares else {}
         )
@@ -211,7 +209,7 @@ class External:
         return self._url
 
     def access(self) -> Access:
-        """What `ready` has found, and the user's password as the environment has it now."""
+        """Return what `ready` has found, and the password currently in the environment."""
         return Access(
             self._url,
             self.settings.user,
@@ -225,7 +223,7 @@ class External:
         )
 
     def _trust(self) -> Any:
-        """Whose certificates count. Raises UserError where a file of authorities can't be read."""
+        """Return the trusted certificates. Raises UserError if a file of authorities can't be read."""
         if self.settings.trust in (SYSTEM, ANYBODY):
             return self.settings.trust
         try:
@@ -259,29 +257,25 @@ class External:
         )
 
     def cpu_s(self) -> float | None:
-        """Of a server on this machine; else unknown."""
         return None if self._process is None else self._process.cpu_s()
 
     def cpu_by_member_s(self) -> dict[str, float | None]:
-        """Of a single server: none."""
         return {}
 
     def rss_bytes(self) -> int | None:
-        """Of a server on this machine; else unknown."""
         return None if self._process is None else self._process.rss_bytes()
 
     def pids(self) -> list[int]:
-        """Of a server on this machine; else unknown."""
         return [] if self._process is None else self._process.pids()
 
     def data_directories(self) -> list[Path]:
-        """That of a `file:` URL, or those that the settings name; else not known."""
+        """Return the directory of a `file:` URL, or those in the settings; else none."""
         if self._look.directory is not None:
             return [self._look.directory]
         return [Path(directory) for directory in self.settings.directories]
 
     def crashes(self) -> list[str]:
-        """Its log is not ours to look at."""
+        """Return nothing: its log belongs to the user."""
         return []
 
     def requests_served(self) -> int | None:
@@ -297,7 +291,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _look(url: str, settings: ExternalSettings) -> tuple[str, Look]:
-    """The title of the protocol of this URL, and how its server is asked. Raises UserError."""
+    """Return the title of the URL's protocol and the check of its server. Raises UserError."""
     try:
         parts = urlsplit(url)
         protocol = protocols.of_scheme(parts.scheme)

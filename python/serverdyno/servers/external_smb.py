@@ -1,5 +1,6 @@
-"""`external-smb`: `external` with an `smb://` URL, as plans and experiments called it before `external` knew its
-protocol from the URL.
+"""`external-smb`, the former name of `external` with an `smb://` URL.
+
+Plans and experiments used it before `external` took the protocol from the URL.
 """
 
 from __future__ import annotations
@@ -12,14 +13,10 @@ from serverdyno.servers.external import External, ExternalSettings
 
 
 class ExternalSmbSettings(ExternalSettings):
-    """As of `external`."""
-
     protocol: ClassVar[str | None] = SMB.name
 
 
 class ExternalSmb(External):
-    """A file server of the user's."""
-
     name: ClassVar[str] = "external-smb"
     summary: ClassVar[str] = "your own file server, by an smb:// URL"
     settings_type: ClassVar[type[Settings]] = ExternalSmbSettings

@@ -1,6 +1,6 @@
-"""Where the file servers that we start are reached: a network of their own, loopback, or an address of this machine.
+"""The address of file servers that we start: their own network, loopback, or an address of this machine.
 
-Not for what they serve: volumes on a disk (`volume_server.py`), files of our own servers (`reference_files.py`).
+What they serve is in `volume_server.py` (disk) and `reference_files.py` (our own servers).
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ CAP_SYS_ADMIN = 21  # capabilities(7)
 
 
 class FileServerSettings(LocalSettings):
-    """What can be varied, whatever it serves."""
-
     listens_elsewhere: ClassVar[bool] = True
 
     network: Literal["auto", "namespace", "loopback"] = Field(
@@ -38,7 +36,7 @@ class FileServer(LocalServer[FileServerSettingsT]):
 
     @property
     def own_network(self) -> bool:
-        """Whether it gets a network namespace; what others shall reach has none of its own."""
+        """Return whether it gets a network namespace; a server for other machines has none."""
         if self.is_elsewhere:
             return False
         network = self.settings.network
@@ -59,6 +57,6 @@ class FileServer(LocalServer[FileServerSettingsT]):
 
 
 def may_unshare() -> bool:
-    """Whether we may make namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
+    """Return whether we may create namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
     match = re.search(r"^CapEff:\s+([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return match is not None and bool(int(match[1], 16) >> CAP_SYS_ADMIN & 1)

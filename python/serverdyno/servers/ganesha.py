@@ -1,8 +1,8 @@
-"""NFS-Ganesha with its VFS back end, from its own complete configuration: nothing of /etc/ganesha is read.
+"""NFS-Ganesha with its VFS back end and its own complete configuration: nothing of /etc/ganesha is read.
 
-It runs in a network namespace with a /run of its own. Where other machines are to reach it, it has one address of this
-machine, and ports that are free. For NFSv3 an rpcbind that nobody else sees is next to it: Ganesha 4.3 refuses NFSv3
-where it can't register with one. What lies below is in `volume_server.py`, as for Samba.
+It runs in a network namespace with its own /run. If other machines shall reach it, it has one address of this machine
+and free ports. For NFSv3, a private rpcbind runs next to it, because Ganesha 4.3 refuses NFSv3 if it can't register.
+`volume_server.py` provides the volumes, as for Samba.
 """
 
 from __future__ import annotations
@@ -38,12 +38,10 @@ NFS_PORT = 2049
 MOUNT_PORT = 20048
 NETCONFIG = "netconfig"
 LOCAL_ALONE = "local tpi_cots_ord - loopback - - -\n"
-"""netconfig(5) of an rpcbind that listens on its socket in /run alone, where the machine may have one on port 111."""
+"""netconfig(5) of an rpcbind that only listens on its socket in /run, because the machine may use port 111."""
 
 
 class GaneshaSettings(DiskSettings):
-    """What can be varied."""
-
     protocol: ClassVar[str | None] = NFS.name
 
     nfs_version: NfsVersion = Field(
@@ -94,7 +92,7 @@ class GaneshaSettings(DiskSettings):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """All that contradicts itself, at once."""
+        """Refuse contradictions, all at once."""
         wrong = {
             **self.wrong_disk(),
             **wrong_transport(self.nfs_version, self.proto),
@@ -109,8 +107,6 @@ class GaneshaSettings(DiskSettings):
 
 
 class Ganesha(VolumeServer[GaneshaSettings]):
-    """The NFS-Ganesha driver."""
-
     name: ClassVar[str] = "ganesha"
     program_name: ClassVar[str] = "ganesha.nfsd"
     summary: ClassVar[str] = "NFS-Ganesha: NFSv3, NFSv4.1, NFSv4.2"
@@ -121,30 +117,29 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`NFS-Ganesha 4.3`."""
         release = re.search(r"V?(\d+(\.\d+)+)", version_line(program, "-v"))
         return f"NFS-Ganesha {release[1] if release else 'unknown'}"
 
     @property
     def exports(self) -> tuple[str, ...]:
-        """What clients mount: `/volume1` ..."""
+        """Return what clients mount: `/volume1` ..."""
         return tuple(f"/{name}" for name in self.volumes.names)
 
     @property
     def url(self) -> str:
-        """After `prepare`; it may change in `ready`."""
+        """Return the URL. Valid after `prepare`; it may change in `ready`."""
         settings = self.settings
         query = query_of(settings.nfs_version, settings.proto, self.mount_port)
         return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
-        """The exports, and how to get to them. After `start`."""
+        """Return the exports and their address. Valid after `start`."""
         namespace = self.process.network_namespace if self.process else None
         token = self.consent_token if self.shows_consent else None
         return Access(self.url, None, None, self.exports, namespace, consent_token=token)
 
     def choose_port(self) -> int:
-        """NFS's own where nobody else can have it; else free ones."""
+        """Return NFS's own port if nobody else can have it; else a free one."""
         if self.own_network:
             return NFS_PORT
         port = super().choose_port()
@@ -154,25 +149,25 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return port
 
     def command(self) -> list[str]:
-        """A script: of NFSv3 rpcbind, which goes to the background once it answers; then Ganesha in its place."""
+        """Return a script that starts rpcbind (for NFSv3) in the background and then becomes Ganesha."""
         return ["/bin/sh", str(self.directory / SCRIPT)]
 
     def process_count(self) -> int:
-        """Ganesha, the rpcbind of NFSv3, and the bus of its counters."""
+        """Return Ganesha, the rpcbind of NFSv3, and the bus of its counters."""
         return 1 + self._has_rpcbind + self.settings.own_counters
 
     @property
     def _has_rpcbind(self) -> bool:
-        """NFSv4 has a port of its own and no MOUNT, so that nobody is asked for ports."""
+        """Return False for NFSv4, which needs no MOUNT and no port mapper."""
         return self.settings.nfs_version == "3"
 
     def host_changes(self) -> HostChanges | None:
-        """Those of any file server, a /run of its own, and syncs that do nothing."""
+        """Return those of any file server, an own /run, and syncs that do nothing."""
         found = super().host_changes()
         return None if found is None else {**found, "own_run": True, "skip_syncs": self.settings.skip_syncs}
 
     def check_paths(self) -> None:
-        """That rpcbind is there, we may make namespaces, and nothing of ours lies where /run is hidden."""
+        """Check for rpcbind, the right to make namespaces, and that nothing of ours is in the hidden /run."""
         super().check_paths()
         if self._has_rpcbind and find_program("rpcbind") is None:
             raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")
@@ -192,11 +187,10 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         self.check_place("Ganesha")
 
     def answers_as_ours(self) -> bool:
-        """Whether each export can be mounted; `LocalServer` has seen that only our processes listen."""
+        """Return whether each export can be mounted; `LocalServer` has checked that only our processes listen."""
         return every_export_answers(self.access())
 
     def configuration(self) -> dict[str, str]:
-        """`ganesha.conf`, the script that starts it, and the bus of its counters."""
         files = {CONFIGURATION: self._configuration(), SCRIPT: self._script()}
         if self.settings.own_counters:
             files[ganesha_counters.CONFIGURATION] = ganesha_counters.bus_configuration()
@@ -216,7 +210,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         )
 
     def _rpcbind(self) -> str:
-        """Start it; outside a network of its own, on its socket alone."""
+        """Return the line that starts rpcbind; outside its own network, only on its socket."""
         program = f'"{find_program("rpcbind")}"'
         if self.own_network:
             return program
@@ -225,7 +219,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     @property
     def _protocols(self) -> int:
-        """The version without the minor one, of which Ganesha serves all."""
+        """Return the version without the minor one; Ganesha serves all minor versions."""
         return int(self.settings.nfs_version.partition(".")[0])
 
     def _configuration(self) -> str:
@@ -274,7 +268,6 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return "\n".join(blocks)
 
     def notes(self) -> list[str]:
-        """What COMMIT does, where the files lie, and what surrounds it."""
         flush = (
             "COMMIT and stable writes are answered and sync nothing (skip_syncs): a power cut loses what was flushed."
             if self.settings.skip_syncs
@@ -300,20 +293,18 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         ]
 
     def requests_served(self) -> int | None:
-        """Its own count, with `own_counters`: it tells it over D-Bus alone."""
+        """Return its own count, with `own_counters`, which it reports only over D-Bus."""
         counted = self.operations_served()
         return None if counted is None else ganesha_counters.requests(counted)
 
     def operations_served(self) -> dict[str, int] | None:
-        """Procedures of NFSv3 or operations of NFSv4 by name, with `own_counters`, since its start."""
+        """Return NFSv3 procedures or NFSv4 operations since its start by name, with `own_counters`."""
         if not self.settings.own_counters or self.process is None or not (pids := self.process.pids()):
             return None
         return ganesha_counters.operations(pids[0], self._protocols)
 
 
 def _block(name: str, inner: str = "", **values: object) -> str:
-    """One block of `ganesha.conf`."""
-
     def text(value: object) -> str:
         return str(value).lower() if isinstance(value, bool) else str(value)
 

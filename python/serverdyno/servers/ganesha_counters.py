@@ -1,6 +1,6 @@
-"""What Ganesha itself counts of its requests, asked over a D-Bus that nobody else sees.
+"""Ganesha's own request counters, read over a private D-Bus.
 
-Ganesha tells its statistics over the system's D-Bus alone. Here it gets a bus of its own, in its own /run.
+Ganesha reports statistics only over the system's D-Bus, so it gets a bus in its own /run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OUTSIDE_SESSIONS: Final = ("EXCHANGE_ID", "CREATE_SESSION", "DESTROY_SESSION", "
 
 
 def bus_configuration() -> str:
-    """Return the bus's own: root alone may use it."""
+    """Return the configuration of the bus, which only root may use."""
     return f"""<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -45,12 +45,10 @@ def bus_configuration() -> str:
 
 
 def missing_programs() -> list[str]:
-    """Return what is not installed of what it needs."""
     return [name for name in PROGRAMS if find_program(name) is None]
 
 
 def script_lines(directory: Path) -> list[str]:
-    """Return the lines of a script that start the bus, before Ganesha looks for it."""
     return [
         f'"{find_program("dbus-daemon")}" --config-file="{directory / CONFIGURATION}" --fork --nopidfile',
         f"export {ADDRESS}=unix:path={_SOCKET}",
@@ -58,9 +56,9 @@ def script_lines(directory: Path) -> list[str]:
 
 
 def operations(pid: int, version: int) -> dict[str, int] | None:
-    """Return what Ganesha has carried out since its start: procedures of NFSv3, or operations of NFSv4, by name.
+    """Return procedures of NFSv3, or operations of NFSv4, since Ganesha's start by name; None if it does not answer.
 
-    `pid`: of a process that has its /run. None where it does not tell.
+    `pid`: of a process that has its /run.
     """
     bus = f"unix:path=/proc/{pid}/root{_SOCKET}"
     command = [str(find_program("dbus-send")), "--system", "--print-reply=literal", "--dest=org.ganesha.nfsd"]
@@ -82,9 +80,7 @@ def operations(pid: int, version: int) -> dict[str, int] | None:
 
 
 def requests(counted: dict[str, int]) -> int:
-    """Return the requests that operations came in: procedures of NFSv3; compounds of NFSv4, most of which have one
-    SEQUENCE.
-    """
+    """Return the number of requests: procedures of NFSv3, or compounds of NFSv4, most of which have one SEQUENCE."""
     if "SEQUENCE" not in counted:
         return sum(counted.values())
     return sum(counted.get(name, 0) for name in ("SEQUENCE", *OUTSIDE_SESSIONS))

@@ -1,4 +1,4 @@
-"""H2O, from its own complete configuration: nothing of /etc/h2o is read."""
+"""H2O with its own complete configuration: nothing of /etc/h2o is read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ CONFIGURATION = "h2o.conf"
 
 
 class H2oSettings(WebSettings):
-    """What can be varied."""
-
     dynamic: Literal["off", "fastcgi"] = Field(
         default="off", description=f"{DYNAMIC_MEANING} Here H2O supports only FastCGI."
     )
@@ -44,8 +42,6 @@ class H2oSettings(WebSettings):
 
 
 class H2o(WebServer[H2oSettings]):
-    """The H2O driver."""
-
     name: ClassVar[str] = "h2o"
     program_name: ClassVar[str] = "h2o"
     summary: ClassVar[str] = "H2O"
@@ -55,7 +51,6 @@ class H2o(WebServer[H2oSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`h2o version 2.2.5`."""
         return version_line(program, "-v")
 
     @property
@@ -66,7 +61,7 @@ class H2o(WebServer[H2oSettings]):
         return self.beside_the_page([str(self.program), "-c", str(self.directory / CONFIGURATION)])
 
     def process_count(self) -> int:
-        """One process with threads, and the page's program; its helper for backtraces is not waited for."""
+        """Return one process with threads, and the page's program, without its helper for backtraces."""
         return 1 + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
@@ -79,7 +74,6 @@ class H2o(WebServer[H2oSettings]):
         ]
 
     def configuration(self) -> dict[str, str]:
-        """`h2o.conf`."""
         user, settings = worker_user(), self.settings
         lines = [
             *([f"user: {user}"] if user else []),

@@ -1,4 +1,4 @@
-"""HAProxy, from a complete configuration of ours: in front of others, round robin over all of them."""
+"""HAProxy with its own complete configuration: round robin over the servers behind it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ IDENTITY = "server.pem"
 
 
 class HaproxySettings(ProxySettings):
-    """What can be varied."""
-
     max_connections: int = Field(
         default=4096, ge=16, le=1_000_000, description="maxconn: connections of clients; more wait."
     )
@@ -34,19 +32,17 @@ class Haproxy(Proxy[HaproxySettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`HAProxy version 2.6.12-1+deb12u4`."""
         return " ".join(version_line(program, "-v").split()[:3])
 
     def command(self) -> list[str]:
-        """In the foreground, without a master."""
+        """Return the command for the foreground, without a master."""
         return [str(self.program), "-db", "-f", str(self.directory / CONFIGURATION)]
 
     def process_count(self) -> int:
-        """One process with threads."""
         return 1
 
     def furnish(self) -> None:
-        """Certificate and key stand in one file."""
+        """Write certificate and key into one file."""
         super().furnish()
         if self.settings.over_tls:
             identity = self.directory / IDENTITY
@@ -62,7 +58,6 @@ class Haproxy(Proxy[HaproxySettings]):
         ]
 
     def configuration(self) -> dict[str, str]:
-        """`haproxy.cfg`. The proof and the consent are its own answers."""
         user, settings = worker_user(), self.settings
         binds = [
             f"bind {self.host}:{port} backlog {LISTEN_BACKLOG}{self._tls() if secure else ''}"
@@ -92,7 +87,9 @@ class Haproxy(Proxy[HaproxySettings]):
         return {CONFIGURATION: "\n".join(lines) + "\n"}
 
     def _consent(self) -> list[str]:
-        """Path and document are in files, so that the configuration, which is disclosed, has no token."""
+        """Return the consent's rules; path and document are in files, so that the disclosed configuration has no
+        token.
+        """
         if not self.shows_consent:
             return []
         return [

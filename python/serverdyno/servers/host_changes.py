@@ -37,7 +37,7 @@ MOUNT_TIMEOUT_S = 60.0
 
 
 class Mount(TypedDict):
-    """A file system image, where it is mounted, and how. `at` is one of ours: it is emptied at the end."""
+    """A file system image, its mount point and options. `at` is ours: it is emptied at the end."""
 
     image: str
     at: str
@@ -46,9 +46,10 @@ class Mount(TypedDict):
 
 
 class HostChanges(TypedDict):
-    """What a server gets. `own_run`: an empty /run that nobody else sees. `sync_delay_s` 0: none. `skip_syncs`: its
-    fsync and fdatasync do nothing. `write_back`: names and values below /proc/sys/vm. `remove`: directories besides its
-    private one that go with it.
+    """Changes for a server.
+
+    `own_run`: an empty private /run. `sync_delay_s`: 0 for none. `skip_syncs`: fsync and fdatasync do nothing.
+    `write_back`: names and values below /proc/sys/vm. `remove`: directories to remove besides the private one.
     """
 
     own_network: bool
@@ -61,7 +62,7 @@ class HostChanges(TypedDict):
 
 
 class Refused(Exception):  # noqa: N818 (it is an answer)
-    """It can't be had here. `hint` is what to try."""
+    """The change is not possible here. `hint`: what to try."""
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(reason)
@@ -69,13 +70,13 @@ class Refused(Exception):  # noqa: N818 (it is an answer)
 
 
 class AppliedHostChanges:
-    """Everything that was changed, to be changed back in the opposite order."""
+    """The changes made, to be undone in reverse order."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
     def apply(self, wanted: HostChanges) -> None:
-        """Changes everything that is wanted. Raises Refused; the caller undoes what was done until then."""
+        """Make all requested changes. Raises Refused; the caller undoes what was done until then."""
         if wanted["sync_delay_s"] or wanted.get("skip_syncs"):
             _check_syncs()
         self._hold_write_back(wanted["write_back"])
@@ -90,7 +91,7 @@ class AppliedHostChanges:
             self._undo.append(lambda: _unmount(mount))
 
     def undo(self) -> None:
-        """As it was before. Every step is tried."""
+        """Undo the changes. Every step is tried."""
         while self._undo:
             self._undo.pop()()
 
@@ -122,14 +123,14 @@ def _check_syncs() -> None:
 
 
 def _call(result: int, what: str) -> None:
-    """Raises OSError for a C function that reported one."""
+    """Raise OSError if a C function reported an error."""
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
 def _own_network() -> None:
-    """A network of our own that has nothing but loopback, which is switched on."""
+    """Create a network namespace with only loopback, which is switched on."""
     try:
         _call(ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET), "unshare")
         with socket.socket() as any_socket:
@@ -146,7 +147,7 @@ def _own_network() -> None:
 
 
 def _own_mounts() -> None:
-    """Mounts that nobody else sees, and that end with the last process of the server."""
+    """Create private mounts, which end with the server's last process."""
     library = ctypes.CDLL(None, use_errno=True)
     try:
         _call(library.unshare(CLONE_NEWNS), "unshare")
@@ -156,7 +157,7 @@ def _own_mounts() -> None:
 
 
 def _own_run() -> None:
-    """Sockets and files of daemons that know no other place; it ends with the last process inside."""
+    """Hide /run for daemons that know no other place; it ends with the last process inside."""
     try:
         mounted = ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", b"/run", b"tmpfs", 0, b"mode=755")
         _call(mounted, "mount")
@@ -165,7 +166,7 @@ def _own_run() -> None:
 
 
 def _mount(mount: Mount) -> None:
-    """On a loop device, which mount(8) finds and which the kernel lets go with the mount (autoclear)."""
+    """Mount on a loop device, which mount(8) finds and the kernel frees at the unmount (autoclear)."""
     options = ",".join(filter(None, ("loop", mount["options"])))
     command = ["mount", "-t", mount["file_system"], "-o", options, mount["image"], mount["at"]]
     try:
@@ -187,7 +188,7 @@ def _mount(mount: Mount) -> None:
 
 
 def _unmount(mount: Mount) -> None:
-    """Without writing to the disk first what is removed anyway."""
+    """Unmount without writing to disk what is removed anyway."""
     empty(mount["at"])
     library = ctypes.CDLL(None, use_errno=True)
     if library.umount2(os.fsencode(mount["at"]), 0) != 0 and ctypes.get_errno() == errno.EBUSY:
@@ -195,7 +196,7 @@ def _unmount(mount: Mount) -> None:
 
 
 def empty(directory: str) -> None:
-    """Removes what is in `directory`, not itself. Every entry is tried."""
+    """Remove the contents of `directory`. Every entry is tried."""
     import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
 
     with contextlib.suppress(OSError):

@@ -41,8 +41,9 @@ CANNOT_EXECUTE = 127
 
 
 class Spec(TypedDict):
-    """What the keeper is told by `process.py`. `remove`: the private directory goes with the server.
-    `host_changes` None: those of everybody.
+    """The instructions from `process.py`.
+
+    `remove`: delete the private directory with the server. `host_changes`: None for none.
     """
 
     command: list[str]
@@ -54,20 +55,20 @@ class Spec(TypedDict):
 
 
 def report(event: str, **facts: object) -> None:
-    """Tells the tool, if it is still there."""
+    """Send an event, if the program is still there."""
     with contextlib.suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), json.dumps({"event": event, **facts}).encode() + b"\n")
 
 
 def prctl(option: int, argument: int) -> None:
-    """prctl(2). Raises OSError."""
+    """Call prctl(2). Raises OSError."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.prctl(option, ctypes.c_ulong(argument), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
 def read_spec() -> Spec | None:
-    """The first line of standard input, behind which nothing comes before `started`; None: the tool has ended."""
+    """Return the first line of standard input; None if the program has ended. Nothing follows before `started`."""
     line = b""
     while not line.endswith(b"\n"):
         read = os.read(sys.stdin.fileno(), 65536)
@@ -79,9 +80,9 @@ def read_spec() -> Spec | None:
 
 
 def become_server(spec: Spec, directory: str, keeper_pid: int, channel: socket.socket | None) -> NoReturn:
-    """In the new child: turns into the server. A failure is written to the log and ends the child.
+    """Turn the new child into the server. A failure is logged and ends the child.
 
-    `channel`: to the keeper, for a server whose fsync it delays.
+    `channel`: to the keeper, for a server with delayed fsync.
     """
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -109,9 +110,7 @@ def become_server(spec: Spec, directory: str, keeper_pid: int, channel: socket.s
 
 
 def children() -> list[int]:
-    """Direct children, zombies included. Only the keeper reaps them, so none of these numbers can be reused
-    meanwhile.
-    """
+    """Return direct children, zombies included. Only the keeper reaps them, so no number is reused meanwhile."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (pathlib is slow to import)
         try:
@@ -125,7 +124,7 @@ def children() -> list[int]:
 
 
 class Keeper:
-    """One server from its start until none of its processes is left."""
+    """One server from its start until its last process has ended."""
 
     def __init__(self, directory: str, spec: Spec) -> None:
         self.directory, self.spec = directory, spec
@@ -142,11 +141,10 @@ class Keeper:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def ask_stop(self, _number: int, _frame: object) -> None:
-        """A signal that asks for the end."""
         self.stop_asked = True
 
     def apply(self) -> bool:
-        """Changes the host_changes as wanted. False where they can't be had, which is told."""
+        """Apply the host changes. Return False if they are refused, which is reported."""
         if self.spec["host_changes"] is None:
             return True
         # The package's modules next to this one; behind the standard library, which nothing here may hide.
@@ -162,7 +160,7 @@ class Keeper:
         return True
 
     def start(self) -> None:
-        """Starts the server on its CPUs with as many open files as the system allows."""
+        """Start the server on its CPUs with as many open files as the system allows."""
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         if self.spec["cpus"]:
             os.sched_setaffinity(0, self.spec["cpus"])
@@ -181,21 +179,19 @@ class Keeper:
 
     @staticmethod
     def channel() -> tuple[socket.socket, socket.socket]:
-        """Between the keeper and the new server."""
         import socket  # noqa: PLC0415 (slow to import, and few servers need it)
 
         return socket.socketpair()
 
     @staticmethod
     def delay_sync(server: socket.socket, delay_s: float) -> None:
-        """Lets the server's fsync wait."""
         from serverdyno.servers import sync_delay  # noqa: PLC0415 (few servers need it)
 
         with server:
             sync_delay.let_go_later(server, delay_s)
 
     def put_back(self) -> None:
-        """Changes the host_changes back, and removes what belongs to the server alone."""
+        """Undo the host changes, and remove what belongs to the server alone."""
         if self.arranged is not None:
             self.arranged.undo()
         if self.spec["remove"]:
@@ -204,7 +200,7 @@ class Keeper:
                 remove_directory(directory)
 
     def wait(self, seconds: float | None) -> None:
-        """Sleeps until a signal, the tool's end, or the time is up; then reaps. None: without limit."""
+        """Sleep until a signal, the program's end, or the time is up (None: no limit); then reap."""
         watched = [self.wake_read] if self.stop_asked else [self.wake_read, sys.stdin.fileno()]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self.wake_read in ready:
@@ -214,7 +210,7 @@ class Keeper:
         self.reap()
 
     def take_orders(self, data: bytes) -> None:
-        """What the tool says; nothing: it has ended, or wants the end."""
+        """Handle input from the program; empty input means that it has ended or wants the end."""
         self.stop_asked = self.stop_asked or not data
         *lines, self.orders = (self.orders + data).split(b"\n")
         for line in lines:
@@ -223,7 +219,7 @@ class Keeper:
                 self.restart_after_s = float(seconds)
 
     def reap(self) -> bool:
-        """Collects the children that have ended. False when none is left, alive or dead."""
+        """Reap the children that have ended. Return False when none is left, alive or dead."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -235,7 +231,7 @@ class Keeper:
                 self.server_status = os.waitstatus_to_exitcode(status)
 
     def watch(self) -> None:
-        """Returns when the server has ended or is to end."""
+        """Return when the server has ended or is to end."""
         while not self.stop_asked and self.server_status is None:
             self.wait(None)
             if self.restart_after_s is not None:
@@ -244,7 +240,7 @@ class Keeper:
             report("exited", status=self.server_status)
 
     def restart(self, after_s: float) -> None:
-        """Kills every process of the server as a crash would, and starts it again `after_s` later."""
+        """Kill every process of the server as a crash would, and start it again `after_s` later."""
         self.restart_after_s = None
         report("killed", at_ns=time.monotonic_ns())
         os.kill(self.server_pid, signal.SIGKILL)
@@ -257,7 +253,7 @@ class Keeper:
             self.start()
 
     def kill_all(self) -> bool:
-        """Kills what is left of the server. True when nothing is."""
+        """Kill what is left of the server. Return True when nothing is."""
         deadline = time.monotonic() + KILL_WAIT_S
         while self.reap():
             # The children of a killed child become ours, so that the next round reaches them.
@@ -269,12 +265,12 @@ class Keeper:
         return True
 
     def wait_for_order(self) -> None:
-        """A server that ended by itself leaves its log and CPU times here until the tool has seen them."""
+        """Keep log and CPU times of a server that ended by itself until the program has read them."""
         while not self.stop_asked:
             self.wait(None)
 
     def end(self) -> bool:
-        """SIGTERM to the server, a bounded wait, then SIGKILL to what is left. True when nothing is left."""
+        """Send SIGTERM, wait, then SIGKILL what is left. Return True when nothing is left."""
         if self.server_status is None:
             os.kill(self.server_pid, signal.SIGTERM)
         deadline = time.monotonic() + self.spec["grace_s"]
@@ -284,7 +280,7 @@ class Keeper:
 
 
 def remove_directory(directory: str) -> None:
-    """Removes the private directory of the server. Only one that `registry.create` can have made."""
+    """Remove the server's private directory, if `registry.create` can have made it."""
     import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
 
     if os.path.basename(directory).startswith("serverdyno-"):  # noqa: PTH119 (as above)
@@ -292,7 +288,7 @@ def remove_directory(directory: str) -> None:
 
 
 def main() -> int:
-    """Exit status 0: the server was started and nothing of it is left."""
+    """Return exit status 0 if the server was started and nothing of it is left."""
     spec = read_spec()
     if spec is None:
         return 1

@@ -1,4 +1,4 @@
-"""lighttpd, from its own complete configuration: nothing of /etc/lighttpd is read."""
+"""lighttpd with its own complete configuration: nothing of /etc/lighttpd is read."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ PAGE_MODULES = {"cgi": ['"mod_cgi"'], "fastcgi": ['"mod_fastcgi"'], "in-process"
 
 
 class LighttpdSettings(Http2Settings):
-    """What can be varied."""
-
     workers: int | None = Field(
         default=None,
         ge=1,
@@ -80,7 +78,6 @@ class Lighttpd(WebServer[LighttpdSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`lighttpd/1.4.69 (ssl)`."""
         return version_line(program, "-v").partition(" - ")[0]
 
     @property
@@ -91,14 +88,14 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return self.beside_the_page([str(self.program), "-D", "-f", str(self.directory / CONFIGURATION)])
 
     def process_count(self) -> int:
-        """A single process, or a parent and its workers; and the page's program."""
+        """Return a single process, or a parent and its workers, and the page's program."""
         return (1 if self.workers == 1 else 1 + self.workers) + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
         return self.settings.access_log
 
     def access_log_bytes(self, process: ServerProcess) -> int:
-        """Have its processes write what they buffer first: they do so at SIGHUP, and say that they did."""
+        """Send SIGHUP first, at which its processes write their buffers and say so."""
         told = self._logs_reopened() + self.workers
         process.signal(signal.SIGHUP)
         deadline = time.monotonic() + LOG_WRITTEN_S
@@ -107,13 +104,12 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return super().access_log_bytes(process)
 
     def _logs_reopened(self) -> int:
-        """Return how often processes have said so."""
         return (self.directory / LOG_NAME).read_bytes().count(b"logfiles cycled")
 
     def prepare(self) -> None:
-        """Also makes the access log, which lighttpd opens only after it has given up root.
+        """Create the access log, which lighttpd opens only after it has dropped root.
 
-        Errors go to the server's output, for the same reason.
+        Errors go to the server's output for the same reason.
         """
         super().prepare()
         user = worker_user()
@@ -127,7 +123,6 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return [f"Holds at most {self.workers} x {self.settings.max_connections} connections; more wait."]
 
     def configuration(self) -> dict[str, str]:
-        """`lighttpd.conf`."""
         lines = [*self._process_lines(), *self._connection_lines(), *self._content_lines()]
         scripts = {}
         if self.dynamic == "in-process":

@@ -61,8 +61,9 @@ def version_line(program: Path, option: str) -> str:
 
 
 def worker_user() -> str | None:
-    """The user that workers run as, or None where we aren't root and they run as ourselves. Raises
-    ServerError.
+    """The user that workers run as, or None where we aren't root and they run as ourselves.
+
+    Raises ServerError.
     """
     if os.geteuid() != 0:
         return None
@@ -76,8 +77,9 @@ def worker_user() -> str | None:
 
 
 def make_private(directory: Path) -> None:
-    """Makes `directory`, which only we can write and everybody can read. Raises ServerError if another user
-    had the name.
+    """Makes `directory`, which only we can write and everybody can read.
+
+    Raises ServerError if another user had the name.
     """
     with contextlib.suppress(FileExistsError):
         directory.mkdir()
@@ -99,8 +101,9 @@ def check_path(path: Path) -> None:
 
 
 class LocalServer(ABC, Generic[SettingsT]):
-    """A server in a private directory on a private port of 127.0.0.1, or of the address in `host`. See
-    `base.ServerDriver` for the contract.
+    """A server in a private directory on a private port of 127.0.0.1, or of the address in `host`.
+
+    See `base.ServerDriver` for the contract.
     """
 
     name: ClassVar[str]
@@ -443,8 +446,9 @@ class LocalServer(ABC, Generic[SettingsT]):
         return []
 
     def stop(self) -> None:
-        """Leaves no process and no private directory behind. Raises ServerError only if a process can't be
-        ended.
+        """Leaves no process and no private directory behind.
+
+        Raises ServerError only if a process can't be ended.
         """
         process, self.process = self.process, None
         try:

@@ -1,6 +1,6 @@
-"""What several servers that answer together come to: sums, figures by member, and one disclosure.
+"""Several servers that answer together: sums, figures by member, and one disclosure.
 
-Not for: who the members are (`team.py`), or on which machines they run (`fleet/node_team.py`).
+`team.py` decides who the members are, and `fleet/node_team.py` on which machines they run.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Members(ABC):
     @property
     @abstractmethod
     def members(self) -> Mapping[str, RunningServer]:
-        """By what they are called in records: `front nginx`, `back apache 1`."""
+        """Return the members by their names in records: `front nginx`, `back apache 1`."""
 
     def ask(self, target: object) -> None:  # noqa: B027 (nothing is to be done)
-        """Nothing: each was asked when it was started."""
+        """Do nothing: each was asked when it was started."""
 
     def check(self) -> None:
-        """Raises ServerError where a member has ended."""
+        """Raise ServerError if a member has ended."""
         for member in self.members.values():
             member.check()
 
@@ -33,11 +33,10 @@ class Members(ABC):
         return [f"{name}: {line}" for name, member in self.members.items() for line in member.crashes()]
 
     def cpu_s(self) -> float | None:
-        """Of all members; None where one is not known."""
+        """Return the sum over the members; None if one is unknown."""
         return self._sum(lambda member: member.cpu_s())
 
     def cpu_by_member_s(self) -> dict[str, float | None]:
-        """CPU seconds so far, by member."""
         return {name: member.cpu_s() for name, member in self.members.items()}
 
     def rss_bytes(self) -> int | None:
@@ -48,11 +47,9 @@ class Members(ABC):
         return [pid for member in self.members.values() for pid in member.pids()]
 
     def data_directories(self) -> list[Path]:
-        """None: documents are everybody's."""
         return []
 
     def syncs_served(self) -> int | None:
-        """None: it is no file server."""
         return None
 
     def _sum(self, figure: Callable[[RunningServer], float | None]) -> float | None:
@@ -61,7 +58,6 @@ class Members(ABC):
 
 
 def of_member(name: str, described: Description) -> Description:
-    """Return what is disclosed of a member as a part of what is disclosed of all."""
     return dataclasses.replace(
         described,
         version=f"{name}: {described.version}",
@@ -72,7 +68,6 @@ def of_member(name: str, described: Description) -> Description:
 
 
 def together(parts: Iterable[Description], server: str, settings: dict[str, object]) -> Description:
-    """Return one disclosure of all, in their order."""
     given = list(parts)
     commands = [word for part in given for word in (*part.command, ";")]
     return Description(

@@ -48,8 +48,6 @@ PAGE_PARAMETERS = {
 
 
 class NginxSettings(Compressing, Http2Settings):
-    """What can be varied."""
-
     workers: int | None = Field(
         default=None, ge=1, le=1024, description="worker_processes; left out: one for each CPU of the server."
     )
@@ -98,7 +96,7 @@ class NginxSettings(Compressing, Http2Settings):
 
     @model_validator(mode="after")
     def speaks_one_version_in_the_clear(self) -> Self:
-        """Refuse what would leave it without HTTP/1: without ALPN, a port of nginx before 1.25 speaks one of them."""
+        """Refuse a loss of HTTP/1: without ALPN, a port of nginx before 1.25 speaks only one version."""
         if self.http2 and not self.over_tls:
             raise ValueError("http2 needs tls: a port of nginx in the clear speaks either HTTP/1 or HTTP/2")
         return self
@@ -114,7 +112,6 @@ class Nginx(WebServer[NginxSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`nginx/1.22.1`."""
         return version_line(program, "-v").removeprefix("nginx version: ")
 
     @property
@@ -122,7 +119,7 @@ class Nginx(WebServer[NginxSettings]):
         return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
-        """`-e` from nginx 1.19.5 on: without it, the system's error log would be opened first."""
+        """Add `-e` from nginx 1.19.5 on; otherwise it would open the system's error log first."""
         command = [
             str(self.program),
             *("-p", str(self.directory)),
@@ -133,7 +130,7 @@ class Nginx(WebServer[NginxSettings]):
         return self.beside_the_page(command)
 
     def process_count(self) -> int:
-        """The master and its workers, and the page's program."""
+        """Return the master and its workers, and the page's program."""
         return 1 + self.workers + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
@@ -145,7 +142,6 @@ class Nginx(WebServer[NginxSettings]):
         ]
 
     def configuration(self) -> dict[str, str]:
-        """`nginx.conf`."""
         user = worker_user()
         lines = [
             *(f'load_module "{module}";' for module in LUA if self.dynamic == "in-process"),
@@ -194,7 +190,7 @@ class Nginx(WebServer[NginxSettings]):
         ]
 
     def _compression(self) -> list[str]:
-        """Of text/html, which is nginx's own choice of types."""
+        """Return the rules for compressing text/html, which is nginx's default."""
         level = self.settings.gzip_level
         return [
             f"gzip_static {on_off(self.settings.gzip_static)};",
@@ -203,14 +199,13 @@ class Nginx(WebServer[NginxSettings]):
         ]
 
     def _backs(self) -> list[str]:
-        """Those behind it, of the front of a team."""
         if not self.backs:
             return []
         servers = [f"    server {back};" for back in self.backs]
         return ["upstream backs {", *servers, "    keepalive 64;", "}"]
 
     def _session_in_log(self) -> str:
-        """Over TLS: whether the session was resumed, `r` or `.`, and the number of the request on its connection."""
+        """Return, for TLS, whether the session was resumed (`r` or `.`) and the request's number on its connection."""
         return " $ssl_session_reused $connection_requests" if self.settings.over_tls else ""
 
     def _tls(self) -> list[str]:

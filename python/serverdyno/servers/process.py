@@ -64,12 +64,12 @@ class ServerProcess:
         host_changes: HostChanges | None = None,
         host: str = LOOPBACK,
     ) -> ServerProcess:
-        """Returns once the server's first process exists.
+        """Start a server under a keeper; return once its first process exists.
 
-        `command[0]` is an absolute path; it runs in `directory`, where its output goes to `server.log`.
-        `cpus` empty: all. `environment` is added to the few inherited variables. `remove_directory`: the
-        keeper removes `directory` at the end, also when the tool is killed. `host_changes`: what the keeper changes
-        for the time of the server. `host`: the address that it listens on. Raises ServerError.
+        `command[0]` is an absolute path; it runs in `directory`, and its output goes to `server.log`. `cpus`: empty
+        for all. `environment` is added to the few inherited variables. `remove_directory`: the keeper removes
+        `directory` at the end, even if this program is killed. `host_changes`: made by the keeper while the server
+        runs. `host`: the address that it listens on. Raises ServerError.
         """
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         spec = {
@@ -133,10 +133,10 @@ class ServerProcess:
                 self._clean = clean
 
     def running(self) -> bool:
-        """Whether the server's first process and its keeper run, or the server is being restarted.
+        """Return whether the server's first process and its keeper run, or the server is being restarted.
 
-        A process closes its sockets before its parent learns of its end, so clients can notice it first. Then this
-        waits for the keeper's report.
+        A process closes its sockets before its parent learns of its end, so clients may notice it first. In that case
+        this waits for the keeper's report.
         """
         seen = self._server_pid
         is_ending = seen is not None and _is_ending(seen)
@@ -150,9 +150,9 @@ class ServerProcess:
         return self._status is None and not self._keeper_ended
 
     def restart(self, away_s: float) -> None:
-        """Have every process of the server killed, and the server started again after `away_s`; returns at once.
+        """Kill every process of the server and start it again after `away_s`; return at once.
 
-        It is the same server: in its directory, with what surrounds it.
+        It keeps its directory and its surroundings.
         """
         assert self.keeper.stdin is not None
         self.keeper.stdin.write(f"restart {away_s}\n".encode())
@@ -166,12 +166,12 @@ class ServerProcess:
 
     @property
     def killed_ns(self) -> int:
-        """When it was last killed to be started again, by the monotonic clock; 0: never."""
+        """Return when it was last killed for a restart, by the monotonic clock; 0 if never."""
         self._read_events(0)
         return self._killed_ns
 
     def pids(self) -> list[int]:
-        """Every process of the server now, the keeper not counted."""
+        """Return every current process of the server, without the keeper."""
         return [process.pid for process in self._processes()]
 
     def _processes(self) -> list[psutil.Process]:
@@ -182,15 +182,16 @@ class ServerProcess:
         return found
 
     def cpu_s(self) -> float | None:
-        """CPU seconds, user + system, of all processes of the server so far, those that have ended included.
+        """Return CPU seconds (user + system) of all processes so far, ended ones included; None once the keeper is
+        gone.
 
-        Source: the CPU clocks of the living, in nanoseconds, and `cutime` and `cstime` of them and of the keeper in
-        /proc/PID/stat, which hold the ended, in ticks of 10 ms. Network work in interrupts is charged to whoever was
-        interrupted. Time of a child is lost if its parent ignores SIGCHLD; none of our servers does. A process
-        that ends loses up to a tick, so the sum is told as no lower than before. None once the keeper is gone.
+        Living processes are read from their CPU clocks, in nanoseconds; ended ones from `cutime` and `cstime` of the
+        living and the keeper in /proc/PID/stat, in ticks of 10 ms. Network work in interrupts is charged to the
+        interrupted process. Time of a child is lost if its parent ignores SIGCHLD, which none of our servers does. A
+        process that ends loses up to a tick, so the sum never decreases.
         """
         for _ in range(STEADY_ATTEMPTS):
-            # A process that ends between two readings would be missed or counted twice: take it again then.
+            # A process that ends between two readings would be missed or counted twice, so they are repeated.
             before = set(self._processes())
             try:
                 ended = [psutil.Process(self.keeper.pid), *before]
@@ -204,16 +205,14 @@ class ServerProcess:
         return None
 
     def _gone(self) -> bool:
-        """Whether the keeper has ended, and with it the way to find the server's processes."""
         self._read_events(0)
         return self._keeper_ended
 
     def rss_bytes(self) -> int | None:
-        """Memory of all processes now, in bytes.
+        """Return the memory of all current processes in bytes; None if none is left.
 
-        Proportional set size (pages shared by n processes count 1/n each; /proc/PID/smaps_rollup) where every
-        process lets us read it, else the plain sum of resident sets, which counts shared pages once per
-        process. None when no process is left.
+        Proportional set size (shared pages are divided among n processes; /proc/PID/smaps_rollup) if every process is
+        readable, else the sum of resident sets, which counts shared pages once per process.
         """
         for _ in range(STEADY_ATTEMPTS):
             processes = self._processes()
@@ -245,17 +244,17 @@ class ServerProcess:
 
     @property
     def network_namespace(self) -> str | None:
-        """The file of the server's own network namespace; None: ours is its, too."""
+        """Return the file of the server's own network namespace; None if it shares ours."""
         own = self._surroundings is not None and self._surroundings["own_network"]
         return f"/proc/{self.keeper.pid}/ns/net" if own else None
 
     def seen_from_here(self, path: Path) -> Path:
-        """A path of the server as we can open it, also where its mounts are its own; while it runs."""
+        """Return a path of the server as we can open it, even in its own mounts, while it runs."""
         own = self._surroundings is not None and self._surroundings["mount"] is not None
         return Path(f"/proc/{self.keeper.pid}/root{path}") if own else path
 
     def failure(self, *logs: Path, lines: int = 20) -> str:
-        """Why it is not running, in words, with the last lines of its output and of `logs`."""
+        """Return why it is not running, with the last lines of its output and of `logs`."""
         told = [self._reason()]
         for log in (self.directory / LOG_NAME, *logs):
             if log.is_file() and (text := log.read_text(errors="replace").strip()):
@@ -271,7 +270,7 @@ class ServerProcess:
         return "The server's keeper has ended."
 
     def stop(self) -> None:
-        """Ends every process of the server; may be repeated. Raises ServerError if one can't be ended."""
+        """End every process of the server; may be repeated. Raises ServerError if one can't be ended."""
         assert self.keeper.stdin is not None and self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
@@ -298,9 +297,9 @@ class ServerProcess:
             )
 
     def _abandoned(self) -> list[psutil.Process]:
-        """What a keeper killed with SIGKILL has left: known by its session and an open file of ours.
+        """Return what a keeper killed with SIGKILL has left, found by its session and an open file of ours.
 
-        Called before the keeper is reaped, so that its number is not another's.
+        Called before the keeper is reaped, so that its number is not reused.
         """
         sessions = {self.keeper.pid, self._server_pid}
         found = []
@@ -315,7 +314,6 @@ class ServerProcess:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether a process is exiting or has exited."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -36,7 +36,7 @@ _CONNECTIONS_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A socket that listens. `pid` None: held by a process that we can't look into."""
+    """A listening socket. `pid`: None if held by a process that we can't inspect."""
 
     address: str
     pid: int | None
@@ -46,10 +46,10 @@ class Listener:
 
 
 def listeners(port: int, inside: int | None = None, host: str = LOOPBACK) -> list[Listener]:
-    """Every listening socket that takes connections to `host`:`port` in this network namespace, or in that of the
-    process `inside`.
+    """Return every listening socket that takes connections to `host`:`port`.
 
-    A socket that is closed while its owner is looked up has none: look again before saying so.
+    In this network namespace, or in that of the process `inside`. A socket closed during the look-up has no owner:
+    look again before reporting it.
     """
     for _ in range(OWNER_ATTEMPTS):
         found = _listeners_now(port, inside, TAKES_ALL | {host, f"::ffff:{host}"})
@@ -65,7 +65,7 @@ def _listeners_now(port: int, inside: int | None, takes: set[str]) -> list[Liste
 
 
 def _listening_sockets(port: int, inside: int | None) -> list[tuple[str, str]]:
-    """Address and inode of each. The tables may have a line for each of 30,000 connections that were closed."""
+    """Return address and inode of each. The tables may have 30,000 closed connections."""
     # proc(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
     line = re.compile(rf"^ *\d+: (\w+):{port:04X} \w+:\w+ {LISTEN}" + r"(?: +\S+){5} +(\d+)", re.MULTILINE)
     found = []
@@ -77,7 +77,7 @@ def _listening_sockets(port: int, inside: int | None) -> list[tuple[str, str]]:
 
 
 def _owners(inodes: set[str]) -> dict[str, list[int | None]]:
-    """Inode -> processes that hold the socket."""
+    """Return the processes that hold each inode's socket."""
     owners: dict[str, list[int | None]] = {}
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     for pid in psutil.pids() if inodes else ():
@@ -90,17 +90,16 @@ def _owners(inodes: set[str]) -> dict[str, list[int | None]]:
 
 
 def _ip(hexadecimal: str) -> str:
-    """An address as /proc/net/tcp writes it: words of 32 bits in the machine's own order."""
+    """Parse an address in /proc/net/tcp: words of 32 bits in the machine's byte order."""
     words = (int(hexadecimal[at : at + 8], 16) for at in range(0, len(hexadecimal), 8))
     packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """Return a TCP port of an address that nobody has at this moment. It is not reserved: the proof comes later.
-    Raises OSError.
+    """Return a free TCP port of an address, if possible one that the kernel gives to no connection.
 
-    If possible, it is one that the kernel gives to no connection, such as those of the load.
+    It is not reserved: the proof comes later. Raises OSError.
     """
     of_connections = int(_CONNECTIONS_PORTS.read_text().split()[0])
     below = range(LOWEST_PORT, of_connections)
@@ -121,9 +120,9 @@ def get(
     host: str = LOOPBACK,
     consent_token: str | None = None,
 ) -> _native.Answer:
-    """One plain GET; at most the first 64 KiB of the body. Raises AnswerError.
+    """Send one plain GET and return at most the first 64 KiB of the body. Raises AnswerError.
 
-    `trust`: whose certificates count, over TLS; None: in the clear. `consent_token`: that of `host`, outside loopback.
+    `trust`: trusted certificates, over TLS; None without TLS. `consent_token`: of `host`, outside loopback.
     """
     scheme = "http" if trust is None else "https"
     access = Access(f"{scheme}://{host}:{port}/", trust=trust or SYSTEM)
@@ -133,7 +132,7 @@ def get(
 
 
 def offer(port: int, network_namespace: str | None = None, host: str = LOOPBACK) -> _native.Offer:
-    """What the SMB server on an address offers, in the network namespace of that file. Raises AnswerError."""
+    """Return what the SMB server at an address offers, in the given network namespace. Raises AnswerError."""
     return _native.smb_probe(
         f"{host}:{port}", timeout_s=REQUEST_TIMEOUT_S, network_namespace=network_namespace
     )

@@ -1,7 +1,7 @@
-"""What web servers share that hand requests on to others: who is behind them, and what they answer by themselves.
+"""Web servers that pass requests on: the servers behind them, and their own answers.
 
-Alone they have nothing to say: `team.py` puts them in front. Not for nginx, which serves documents itself and hands on
-only the dynamic page.
+`team.py` puts them in front; alone they serve nothing. nginx, which serves documents and passes on only the dynamic
+page, is not one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from serverdyno.servers.web import WebServer, WebSettings
 
 
 class ProxySettings(WebSettings):
-    """The settings of a server that has no documents of its own."""
-
     needs_documents: ClassVar[bool] = False
     listens_elsewhere: ClassVar[bool] = False
 
@@ -34,7 +32,7 @@ ProxySettingsT = TypeVar("ProxySettingsT", bound=ProxySettings)
 
 
 class Proxy(WebServer[ProxySettingsT]):
-    """A server that is nothing without others behind it."""
+    """A server that needs others behind it."""
 
     proof_file: ClassVar[str] = "public/proof"
     consent_file: ClassVar[str] = "public/consent-document"
@@ -46,11 +44,10 @@ class Proxy(WebServer[ProxySettingsT]):
         return self.settings.workers or self.processors
 
     def listen_on(self, address: str) -> None:
-        """See `base.ServerDriver`; of the front of a team."""
         self.host = address
 
     def furnish(self) -> None:
-        """The consent, too, under a name that says nothing of the token."""
+        """Add the consent, under a name that does not reveal the token."""
         if self.shows_consent:
             make_private(self.public_directory)
             (self.directory / self.consent_file).write_text(self.consent_document())
@@ -58,7 +55,7 @@ class Proxy(WebServer[ProxySettingsT]):
         super().furnish()
 
     def check_paths(self) -> None:
-        """Also that there is somebody behind it. Raises ServerError."""
+        """Check that there is a server behind it. Raises ServerError."""
         super().check_paths()
         if not self.backs:
             raise ServerError(

@@ -29,12 +29,12 @@ REQUESTS_PATH = "/.serverdyno/requests"
 
 
 def package_environment(program: str | None) -> dict[str, str]:
-    """The environment in which a Python runs this very package; another Python has a Serverdyno of its own."""
+    """Return the environment in which a Python runs this package instead of its own Serverdyno."""
     return {} if program is not None else {"PYTHONPATH": str(Path(serverdyno.__file__).parent.parent)}
 
 
 def package_version(program: Path) -> str:
-    """The version of the Serverdyno that a Python has."""
+    """Return the version of a Python's Serverdyno."""
     done = subprocess.run(
         [program, "-m", "serverdyno", "--version"], capture_output=True, text=True, timeout=30, check=False
     )
@@ -42,8 +42,6 @@ def package_version(program: Path) -> str:
 
 
 class ReferenceSettings(HttpServing, Http2Settings):
-    """What can be varied."""
-
     needs_documents: ClassVar[bool] = False  # they are in memory
 
     dynamic: Literal["native"] = Field(
@@ -56,8 +54,6 @@ class ReferenceSettings(HttpServing, Http2Settings):
 
 
 class Reference(WebServer[ReferenceSettings]):
-    """The driver of `dyno reference http`."""
-
     name: ClassVar[str] = "reference"
     summary: ClassVar[str] = "Serverdyno's own, from memory"
     debian_package: ClassVar[str | None] = None
@@ -69,7 +65,6 @@ class Reference(WebServer[ReferenceSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """Of the Serverdyno that a Python has."""
         return package_version(program)
 
     @property
@@ -78,11 +73,10 @@ class Reference(WebServer[ReferenceSettings]):
 
     @property
     def dynamic(self) -> str:
-        """By itself, unless every path has the same bytes or servers behind it make the page."""
+        """Return whether it makes the page: not if all paths have the same bytes or servers behind it make it."""
         return "native" if self.settings.body_bytes is None and not self.backs else "off"
 
     def command(self) -> list[str]:
-        """The same command that a user may run."""
         over_tls = self.settings.over_tls
         given = {
             **self.settings.model_dump(include={*HttpServing.model_fields, *TlsSpoken.model_fields, "http2"}),
@@ -98,20 +92,16 @@ class Reference(WebServer[ReferenceSettings]):
         return [str(self.program), "-m", "serverdyno", "reference", "http", *words(process)]
 
     def environment(self) -> dict[str, str]:
-        """So that the child runs this very package, also from a source checkout."""
         token = {CONSENT_VARIABLE: self.consent_token} if self.shows_consent else {}
         return package_environment(self.settings.program) | token
 
     def process_count(self) -> int:
-        """One process with threads."""
         return 1
 
     def configuration(self) -> dict[str, str]:
-        """None: everything is in the command."""
         return {}
 
     def notes(self) -> list[str]:
-        """Where its documents come from, and what it hands on."""
         handed_on = [f"Hands on whatever begins with {BEHIND}, by HTTP/1.0 on kept connections."] * bool(
             self.backs
         )
@@ -121,16 +111,14 @@ class Reference(WebServer[ReferenceSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """It has no private file to show: the proof is that only our process listens, and that it counts
-        requests.
-        """
+        """Return whether only our process listens and it counts requests; it has no private file as proof."""
         answers = [self.asked(REQUESTS_PATH, endpoint) for endpoint in self.endpoints()]
         return all(
             answer["status"] == HTTPStatus.OK and answer["body"].strip().isdigit() for answer in answers
         )
 
     def requests_served(self) -> int | None:
-        """Its own counter, the readiness check's requests and the asking included; None when it has ended."""
+        """Return its counter, including the readiness check's requests; None when it has ended."""
         try:
             return int(self.asked(REQUESTS_PATH)["body"])
         except _native.AnswerError:

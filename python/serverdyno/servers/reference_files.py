@@ -31,15 +31,13 @@ COUNTS_TIMEOUT_S = 5.0
 
 
 class ReferenceFilesSettings(FilesServing, FileServerSettings):
-    """What can be varied, whatever the protocol."""
+    pass
 
 
 ReferenceFilesSettingsT = TypeVar("ReferenceFilesSettingsT", bound=ReferenceFilesSettings)
 
 
 class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFilesSettingsT]):
-    """The driver of `dyno reference smb` or another protocol of files, in memory."""
-
     debian_package: ClassVar[str | None] = None
     command_name: ClassVar[str]
     usual_port: ClassVar[int]
@@ -53,11 +51,10 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """Of the Serverdyno that a Python has."""
         return package_version(program)
 
     def check_paths(self) -> None:
-        """That the name of the socket fits."""
+        """Check that the name of the socket fits."""
         super().check_paths()
         if len(os.fsencode(self.directory / COUNTS)) > SOCKET_PATH_BYTES:
             raise ServerError(
@@ -66,16 +63,15 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
             )
 
     def environment(self) -> dict[str, str]:
-        """So that the child runs this very package, also from a source checkout; and whose load it consents to."""
+        """Return variables that make the child run this package, and the owner of its load."""
         token = {CONSENT_VARIABLE: self.consent_token} if self.shows_consent else {}
         return package_environment(self.settings.program) | token
 
     def process_count(self) -> int:
-        """One process with threads."""
         return 1
 
     def operations_served(self) -> dict[str, int] | None:
-        """Requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
+        """Return requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(COUNTS_TIMEOUT_S)
@@ -87,31 +83,30 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
             return None
 
     def requests_served(self) -> int | None:
-        """All of `operations_served`, those of the readiness check included."""
+        """Return the sum of `operations_served`, including the readiness check."""
         operations = self.operations_served()
         return None if operations is None else sum(operations.values())
 
     @property
     def volumes(self) -> tuple[str, ...]:
-        """The names of its volumes."""
         return self.settings.volume_names
 
     def network_namespace(self) -> str | None:
-        """The one that it is in. After `start`."""
+        """Return its namespace. Valid after `start`."""
         return self.process.network_namespace if self.process else None
 
     def host_changes(self) -> HostChanges | None:
-        """A network of its own, where it gets one."""
+        """Return its own network, if it gets one."""
         if not self.own_network:
             return None
         return HostChanges(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
 
     def choose_port(self) -> int:
-        """The protocol's own where nobody else can have it."""
+        """Return the protocol's own port if nobody else can have it; else a free one."""
         return self.usual_port if self.own_network else super().choose_port()
 
     def furnish(self) -> None:
-        """How much memory it may have."""
+        """Record how much memory it may use."""
         self.capacity_mib = self.settings.free_bytes() // MIB
 
     @abstractmethod
@@ -119,24 +114,22 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         """Return the options of its process: those of the settings and of `here`, and those of its protocol alone."""
 
     def command(self) -> list[str]:
-        """The same command that a user may run."""
+        """Return the same command that a user may run."""
         here = {"port": self.port, "bind": self.host, "counts": self.directory / COUNTS}
         options = self.process_options(here | {"capacity_mib": self.capacity_mib or None})
         head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
         return [*head, *words(options)]
 
     def configuration(self) -> dict[str, str]:
-        """None: everything is in the command."""
         return {}
 
     def cut_off(self, how: str, away_s: float) -> None:
-        """By a signal, `outage_s` of the settings long: a process that is killed takes its files along."""
+        """Cut it off by a signal, for `outage_s` of the settings; a killed process loses its files."""
         del how, away_s
         self._cut_off_ns = time.monotonic_ns()
         os.kill(self.pids()[0], signal.SIGHUP)
 
     def notes(self) -> list[str]:
-        """Where the files are, and where the server is."""
         return [
             f"Files may have {self.capacity_mib} MiB together; beyond that the disk is full.",
             self.network_note(),

@@ -19,8 +19,6 @@ NFS_PORT = 2049
 
 
 class ReferenceNfsSettings(NfsServing, ReferenceFilesSettings):
-    """What can be varied."""
-
     protocol: ClassVar[str | None] = NFS.name
 
     nfs_version: Literal["3", "4.1"] = Field(
@@ -34,14 +32,12 @@ class ReferenceNfsSettings(NfsServing, ReferenceFilesSettings):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """All that contradicts itself, at once."""
+        """Refuse contradictions, all at once."""
         refuse_contradictions(wrong_transport(self.nfs_version, self.proto))
         return self
 
 
 class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
-    """The driver of `dyno reference nfs`."""
-
     name: ClassVar[str] = "reference-nfs"
     summary: ClassVar[str] = "Serverdyno's own for NFS, in memory"
     settings_type: ClassVar[type[Settings]] = ReferenceNfsSettings
@@ -50,13 +46,13 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
 
     @property
     def url(self) -> str:
-        """After `prepare`; it may change in `ready`."""
+        """Return the URL. Valid after `prepare`; it may change in `ready`."""
         settings = self.settings
         query = query_of(settings.nfs_version, settings.proto, self.port)
         return f"nfs://{self.host}:{self.port}/{query}"
 
     def access(self) -> Access:
-        """The exports, and how to get to them. After `start`."""
+        """Return the exports and their address. Valid after `start`."""
         exports = tuple(f"/{name}" for name in self.volumes)
         token = self.consent_token if self.shows_consent else None
         return Access(self.url, None, None, exports, self.network_namespace(), consent_token=token)
@@ -66,7 +62,6 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
         return NfsProcess.model_validate(settings | here | {"udp": self.settings.proto == "udp"})
 
     def notes(self) -> list[str]:
-        """What COMMIT does, and what is counted."""
         honours = self.settings.flush == "honour"
         return [
             "COMMIT and stable writes make a file outlive a restart of the service; files are in memory alone, and "
@@ -79,5 +74,5 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Whether each export can be mounted; `LocalServer` has seen that only our process listens."""
+        """Return whether each export can be mounted; `LocalServer` has checked that only our process listens."""
         return every_export_answers(self.access())

@@ -61,8 +61,9 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Whether it speaks SMB2 there; `LocalServer` has seen that only our process listens. Only ours knows the
-        password, too.
+        """Whether it speaks SMB2 there; `LocalServer` has seen that only our process listens.
+
+        Only ours knows the password, too.
         """
         offer(self.port, self.network_namespace(), self.host)
         return True

@@ -53,7 +53,7 @@ DRIVERS = LazyTable(CLASSES, _imported)
 
 
 def _from_outside() -> Iterator[tuple[str, type[ServerDriver]]]:
-    """Drivers of installed packages. One that can't be loaded, or has a name of ours, is left out with a warning."""
+    """Yield drivers of installed packages. Ones that can't be loaded or have a name of ours only cause a warning."""
     for point in entry_points(group=GROUP):
         if point.name in DRIVERS:
             warnings.warn(f"{point.value}: a driver called {point.name} is there already", stacklevel=2)
@@ -68,12 +68,12 @@ DRIVERS.update(_from_outside())
 
 
 def settings_types() -> Mapping[str, type[Settings]]:
-    """The settings model of every server, for who checks plans."""
+    """Return the settings model of every server, to check plans."""
     return LazyTable(DRIVERS, lambda name: DRIVERS[name].settings_type)
 
 
 def driver_type(name: str) -> type[ServerDriver]:
-    """The driver called `name`. Raises UserError that names those there are."""
+    """Return the driver called `name`. Raises UserError with the known names."""
     try:
         return DRIVERS[name]
     except KeyError:
@@ -88,10 +88,10 @@ def create(
     cpus: Sequence[int] = (),
     url: str | None = None,
 ) -> ServerDriver:
-    """A driver with a private directory of its own. Raises UserError.
+    """Create a driver with its own private directory. Raises UserError.
 
-    `settings` are checked by the driver's `settings_type`. `url` is for those that the user runs, which
-    need it, and for no other.
+    `settings` are checked by the driver's `settings_type`. `url` is required for servers that the user runs, and
+    invalid for others.
     """
     driver = driver_type(name)
     try:

@@ -30,10 +30,10 @@ def running(  # noqa: PLR0913 (what a server is given)
     token: str | None = None,
     backs: Sequence[Behind] = (),
 ) -> Iterator[ServerDriver]:
-    """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running.
+    """Yield the server called `name`, ready for load. Raises UserError or ServerError, with nothing left running.
 
-    `address`: of this machine, where one of ours listens in place of loopback. `token`: for which it consents, of one
-    that a node of a fleet runs; `backs`: those behind it that run elsewhere, of a front.
+    `address`: of this machine, for one of ours that listens there instead of loopback. `token`: its consent, on a node
+    of a fleet. `backs`: servers behind a front that run elsewhere.
     """
     settings_type = registry.driver_type(name).settings_type
     documents = document_root() if settings_type.needs_documents else Path(os.devnull)
@@ -59,9 +59,9 @@ def on_node(server: ServerDriver, token: str, backs: Sequence[Behind]) -> None:
 
 @contextmanager
 def started(server: Driver) -> Iterator[Driver]:
-    """It, ready for load. Raises UserError or ServerError, with nothing left running.
+    """Yield the server, ready for load. Raises UserError or ServerError, with nothing left running.
 
-    Once it has ended by itself, no wait in the block goes on; a server that the user runs is not ours to watch.
+    If it ends, every wait in the block ends too, except for a server that the user runs.
     """
     is_ours = not server.settings_type.is_external
     try:

@@ -145,8 +145,9 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"the volumes can't be made: {error}") from error
 
     def answers_as_ours(self) -> bool:
-        """Whether it speaks SMB2 there; `LocalServer` has seen that only our processes listen. Only ours knows the
-        password, too.
+        """Whether it speaks SMB2 there; `LocalServer` has seen that only our processes listen.
+
+        Only ours knows the password, too.
         """
         assert self.process is not None
         offer(self.port, self.process.network_namespace, self.host)
@@ -262,8 +263,9 @@ class Samba(VolumeServer[SambaSettings]):
         return notes
 
     def _flush(self) -> str:
-        """smbd/smb2_flush.c and `sync_file` in smbd/fileio.c; mount(8) for what `mount_options` make of it. What the
-        files lie on where they have no file system of their own is not known before it runs.
+        """smbd/smb2_flush.c and `sync_file` in smbd/fileio.c; mount(8) for what `mount_options` make of it.
+
+        What the files lie on where they have no file system of their own is not known before it runs.
         """
         options = self.settings.mount_options.split(",")
         if not self.settings.strict_sync:

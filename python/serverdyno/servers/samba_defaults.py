@@ -39,9 +39,9 @@ MOVE_FIGURES = (
 
 
 def departures(configuration: Path, log_level: int) -> str:
-    """A sentence: each parameter that is not as Samba has it by itself, with its own default behind it.
+    """Return a sentence with each parameter that differs from Samba's default, and that default.
 
-    `log_level`: as `configuration` has it; testparm takes that parameter for its own, and never tells it.
+    `log_level`: as in `configuration`; testparm takes that parameter for itself and does not report it.
     """
     program = find_program("testparm")
     if program is None:
@@ -68,7 +68,7 @@ def _defaults(program: Path) -> dict[str, str]:
 
 
 def _read(program: Path, *arguments: str) -> dict[str, str]:
-    """Parameters by name: those that differ from the defaults, or with `-v` all; alike in all shares."""
+    """Return parameters by name: those that differ from the defaults, or all with `-v`."""
     done = subprocess.run(
         [str(program), "-s", *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What can be varied of a private Samba, and which combinations make no sense. `samba.py` carries it out."""
+"""Settings of a private Samba, and their invalid combinations. `samba.py` implements them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ SOCKET_OPTIONS = re.compile(r"([A-Z_]+(=[0-9]+)?( [A-Z_]+(=[0-9]+)?)*)?")
 
 
 class SambaSettings(DiskSettings):
-    """What can be varied."""
-
     protocol: ClassVar[str | None] = SMB.name
     cuts: ClassVar[frozenset[str]] = frozenset({"server", "processes"})
 
@@ -102,14 +100,14 @@ class SambaSettings(DiskSettings):
     @field_validator("socket_options")
     @classmethod
     def plain_socket_options(cls, value: str) -> str:
-        """Nothing that could end the line."""
+        """Refuse what could end the line."""
         if not SOCKET_OPTIONS.fullmatch(value):
             raise ValueError('must be names with numbers, such as "TCP_NODELAY SO_RCVBUF=65536"')
         return value
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """All that contradicts itself, at once. Samba would take each silently for something else."""
+        """Refuse contradictions, which Samba would silently change, all at once."""
         wrong = {
             "sync_always needs strict_sync": self.sync_always and not self.strict_sync,
             "level2_oplocks needs oplocks": bool(self.level2_oplocks) and not self.oplocks,
@@ -123,10 +121,8 @@ class SambaSettings(DiskSettings):
 
     @property
     def grants_level2(self) -> bool:
-        """level2 oplocks, as used."""
         return self.oplocks if self.level2_oplocks is None else self.level2_oplocks
 
     @property
     def grants_leases(self) -> bool:
-        """smb2 leases, as used."""
         return self.oplocks and not self.kernel_oplocks if self.smb2_leases is None else self.smb2_leases

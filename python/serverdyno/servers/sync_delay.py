@@ -1,13 +1,10 @@
-"""A slow disk without another disk: every fsync(2) and fdatasync(2) of a server waits a while before it is done. Or a
-server that keeps no promise: `skip` lets these two calls succeed and do nothing.
+"""Delays every fsync(2) and fdatasync(2) of a server, to simulate a slow disk, or lets them succeed without effect.
 
-A seccomp filter (seccomp_unotify(2), Linux 5.5) sends these two calls, and no other, to the keeper, which lets each
-go on after the delay; the call itself is then carried out in full. It holds for every process and thread of the
-server. The price for each other system call is a filter of five instructions. Calls that come at the same time wait
-at the same time. Not for O_SYNC writes or io_uring, which make no such call, and not for a delay that is exact: it
-is the least.
-
-Standard library alone, since the keeper uses it.
+A seccomp filter (seccomp_unotify(2), Linux 5.5) sends only these two calls to the keeper, which lets each continue
+after the delay; the call itself is then carried out in full. It applies to every process and thread of the server.
+Other system calls pay for a filter of five instructions. Concurrent calls wait concurrently. It does not cover O_SYNC
+writes or io_uring, which make no such call, and the delay is a minimum. It only uses the standard library, because the
+keeper imports it.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ class _Program(ctypes.Structure):
 
 
 def problem() -> str | None:
-    """Why it can't be done here; None: it can."""
+    """Return why it can't be done here; None if it can."""
     if platform.machine() not in MACHINES:
         return f"not known how on {platform.machine()}"
     action = ctypes.c_uint32(SECCOMP_RET_USER_NOTIF)
@@ -58,7 +55,7 @@ def problem() -> str | None:
 
 
 def install(keeper: socket.socket) -> None:
-    """In the process that becomes the server: from now on it waits, and the keeper is given the other end.
+    """Install the filter in the process that becomes the server, and pass its other end to the keeper.
 
     Raises OSError.
     """
@@ -67,7 +64,7 @@ def install(keeper: socket.socket) -> None:
 
 
 def skip() -> None:
-    """In the process that becomes the server: from now on each of the two calls succeeds and does nothing.
+    """Let the two calls succeed without effect in the process that becomes the server.
 
     Raises OSError.
     """
@@ -75,7 +72,7 @@ def skip() -> None:
 
 
 def _filter(action: int, flags: int) -> int:
-    """Install a filter that answers the two calls with an action. Returns what the kernel does. Raises OSError."""
+    """Install a filter that answers the two calls with an action, and return the kernel's result. Raises OSError."""
     architecture, _, fsync, fdatasync = MACHINES[platform.machine()]
     instructions = [
         (LOAD, 0, 0, ARCHITECTURE_AT),
@@ -99,9 +96,9 @@ def _filter(action: int, flags: int) -> int:
 
 
 def let_go_later(server: socket.socket, delay_s: float) -> None:
-    """In the keeper: takes the other end from the new server and lets its calls go on, on a thread of its own.
+    """Take the filter's other end from the new server and let its calls continue, on a thread of its own.
 
-    Where the server could not install the filter, there is nothing to do: it has ended.
+    If the server could not install the filter, it has ended and there is nothing to do.
     """
     listeners = socket.recv_fds(server, 1, 1)[1]
     if listeners:
@@ -127,7 +124,7 @@ def _let_go_later(listener: int, delay_s: float) -> None:
 
 
 def _receive(listener: int) -> int | None:
-    """The kernel's number for a call that waits; None: its process has ended meanwhile."""
+    """Return the kernel's number of a waiting call; None if its process has ended."""
     notification = bytearray(NOTIFICATION_BYTES)
     try:
         fcntl.ioctl(listener, RECEIVE, notification)

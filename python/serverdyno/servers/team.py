@@ -1,9 +1,9 @@
 """A team: a front that clients speak to, and one or more servers behind it.
 
-All are on one machine, or those behind are elsewhere and are started by others (`fleet/node_team.py`). As TUX before
-Apache in VeriTest 2003, appendix C: the front serves what it can (its documents, its cache) and hands the
-rest on. Before load it is proven which server and port makes the dynamic page behind the front, in the clear and over
-TLS. Its members are the drivers of single servers. Not for servers that the user runs.
+All are on one machine, or those behind are elsewhere and `fleet/node_team.py` starts them. Like TUX before Apache in
+VeriTest 2003, appendix C, the front serves what it can (documents, cache) and passes on the rest. Before any load, it
+is proven which server and port makes the dynamic page, with and without TLS. The members are drivers of single
+servers, never servers that the user runs.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ FRONTS: dict[str, type[WebServer[Any]]] = {
 }
 BACKS: dict[str, type[WebServer[Any]]] = {driver.name: driver for driver in (Apache, Nginx, Lighttpd)}
 MOST_ASKED = 100
-"""Questions for each server behind a front until each has answered: every worker of a front has a turn of its own."""
+"""The most questions per server behind a front until each has answered: a front's workers take turns separately."""
 OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_resumption", "processors")
 
 
 class TeamSettings(WebSettings):
-    """What can be varied. Settings of TLS are those of the member that speaks it."""
+    """Settings of a team. TLS settings are those of the member that speaks it."""
 
     front: Literal["nginx", "haproxy", "varnish", "reference"] = Field(
         default="nginx",
@@ -96,21 +96,17 @@ class TeamSettings(WebSettings):
 
     @property
     def name_of_front(self) -> str:
-        """What the front is called in records."""
         return f"front {self.front}"
 
     def names_of_backs(self) -> list[str]:
-        """What those behind it are called, in order."""
         if self.backs == 1:
             return [f"back {self.back}"]
         return [f"back {self.back} {number}" for number in range(1, self.backs + 1)]
 
     def of_front(self) -> dict[str, Any]:
-        """Return the settings of the front."""
         return {**self.front_settings, **self._shared("front")}
 
     def of_back(self) -> dict[str, Any]:
-        """Return the settings of each server behind it."""
         return {**self.back_settings, **self._shared("back"), "dynamic": self.dynamic}
 
     @property
@@ -140,7 +136,7 @@ class Team(Members):
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """Each member has a private directory of its own. Raises UserError for a `url`."""
+        """Create the members, each with its own private directory. Raises UserError for a `url`."""
         if url is not None:
             raise UserError("url: dyno starts a team itself, so it takes no url")
         self.settings = settings
@@ -163,7 +159,7 @@ class Team(Members):
 
     @staticmethod
     def installed() -> Installed | None:
-        """Whether there is a front and a back at all; which ones a plan needs is known when it runs."""
+        """Return whether any front and back exist; the run checks the ones of the plan."""
         fronts = [driver.name for driver in FRONTS.values() if driver.installed()]
         backs = [driver.name for driver in BACKS.values() if driver.installed()]
         if not fronts or not backs:
@@ -172,12 +168,12 @@ class Team(Members):
 
     @property
     def members(self) -> Mapping[str, WebServer[Any]]:
-        """By what they are called in records: `front nginx`, `back apache 1`."""
+        """Return the members by their names in records: `front nginx`, `back apache 1`."""
         backs = zip(self.settings.names_of_backs(), self.back_servers, strict=False)
         return {self.settings.name_of_front: self.front, **dict(backs)}
 
     def listen_on(self, address: str) -> None:
-        """The front does, and whoever clients ask over TLS. Raises UserError."""
+        """Let the front listen there, and the member that speaks TLS. Raises UserError."""
         self.front.listen_on(address)
         if self.settings.tls_at_the_back and self.back_servers:
             if self.settings.front == "reference":
@@ -188,7 +184,7 @@ class Team(Members):
             self.back_servers[0].listen_on(address)
 
     def consent_to(self, token: str) -> None:
-        """See `LocalServer.consent_to`; every member does."""
+        """Give the consent to every member. See `LocalServer.consent_to`."""
         for member in self.members.values():
             member.consent_to(token)
 
@@ -210,21 +206,20 @@ class Team(Members):
 
     @property
     def behind(self) -> tuple[Behind, ...]:
-        """Where the front reaches them. After `ready` of those that are here."""
+        """Return where the front reaches them. Valid after `ready` of those that are here."""
         return self._elsewhere or tuple(Behind(back.host, back.port) for back in self.back_servers)
 
     def prepare(self) -> None:
-        """Those behind first: the front's configuration has their ports, so it is written in `ready`."""
+        """Prepare those behind first: the front's configuration needs their ports and is written in `ready`."""
         for back in self.back_servers:
             back.prepare()
 
     def start(self) -> None:
-        """Those behind the front."""
         for back in self.back_servers:
             back.start()
 
     def ready(self) -> None:
-        """All stand, and the page behind the front is proven. Raises ServerError."""
+        """Wait for all, and prove the page behind the front. Raises ServerError."""
         for back in self.back_servers:
             back.ready()
         if self.front.process is None:
@@ -238,7 +233,7 @@ class Team(Members):
             self._proof += self._all_proven()
 
     def _endpoints(self) -> list[tuple[WebServer[Any], tuple[int, bool]]]:
-        """Who is asked at each port of the clients, in the clear and over TLS."""
+        """Return the server asked at each port of the clients, with and without TLS."""
         endpoints = [(self.front, endpoint) for endpoint in self.front.endpoints()]
         if self._tls_back is not None:
             endpoints.append((self._tls_back, (self._tls_back.secure_port, True)))
@@ -250,7 +245,7 @@ class Team(Members):
         return back if back is not None and back.secure_port else None
 
     def _document_note(self) -> str:
-        """Which server a document comes from, by its own words."""
+        """Return which server a document comes from, by its own words."""
         answer = self.front.asked("/wbtree/223/223_0000.gif")
         if answer["status"] != HTTPStatus.OK:
             raise ServerError(
@@ -260,14 +255,14 @@ class Team(Members):
         return f"Before load, a document at the front came from {answer['server'] or 'an unnamed server'}."
 
     def _proven(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> str:
-        """Say who made the page that answers at a port of the clients. Raises ServerError where nobody behind did."""
+        """Return who made the page at a port of the clients. Raises ServerError if no member behind did."""
         over = "over TLS" if endpoint[1] else "in the clear"
         made = self._made_by(server, endpoint)
         by = "front" if server is self.front else "back"
         return f"Before load, the dynamic page asked for at the {by} was made, {over}, by {made}."
 
     def _made_by(self, server: WebServer[Any], endpoint: tuple[int, bool]) -> dynamic.MadeBy:
-        """Who behind the front makes the page. Raises ServerError where nobody does."""
+        """Return who behind the front makes the page. Raises ServerError if nobody does."""
         over = "over TLS" if endpoint[1] else "in the clear"
         query = dynamic.fresh_query()
         try:
@@ -306,11 +301,10 @@ class Team(Members):
 
     @property
     def is_here(self) -> bool:
-        """As far as anybody knows."""
+        """Return whether it runs on this machine, as far as known."""
         return True
 
     def describe(self) -> Description:
-        """Every member, in one."""
         described = [of_member(name, each.describe()) for name, each in self.members.items() if each.process]
         whole = together(described, self.name, self.settings.model_dump())
         whole.notes[:0] = self._proof
@@ -321,19 +315,18 @@ class Team(Members):
         return self.front.url
 
     def access(self) -> Access:
-        """The front's; over TLS that of the member that speaks it."""
+        """Return the front's access; over TLS that of the member that speaks it."""
         if self._tls_back is None:
             return self.front.access()
         behind = self._tls_back.access()
         return replace(self.front.access(), trust=behind.trust, secure_url=behind.secure_url)
 
     def stop(self) -> None:
-        """Leaves nothing of any member, also where one can't be ended."""
         with ExitStack() as stack:
             for back in self.back_servers:
                 stack.callback(back.stop)
             stack.callback(self.front.stop)
 
     def requests_served(self) -> int | None:
-        """The front's own count; of a team whose clients ask a back over TLS, nobody counts all."""
+        """Return the front's own count; None if clients ask a back over TLS, because nobody counts all."""
         return None if self._tls_back is not None else self.front.requests_served()

@@ -25,7 +25,7 @@ SESSION_LIFETIME_S = 300  # the default of nginx and Apache
 
 
 class TlsServerSettings(TlsSpoken, LocalSettings):
-    """What of TLS can be varied, the same for every server."""
+    """TLS settings, the same for every server."""
 
     tls: Literal["off", "ecdsa-p256", "rsa-2048"] = Field(
         default="off",
@@ -46,12 +46,12 @@ class TlsServerSettings(TlsSpoken, LocalSettings):
 
     @property
     def over_tls(self) -> bool:
-        """Whether it speaks TLS, on one of its ports."""
+        """Return whether it speaks TLS on one of its ports."""
         return self.tls != "off"
 
     @property
     def tls_versions(self) -> list[str]:
-        """All versions that it speaks, the oldest first."""
+        """Return all versions that it speaks, oldest first."""
         return [
             version for version in ("1.2", "1.3") if self.tls_min_version <= version <= self.tls_max_version
         ]
@@ -59,7 +59,7 @@ class TlsServerSettings(TlsSpoken, LocalSettings):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a server shows, and who has signed it."""
+    """A server's certificate and key, and their authority."""
 
     authority_pem: str
     certificate_pem: str

@@ -71,7 +71,7 @@ class UsersProcess:
         return f"process {self._root.pid}"
 
     def _attempts(self) -> Iterator[list[psutil.Process]]:
-        """Its processes, again each time that one of them ended meanwhile."""
+        """Yield its processes, again each time that one of them ended meanwhile."""
         for _ in range(STEADY_ATTEMPTS):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if self._root.is_running():
@@ -79,7 +79,7 @@ class UsersProcess:
 
 
 def _root(process: psutil.Process) -> psutil.Process:
-    """The first ancestor of the same program: a master whose workers share its socket."""
+    """Return the first ancestor of the same program: a master whose workers share its socket."""
     with contextlib.suppress(psutil.Error):
         program, parent = process.exe(), process.parent()
         while parent is not None and parent.exe() == program:

@@ -48,8 +48,6 @@ ANSWER = """\
 
 
 class VarnishSettings(ProxySettings):
-    """What can be varied."""
-
     tls: Literal["off"] = Field(default="off", description="Varnish speaks no TLS.")
     cache_mib: int = Field(default=256, ge=1, le=65536, description="Memory for cached documents.")
 
@@ -63,11 +61,10 @@ class Varnish(Proxy[VarnishSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`varnish-7.1.1`."""
         return version_line(program, "-V").partition("(")[2].partition(" ")[0] or "unknown"
 
     def command(self) -> list[str]:
-        """In the foreground, without an administrator's port."""
+        """Return the command for the foreground, without an administrator's port."""
         jail = "unix" if worker_user() else "none"
         return [
             str(self.program),
@@ -85,11 +82,10 @@ class Varnish(Proxy[VarnishSettings]):
         ]
 
     def runs_as(self) -> str | None:
-        """The package's own user, which its jail insists on."""
+        """Return the package's own user, which its jail requires."""
         return "vcache" if worker_user() else None
 
     def process_count(self) -> int:
-        """A manager and its child."""
         return 2
 
     def notes(self) -> list[str]:
@@ -99,7 +95,6 @@ class Varnish(Proxy[VarnishSettings]):
         ]
 
     def configuration(self) -> dict[str, str]:
-        """`default.vcl`."""
         backends = "\n".join(
             f'backend back{number} {{ .host = "{back.host}"; .port = "{back.port}"; }}'
             for number, back in enumerate(self.backs, 1)

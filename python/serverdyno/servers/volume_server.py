@@ -37,7 +37,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`documents` mean nothing here. Raises UserError for a `url`."""
+        """`documents` are ignored. Raises UserError for a `url`."""
         super().__init__(settings, directory, documents, cpus, url)
         place = (
             Path(settings.data_directory) / directory.name if settings.data_directory else directory / "data"
@@ -48,7 +48,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
 
     @property
     def data_directory(self) -> str:
-        """Where the volumes are made."""
+        """Return where the volumes are made."""
         return f"{self.volumes.root.parent}"
 
     def effective_settings(self) -> dict[str, object]:
@@ -60,7 +60,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
 
     @property
     def user(self) -> str:
-        """The account as which files are made: without rights of its own where we are root."""
+        """Return the owner of the files: an unprivileged account if we are root."""
         return worker_user() or pwd.getpwuid(os.geteuid()).pw_name
 
     def give_consent(self) -> None:
@@ -72,12 +72,11 @@ class VolumeServer(FileServer[DiskSettingsT]):
             (directory / f"serverdyno-{self.consent_token}.txt").write_text(self.consent_document())
 
     def data_directories(self) -> list[Path]:
-        """Where we find what clients have written, share by share; while it runs."""
+        """Return the clients' files, share by share, while it runs."""
         top = self.process.seen_from_here(self.volumes.top) if self.process else self.volumes.top
         return [top / name for name in self.volumes.names]
 
     def host_changes(self) -> HostChanges | None:
-        """What was set, changed for its time by the keeper."""
         return HostChanges(
             own_network=self.own_network,
             mount=self.volumes.mount,
@@ -87,7 +86,7 @@ class VolumeServer(FileServer[DiskSettingsT]):
         )
 
     def check_place(self, program: str) -> None:
-        """That the volumes can lie where they are to, and be entered by who serves them. Raises ServerError."""
+        """Check that the volumes can be there and their server can enter them. Raises ServerError."""
         place = self.volumes.root.parent if self.settings.data_directory else self.directory.parent
         check_path(place)
         if not place.is_dir():
@@ -102,12 +101,12 @@ class VolumeServer(FileServer[DiskSettingsT]):
                 )
 
     def furnish(self) -> None:
-        """Makes the volumes as far as they can be made before it runs."""
+        """Create the volumes as far as possible before it runs."""
         self.volumes.check()
         self.volumes.make_root()
 
     def start(self) -> None:
-        """Starts it and makes the volumes, which may only now have their file system."""
+        """Start it and create the volumes, which may get their file system only now."""
         super().start()
         account = pwd.getpwnam(self.user)
         assert self.process is not None
@@ -121,11 +120,11 @@ class VolumeServer(FileServer[DiskSettingsT]):
 
     @property
     def wait_for_volumes(self) -> str:
-        """A line for `/bin/sh`, of a server that needs its volumes from its start on."""
+        """Return a line for `/bin/sh` that waits, for a server that needs its volumes at its start."""
         return f'while [ ! -e "{self.directory / READY_VOLUMES}" ]; do sleep 0.02; done'
 
     def stop(self) -> None:
-        """Leaves no process, no directory, and nothing changed around it."""
+        """Stop it, leaving no process, directory or change."""
         try:
             super().stop()
         finally:

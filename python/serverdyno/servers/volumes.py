@@ -32,7 +32,7 @@ PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """`count` directories below `root`, which is ours alone. `file_system` "none": that which `root` is on."""
+    """`count` directories below our private `root`. `file_system` "none": that of `root`."""
 
     root: Path
     count: int
@@ -42,17 +42,15 @@ class Volumes:
 
     @property
     def top(self) -> Path:
-        """The directory that holds those of the volumes, as the server sees it."""
+        """Return the parent of the volumes' directories, as the server sees it."""
         return self.root / "volumes"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the shares, each that of its directory."""
         return tuple(f"volume{number}" for number in range(1, self.count + 1))
 
     @property
     def mount(self) -> Mount | None:
-        """What the keeper is to mount."""
         if self.file_system == "none":
             return None
         return Mount(
@@ -67,7 +65,7 @@ class Volumes:
         return self.root / "image"
 
     def check(self) -> None:
-        """Raises ServerError for what can't be had here."""
+        """Raise ServerError for what is not possible here."""
         if self.file_system == "none":
             return
         if os.geteuid() != 0:
@@ -90,9 +88,9 @@ class Volumes:
             )
 
     def make_root(self) -> None:
-        """The directory, and the image where there is one. Raises ServerError.
+        """Create the directory, and the image if there is one. Raises ServerError.
 
-        What killed runs have left next to it goes first.
+        What killed runs have left next to it is removed first.
         """
         abandoned.sweep(self.root.parent)
         make_private(self.root)
@@ -118,7 +116,7 @@ class Volumes:
             raise ServerError(f"{program}: {done.stderr.strip()}", hint="Set a larger image_mib.")
 
     def make(self, top: Path, owner: tuple[int, int]) -> None:
-        """The directories of the volumes, below `top` as we see it. Raises OSError."""
+        """Create the directories of the volumes below `top`. Raises OSError."""
         for name in self.names:
             directory = top / name
             directory.mkdir(exist_ok=True)
@@ -126,7 +124,6 @@ class Volumes:
             os.chown(directory, *owner)
 
     def description(self) -> str:
-        """On what they lie, in words."""
         place = file_system_of(self.root.parent)
         if self.file_system == "none":
             return f"Data volumes: directories of {place}."
@@ -138,7 +135,7 @@ class Volumes:
 
 
 def file_system_of(path: Path) -> str:
-    """`ext4 (rw,relatime) on /dev/sda1`: what `path`, which exists, is on."""
+    """Return the mount of an existing path: `ext4 (rw,relatime) on /dev/sda1`."""
     resolved = path.resolve()
     mounts = [
         mount for mount in psutil.disk_partitions(all=True) if resolved.is_relative_to(mount.mountpoint)

@@ -52,20 +52,16 @@ DYNAMIC_MEANING = (
 
 
 class WebSettings(TlsServerSettings):
-    """The settings of a server that speaks HTTP, with or without TLS."""
-
     protocol: ClassVar[str | None] = HTTP.name
     needs_documents: ClassVar[bool] = True
     listens_elsewhere: ClassVar[bool] = True
 
 
 class Http2Settings(Http2Spoken, WebSettings):
-    """The settings of a server that can speak HTTP/2 besides HTTP/1."""
+    pass
 
 
 class Compressing(SettingsModel):
-    """The settings of a server that compresses documents as it sends them."""
-
     gzip_level: int = Field(
         default=0,
         ge=0,
@@ -76,13 +72,13 @@ class Compressing(SettingsModel):
 
 
 def on_off(value: bool) -> str:
-    """As Apache and nginx spell it."""
+    """Return the spelling of Apache and nginx."""
     return "on" if value else "off"
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Where a front reaches a server behind it."""
+    """The address of a server behind a front."""
 
     host: str
     port: int
@@ -107,11 +103,11 @@ class WebServer(LocalServer[WebSettingsT]):
 
     @property
     def dynamic(self) -> str:
-        """How it makes the dynamic page."""
+        """Return how it makes the dynamic page."""
         return getattr(self.settings, "dynamic", "off")
 
     def choose_port(self) -> int:
-        """A free port, and another one where it speaks TLS besides."""
+        """Return a free port; choose another one if it also speaks TLS."""
         port = super().choose_port()
         self.secure_port = 0
         while self.settings.also_clear and self.secure_port in (0, port):
@@ -119,7 +115,7 @@ class WebServer(LocalServer[WebSettingsT]):
         return port
 
     def ports(self) -> list[int]:
-        """One, or one in the clear and one of TLS."""
+        """Return one port, or one without TLS and one with it."""
         return [self.port, *([self.secure_port] if self.secure_port else [])]
 
     def endpoints(self) -> list[tuple[int, bool]]:
@@ -129,21 +125,21 @@ class WebServer(LocalServer[WebSettingsT]):
         return [(self.port, False), (self.secure_port, True)]
 
     def keeps_access_log(self) -> bool:
-        """Whether `access.log` gets a line a request."""
+        """Return whether `access.log` gets a line per request."""
         return False
 
     @property
     def public_directory(self) -> Path:
-        """The part of the private directory that is served, as `/.serverdyno/`."""
+        """Return the part of the private directory that is served as `/.serverdyno/`."""
         return self.directory / "public"
 
     @property
     def consent_directory(self) -> Path:
-        """What is served below `CONSENT_PATH`, where it shows a consent."""
+        """Return what is served below `CONSENT_PATH`, if it shows a consent."""
         return self.public_directory / "consent"
 
     def check_paths(self) -> None:
-        """That the configuration language takes the paths, and that the workers can read the documents."""
+        """Check that the paths fit the configuration language, and that workers can read the documents."""
         super().check_paths()
         if not self.settings.needs_documents:
             return
@@ -158,7 +154,7 @@ class WebServer(LocalServer[WebSettingsT]):
                 )
 
     def furnish(self) -> None:
-        """The secret, where the server hands it out; everything readable by the workers."""
+        """Write the secret if the server serves it, readable by the workers."""
         make_private(self.public_directory)
         (self.public_directory / Path(PROOF_PATH).name).write_text(self.secret)
         if self.shows_consent:
@@ -177,20 +173,20 @@ class WebServer(LocalServer[WebSettingsT]):
             dynamic.copy_program(self.directory, self.page_program)
 
     def answers_as_ours(self) -> bool:
-        """Whether it hands out the secret of its private directory. Raises AnswerError."""
+        """Return whether it serves the secret of its private directory. Raises AnswerError."""
         answers = [self.asked(PROOF_PATH, endpoint) for endpoint in self.endpoints()]
         return all(
             answer["status"] == HTTPStatus.OK and answer["body"] == self.secret.encode() for answer in answers
         )
 
     def asked(self, path: str, endpoint: tuple[int, bool] | None = None) -> _native.Answer:
-        """One plain GET; of its first port where no other one is named. Raises AnswerError."""
+        """Send one plain GET, by default to its first port. Raises AnswerError."""
         port, secure = endpoint or self.endpoints()[0]
         trust = self.identity.trust if secure and self.identity else None
         return get(port, path, trust, self.host, self.consent_token if self.is_elsewhere else None)
 
     def ready(self) -> None:
-        """Also proves the dynamic page, where it has one: see `base.ServerDriver`."""
+        """Prove the dynamic page too, if it has one. See `base.ServerDriver`."""
         super().ready()
         self.pages = []
         if self.dynamic != "off":
@@ -228,14 +224,14 @@ class WebServer(LocalServer[WebSettingsT]):
 
     @property
     def url(self) -> str:
-        """After `prepare`; it may change in `ready`."""
+        """Return the URL. Valid after `prepare`; it may change in `ready`."""
         return self._url(*self.endpoints()[0])
 
     def _url(self, port: int, secure: bool) -> str:
         return f"{'https' if secure else 'http'}://{self.host}:{port}/"
 
     def access(self) -> Access:
-        """Everybody is let in; over TLS, who signed the server's certificate is trusted."""
+        """Return access for everybody; over TLS, the signer of the server's certificate is trusted."""
         return Access(
             self.url,
             trust=self.identity.trust if self.identity else SYSTEM,
@@ -244,11 +240,11 @@ class WebServer(LocalServer[WebSettingsT]):
         )
 
     def runs_as(self) -> str | None:
-        """The user of its workers; None: that of the tool."""
+        """Return the user of its workers; None for that of this program."""
         return worker_user()
 
     def common_notes(self) -> list[str]:
-        """As whom its workers run, and what its count of requests is."""
+        """Return whose rights its workers have, and what its count of requests is."""
         notes = [f"Workers run as {self.runs_as() or 'the user of the tool'}.", *super().common_notes()]
         notes += self.pages
         if self.keeps_access_log():
@@ -256,7 +252,7 @@ class WebServer(LocalServer[WebSettingsT]):
         return notes
 
     def requests_served(self) -> int | None:
-        """Lines of the access log, the readiness check's included, or None where there is no access log.
+        """Return the lines of the access log, including the readiness check; None without an access log.
 
         Waits until the log has not grown for `LOG_DELAY_S`.
         """

@@ -26,13 +26,13 @@ NAMES = (*SPELLINGS, "dirty_expire_centisecs", "dirty_writeback_centisecs")
 
 
 class Held:
-    """The limits at values of ours. `release` puts back what was there before."""
+    """The limits at our values. `release` restores the earlier ones."""
 
     def __init__(self, journal: IO[str]) -> None:
         self._journal = journal
 
     def release(self) -> None:
-        """As it was before; may be repeated."""
+        """Restore the limits; may be repeated."""
         if self._journal.closed:
             return
         with self._journal:
@@ -41,9 +41,9 @@ class Held:
 
 
 def hold(values: Mapping[str, int]) -> Held:
-    """Sets limits by their names below /proc/sys/vm.
+    """Set limits by their names below /proc/sys/vm.
 
-    Raises BlockingIOError where somebody else holds them, OSError where they can't be set; nothing is changed then.
+    Raises BlockingIOError if somebody else holds them, OSError if they can't be set; nothing is changed then.
     """
     journal = _locked()
     held = Held(journal)
@@ -62,9 +62,9 @@ def hold(values: Mapping[str, int]) -> Held:
 
 
 def restore_abandoned() -> None:
-    """Puts back what a holder that was killed left changed. Nothing where there is none, or where it still lives.
+    """Restore what a killed holder left changed, if there is one.
 
-    Raises OSError where that isn't allowed.
+    Raises OSError if that is not allowed.
     """
     if not JOURNAL.exists():
         return
@@ -73,7 +73,7 @@ def restore_abandoned() -> None:
 
 
 def _locked() -> IO[str]:
-    """The journal, ours alone until it is closed. Raises BlockingIOError, OSError."""
+    """Return the journal, locked until it is closed. Raises BlockingIOError, OSError."""
     while True:
         number = os.open(JOURNAL, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         journal = os.fdopen(number, "r+", encoding="utf-8")
@@ -90,7 +90,7 @@ def _locked() -> IO[str]:
 
 
 def _restore(journal: IO[str]) -> None:
-    """What the journal says, if anything, and an empty journal. A text cut short was never acted upon."""
+    """Restore what the journal says, and empty it. A truncated text was never acted upon."""
     journal.seek(0)
     with contextlib.suppress(json.JSONDecodeError):
         before = json.loads(journal.read())
@@ -103,7 +103,7 @@ def _restore(journal: IO[str]) -> None:
 
 
 def in_force(name: str) -> int | None:
-    """Return a limit as it is now; None: it can't be read, or its other spelling is in force."""
+    """Return a limit's current value; None if unreadable or if its other spelling is in force."""
     try:
         return _read(name) or None
     except OSError:

@@ -1,1 +1,1 @@
-"""The experiment folder: what was planned, what was measured, and in which format. Computes nothing."""
+"""The experiment folder: what was planned, what was measured, and in which format. It computes nothing."""

@@ -1,6 +1,6 @@
-"""Whether a record can be one that was measured. What can't is damage, and becomes no figure.
+"""Checks whether a record can be a measurement. One that can't is damaged and contributes no figure.
 
-Not for whether figures agree with each other: a report names those that contradict themselves.
+The report names figures that contradict each other.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MIN_WINDOW_S = 1e-6  # of a level that ends after a number of requests
 LATEST_UNIX_S = 1e11
 """The year 5138."""
 LARGEST = 2.0**53
-"""Bytes, nanoseconds, operations: no mix comes near it, and squares and sums of such numbers stay finite."""
+"""Upper bound of bytes, nanoseconds and operations: no level comes near it, and squares and sums stay finite."""
 _MAY_BE_NEGATIVE = {"clock_offset_s", "others_cpu_s"}
-"""A node's clock may be behind; a difference of two clocks that tick apart, in experiments of earlier versions."""
+"""A node's clock may be behind; in earlier versions, this is a difference of two clocks that tick apart."""
 
 
 def check_mix(record: MixRecord, mix: Mix) -> None:
-    """Raises ValueError where a record can't be one of that mix."""
+    """Raise ValueError if a record can't be one of that level."""
     _check_values("", record)
     for name in ("generator_threads", "rate_per_s", "response_time_hdr"):
         if getattr(record, name) in (0, b""):
@@ -49,7 +49,7 @@ def _check_times(started_unix_s: float, window_s: float, least_s: float) -> None
 
 
 def _check_values(place: str, row: Any) -> None:
-    """Counts and times are neither negative nor beyond all measure, histograms can be read."""
+    """Check that counts and times are not negative or too large, and that histograms can be read."""
     row_type: Any = type(row)
     for name, least in _least_values(row_type):
         value = getattr(row, name)
@@ -66,7 +66,7 @@ def _check_values(place: str, row: Any) -> None:
 
 @functools.cache
 def _least_values(row_type: type[Any]) -> list[tuple[str, float]]:
-    """Return each field of a row with the least number that it may hold: a report checks a hundred thousand."""
+    """Return the smallest valid number of each field; cached, because a report checks a hundred thousand rows."""
     return [
         (field.name, -LARGEST if field.name in _MAY_BE_NEGATIVE else 0)
         for field in dataclasses.fields(row_type)

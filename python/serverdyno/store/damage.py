@@ -1,6 +1,6 @@
-"""Files whose content can't be what was written: which one, and what is wrong with it, at which place.
+"""Files whose content can't be what was written: which file, and what is wrong at which place.
 
-A file that can't be read at all (a right that is missing, a disk that fails) is another matter: it may be whole.
+A file that can't be read at all (permissions, a failing disk) may be intact and is not damaged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from serverdyno.errors import DynoError
 
 MOST_PROBLEMS = 5
-"""Of one file; who wants to mend it by hand starts with the first."""
+"""The most problems reported per file, enough to start a repair by hand."""
 
 
 class DamagedError(DynoError):
@@ -29,12 +29,12 @@ class DamagedError(DynoError):
 
 
 def damaged(path: Path, reason: object) -> DamagedError:
-    """`reason`: an error that reading the content ended with, or words."""
+    """Return the error. `reason`: the error from reading the content, or words."""
     return DamagedError(path, f"damaged: {_words(reason)}")
 
 
 def _words(reason: object) -> str:
-    """With the place, as an editor counts: lines and columns, or bytes, from 1."""
+    """Return the reason with its place as editors count: lines and columns, or bytes, from 1."""
     if isinstance(reason, json.JSONDecodeError):
         return f"line {reason.lineno}, column {reason.colno}: {reason.msg}"
     if isinstance(reason, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What is kept of a server besides its configuration files, `description.json`: the shape that it must have."""
+"""The required shape of a server's description, `description.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from serverdyno.store.note import Part
 
 
 class DisclosedServer(Part):
-    """A server's description; more names than these may be there."""
+    """A server's description; it may have further names."""
 
     server: str = ""
     version: str = ""

@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
 REPORT = "report"
 OF_TASKS = "tasks.json"
-"""The head of experiments of tasks, which versions before format 9 made."""
+"""The head of experiments of tasks, which versions before format 9 wrote."""
 HOST, FLEET = "disclosure/host.json", "disclosure/fleet.json"
 MOST_DISCLOSED_BYTES = 16 * MIB
-"""Of the configuration files of one server together."""
+"""Limit for the configuration files of one server together."""
 PAGE = "report.html"
 """The page of a report, in its folder."""
 MOST_MIX_BYTES = 64 * MIB
 MIXES_AT_ONCE = 256
-"""Files that are in memory at once: a table takes more than the record that is made of it."""
+"""The most files in memory at once: a table takes more memory than its record."""
 Value = TypeVar("Value")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
@@ -79,7 +79,7 @@ class Experiment:
 
     @classmethod
     def create(cls, folder: Path, plan_text: str, head: ExperimentHead) -> Self:
-        """Begins an experiment in a new or empty folder, open for writing. Raises UserError for any other."""
+        """Create an experiment in a new or empty folder, open for writing. Raises UserError for any other."""
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -111,10 +111,10 @@ class Experiment:
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool = False, file_format: FileFormat = CURRENT) -> Self:
-        """Opens an experiment for reading, which any number may do while one process writes, or for writing.
+        """Open an experiment for writing, or for reading, which is possible while another process writes.
 
-        Raises UserError where it is no experiment, is of a newer format, or is written by another process,
-        and DynoError where it is damaged. An older format is upgraded on reading, and can't be written.
+        Raises UserError if it is not an experiment, has a newer format, or is written by another process, and
+        DynoError if it is damaged. Older formats are upgraded on reading and can't be written.
         """
         try:
             files = Folder.open(folder)
@@ -139,7 +139,7 @@ class Experiment:
     def discard(self) -> bool:
         """Remove an experiment that has measured nothing; return whether it is gone.
 
-        Only for the writer. What others put there stays, and so does a folder that was not made here.
+        Only for the writer. Files of others stay, and so does a folder that was not created here.
         """
         if self.finished() or self.run_notes():
             return False
@@ -155,7 +155,7 @@ class Experiment:
         return True
 
     def close(self) -> None:
-        """Lets another process write. May be repeated."""
+        """Let another process write. May be repeated."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -168,11 +168,10 @@ class Experiment:
 
     @property
     def plan_text(self) -> str:
-        """The plan as the user wrote it."""
         return self._files.read(PLAN, MOST_BYTES).decode(errors="replace")
 
     def extend(self, repetitions: int) -> None:
-        """Plan more repetitions after those that there are. Raises ValueError for an order that isn't in rounds."""
+        """Plan more repetitions after the existing ones. Raises ValueError for an order without rounds."""
         plan = self.head.plan
         more = plan.repetitions + repetitions
         order = order_of(self.head.configurations, more, plan.order, self.head.seed)
@@ -185,7 +184,7 @@ class Experiment:
         self.head = head
 
     def settle_rates(self, rates_per_s: list[int], peaks: PeakRates) -> None:
-        """Keep the rates that follow from peaks; they are the suite's from now on."""
+        """Store the rates that follow from peaks as the suite's rates."""
         suite = self.head.suite
         assert suite.open is not None  # only open load has rates
         opened = suite.open.model_copy(update={"rate_per_s": rates_per_s, "percent_of_peak": []})
@@ -196,19 +195,17 @@ class Experiment:
         self.head = head
 
     def report_folder(self) -> Folder:
-        """Where its report is written."""
         return self._files.below(REPORT)
 
     @property
     def report_page(self) -> Path:
-        """Where the page of its report is, once one was written."""
         return self.folder / REPORT / PAGE
 
     def write_mix(self, *records: MixRecord) -> None:
-        """Keeps one mix, or the levels of one group. One that is void may be replaced, and so may a group that is not
-        whole; any other is kept as it is, for ever.
+        """Store one level, or the levels of one group.
 
-        Raises ValueError for a mix that this experiment doesn't have, or has already.
+        Only void levels and incomplete groups may be replaced. Raises ValueError for an unknown or already stored
+        level.
         """
         from serverdyno.store import table  # noqa: PLC0415
 
@@ -227,11 +224,11 @@ class Experiment:
             self._write(name, table.encode(record))
 
     def mixes(self) -> list[MixRecord]:
-        """Every mix so far, by run and mix. Raises DynoError that names a file which is damaged."""
+        """Return every level so far, by run and level. Raises DynoError with the name of a damaged file."""
         return _all(self.readable_mixes())
 
     def readable_mixes(self) -> tuple[list[MixRecord], list[DynoError]]:
-        """Every mix whose file is whole, by run and mix; and what is wrong with each of the others."""
+        """Return every level with an intact file, by run and level, and the errors of the others."""
         names, problems = self._mix_names()
         if not names:
             return [], problems
@@ -256,7 +253,7 @@ class Experiment:
         return found, problems
 
     def _check(self, place: tuple[RunKey, int], name: str, record: MixRecord) -> None:
-        """Raises DamagedError where a record can't be the one of that place."""
+        """Raise DamagedError if a record can't be the one of that place."""
         path = self.folder / name
         if (RunKey(record.run, record.configuration, record.repetition), record.mix) != place:
             raise DamagedError(path, f"of another mix: of run {record.run}, mix {record.mix}")
@@ -269,7 +266,7 @@ class Experiment:
             raise damaged(path, error) from error
 
     def _mix_names(self) -> tuple[dict[tuple[RunKey, int], str], list[DynoError]]:
-        """The files of mixes by run and mix, and what is wrong with folders of runs that can't be read."""
+        """Return the files of levels by run and level, and the errors of unreadable run folders."""
         names: dict[tuple[RunKey, int], str] = {}
         problems = []
         for key in sorted(self.head.order, key=lambda key: key.number):
@@ -287,19 +284,18 @@ class Experiment:
         return names, problems
 
     def finished(self) -> set[tuple[int, int]]:
-        """Run number and mix of every mix that needs no repeating: kept, and not void."""
+        """Return run number and level of every level that needs no repetition: stored and not void."""
         return {(record.run, record.mix) for record in self.mixes() if record.void is None}
 
     def write_run_note(self, run: RunKey, note: RunNote) -> None:
-        """What is to be said of one run beyond its mixes. Replaces an earlier note of the same run."""
+        """Store the note of one run; it replaces an earlier one."""
         self._write(f"{_run_folder(run)}/run.json", as_bytes(note.as_json()))
 
     def run_notes(self) -> dict[int, RunNote]:
-        """The notes by run number. Raises DynoError that names a file which is damaged."""
         return _all(self.readable_run_notes())
 
     def readable_run_notes(self) -> tuple[dict[int, RunNote], list[DynoError]]:
-        """Every note whose file is whole, by run number; and what is wrong with each of the others."""
+        """Return every intact note by run number, and the errors of the others."""
         notes, problems = {}, []
         for key in sorted(self.head.order, key=lambda key: key.number):
             name = f"{_run_folder(key)}/run.json"
@@ -311,12 +307,12 @@ class Experiment:
         return notes, problems
 
     def write_power_cuts(self, cuts: PowerCuts) -> None:
-        """Keeps the power cuts of a configuration. Replaces those that it had before."""
+        """Store the power cuts of a configuration; they replace earlier ones."""
         others = [each for each in self.power_cuts() if each.configuration != cuts.configuration]
         self._write(POWER_CUTS, as_bytes([each.model_dump(mode="json") for each in (*others, cuts)]))
 
     def power_cuts(self) -> list[PowerCuts]:
-        """Of each configuration that was put to that test. Raises DynoError."""
+        """Return the power cuts of each tested configuration. Raises DynoError."""
         if not self._files.exists(POWER_CUTS):
             return []
         try:
@@ -325,11 +321,11 @@ class Experiment:
             raise damaged(self.folder / POWER_CUTS, error) from error
 
     def set_aside_damaged(self) -> list[str]:
-        """Renames each damaged mix and run's note, so that its place is free; a sentence for each.
+        """Rename each damaged level and note, so that its place is free; return a sentence for each.
 
-        Nothing is deleted. Raises DynoError for a file that can't be read, since it may be whole, before any is
-        renamed; and where one can't be renamed, with those that were before. What is damaged of the head or the
-        disclosure stays: a machine or server that is not known can't be shown to be the same.
+        Nothing is deleted. Raises DynoError for a file that can't be read (it may be intact) before any is renamed,
+        and if one can't be renamed. A damaged head or disclosure stays, because an unknown machine or server can't be
+        shown to be the same.
         """
         if self._lock is None:
             raise ValueError(f"{self.folder} is open for reading only")
@@ -350,36 +346,32 @@ class Experiment:
 
     @property
     def set_aside(self) -> list[str]:
-        """What was set aside so far, as paths below the folder."""
+        """Return the files set aside so far, as paths below the folder."""
         return self._files.was_set_aside()
 
     @property
     def configurations(self) -> list[Configuration]:
-        """Those of the head."""
         return self.head.configurations
 
     def write_host(self, facts: Mapping[str, Any]) -> None:
-        """The disclosure of the machine."""
         self._write(HOST, as_bytes(facts))
 
     def write_fleet(self, facts: Mapping[str, Any]) -> None:
-        """The disclosure of the nodes that make the load."""
         self._write(FLEET, as_bytes(facts))
 
     def write_description(self, configuration: str, description: Mapping[str, Any]) -> None:
-        """The disclosure of one configuration. The texts by name in its `files` are kept as files."""
+        """Store the disclosure of one configuration; the texts in its `files` become files."""
         if configuration not in {known.name for known in self.configurations}:
             raise ValueError(f"{configuration} is not part of {self.folder}")
         folder = f"disclosure/{configuration}"
         for name, text in description.get("files", {}).items():
             self._write(f"{folder}/files/{_file_name(name)}", text.encode(errors="replace"))
-        # Last, and with the list of the files: a description is whole once it is there.
+        # It is last and lists the files: a description is complete once it exists.
         names = list(description.get("files", {}))
         self._write(f"{folder}/description.json", as_bytes({**description, "files": names}))
 
     def disclosure(self) -> dict[str, Any]:
-        """`host` and `fleet` as they were written, and `servers`: the descriptions of the configurations, as they
-        were."""
+        """Return `host` and `fleet` as written, and the configurations' descriptions as `servers`."""
         kept: dict[str, Any] = {}
         if self._files.exists(HOST):
             kept["host"] = read_object(self._files, HOST)
@@ -436,7 +428,7 @@ class Experiment:
 
 
 def _file_name(name: str) -> str:
-    """`/etc/mime.types` as `%2Fetc%2Fmime.types`: readable, and never a way out of the folder."""
+    """Return `/etc/mime.types` as `%2Fetc%2Fmime.types`: readable, and never a path out of the folder."""
     if name in ("", ".", ".."):
         raise ValueError(f"not a file name: {name!r}")
     return quote(name, safe="")
@@ -447,7 +439,7 @@ def _run_folder(run: RunKey) -> str:
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:
-    """Remove folders as long as they are empty, the deepest first."""
+    """Remove the folders that are empty, the deepest first."""
     with contextlib.suppress(OSError):
         for folder in folders:
             folder.rmdir()
@@ -472,7 +464,7 @@ def _no_experiment(folder: Path) -> UserError:
 
 
 def _all(read: tuple[Value, list[DynoError]]) -> Value:
-    """What was read, or the first of the problems."""
+    """Return what was read, or raise the first problem."""
     found, problems = read
     if problems:
         raise problems[0]
@@ -480,7 +472,7 @@ def _all(read: tuple[Value, list[DynoError]]) -> Value:
 
 
 def _read_head(files: Folder, file_format: FileFormat) -> tuple[ExperimentHead, int]:
-    """The head in the current format, and the version of the format that was found."""
+    """Return the head in the current format, and the version that was found."""
     path, data = files.path / HEAD, read_object(files, HEAD)
     version = data.get("format_version")
     if type(version) is not int or version < 1:

@@ -1,6 +1,6 @@
-"""The version of the experiment folder's format, and how an older one becomes the current one on reading.
+"""The version of the experiment folder's format, and the upgrade of older ones on reading.
 
-A change of what is in `experiment.json` or in a mix's columns raises `CURRENT.version` and adds an `Upgrade`.
+A change of `experiment.json` or of a level's columns raises `CURRENT.version` and adds an `Upgrade`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """From one version to the next: the head as JSON, and the table of a mix."""
+    """Upgrade from one version to the next: of the head as JSON, and of a level's table."""
 
     head: Callable[[dict[str, Any]], dict[str, Any]]
     mix: Callable[[pa.Table], pa.Table]
@@ -28,13 +28,13 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A version, and the upgrades to it, each by the version that it starts from."""
+    """A version, and the upgrades to it by the version that each starts from."""
 
     version: int
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
 
     def check_readable(self, found: int, folder: Path) -> None:
-        """Raises UserError for a format that is newer than this one."""
+        """Raise UserError for a format that is newer than this one."""
         if found > self.version:
             raise UserError(
                 f"{folder} has format {found}; this version of Serverdyno reads up to format {self.version}",
@@ -42,7 +42,7 @@ class FileFormat:
             )
 
     def check_writable(self, found: int, folder: Path) -> None:
-        """Raises UserError for an older format: one experiment is not written in two."""
+        """Raise UserError for an older format: one experiment is not written in two."""
         if found < self.version:
             raise UserError(
                 f"{folder} has the older format {found}; this version of Serverdyno only reads it",
@@ -50,13 +50,11 @@ class FileFormat:
             )
 
     def upgrade_head(self, head: dict[str, Any], found: int) -> dict[str, Any]:
-        """The head in this format."""
         for version in range(found, self.version):
             head = {**self.upgrades[version].head(head), "format_version": version + 1}
         return head
 
     def upgrade_mix(self, mix: pa.Table, found: int) -> pa.Table:
-        """The table of a mix in this format."""
         for version in range(found, self.version):
             mix = self.upgrades[version].mix(mix)
         return mix

@@ -25,7 +25,7 @@ from serverdyno.store.damage import damaged
 
 MIB = 1 << 20
 DEEPEST = 5
-"""Folders below one another that are looked into; ours are three deep."""
+"""The deepest nesting of folders that is searched; ours is three."""
 _PREFIX, _SUFFIX = ".unfinished-", ".tmp"
 _ASIDE = ".damaged"
 _SET_ASIDE = re.compile(rf".+{re.escape(_ASIDE)}(-[1-9][0-9]*)?")
@@ -48,16 +48,16 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Opens the folder that the user named, links included. Raises OSError."""
+        """Open the folder that the user named, following links. Raises OSError."""
         return cls(path, os.open(path, _DIRECTORY))
 
     def below(self, name: str) -> Self:
-        """The folder of that name in this one, made where it is missing."""
+        """Return the subfolder of that name, created if missing."""
         with self._told("write", name), self._opened(name, make=True) as directory:
             return type(self)(self.path / name, os.dup(directory))
 
     def exists(self, name: str) -> bool:
-        """Whether anything has that name, be it a link that leads nowhere."""
+        """Return whether the name exists, even as a dangling link."""
         folder, leaf = _split(name)
         with self._told("read", name):
             try:
@@ -68,7 +68,7 @@ class Folder:
         return True
 
     def names(self, name: str = "", pattern: str = "*") -> list[str]:
-        """What lies in a folder, sorted; nothing where there is no such folder."""
+        """Return the sorted names in a folder; empty if there is no such folder."""
         with self._told("read", name):
             try:
                 with self._opened(name) as directory:
@@ -77,10 +77,10 @@ class Folder:
                 return []
 
     def read(self, name: str, most_bytes: int, *, may_be_empty: bool = False) -> bytes:
-        """The content of a file. Raises DamagedError where it is larger than that, or empty and must not be."""
+        """Return the content of a file. Raises DamagedError if it is too large, or empty and must not be."""
         folder, leaf = _split(name)
         with self._told("read", name), self._opened(folder) as directory:
-            # Looked at before it is opened, since a device may act on that; and after, since it may have been replaced.
+            # Checked before opening, because opening can affect a device, and after, because it may have been replaced.
             self._check_regular(os.stat(leaf, dir_fd=directory, follow_symlinks=False), "read", name)
             with open(os.open(leaf, os.O_RDONLY | _FILE, dir_fd=directory), "rb") as file:
                 self._check_regular(os.fstat(file.fileno()), "read", name)
@@ -92,9 +92,9 @@ class Folder:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file whole or not at all, and returns once it would survive a loss of power.
+        """Write a file completely or not at all, and return once it would survive a power cut.
 
-        Makes the folders above it where they are missing. A file, or a link, that has the name is replaced.
+        Missing folders above it are created. A file or link of that name is replaced.
         """
         folder, leaf = _split(name)
         unfinished = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
@@ -113,22 +113,22 @@ class Folder:
             os.fsync(directory)
 
     def remove(self, name: str) -> None:
-        """Removes a file, or a link, where there is one."""
+        """Remove a file or link if it exists."""
         folder, leaf = _split(name)
         with self._told("remove", name), suppress(FileNotFoundError), self._opened(folder) as directory:
             os.unlink(leaf, dir_fd=directory)
 
     def remove_unfinished(self) -> None:
-        """Removes what writers that were killed left anywhere. Only for who holds the lock."""
+        """Remove the unfinished files of killed writers. Only for the holder of the lock."""
         for name in self._walk():
             leaf = _split(name)[1]
             if leaf.startswith(_PREFIX) and leaf.endswith(_SUFFIX):
                 self.remove(name)
 
     def set_aside(self, name: str) -> str:
-        """Renames a file to a name that nothing has yet and nothing reads: `run.json.damaged`, `run.json.damaged-2`.
+        """Rename a file to an unused name that nothing reads, such as `run.json.damaged-2`, and return it.
 
-        Returns that name. Only for who holds the lock.
+        Only for the holder of the lock.
         """
         folder, leaf = _split(name)
         numbered = (f"{leaf}{_ASIDE}{f'-{number}' if number > 1 else ''}" for number in count(1))
@@ -140,15 +140,15 @@ class Folder:
         return aside
 
     def was_set_aside(self) -> list[str]:
-        """The files that were set aside, anywhere, in the order of their names.
+        """Return the files that were set aside, sorted by name.
 
-        A configuration may be named so, too; what belongs to it is a folder, or ends otherwise.
+        A configuration may have such a name too, but its data are in a folder or end otherwise.
         """
         found = sorted(name for name in self._walk() if _SET_ASIDE.fullmatch(_split(name)[1]))
         return [os.fsencode(name).decode(errors="replace") for name in found]
 
     def lock_file(self, name: str) -> int:
-        """The open descriptor of a file for a lock, made where it is missing; the caller closes it."""
+        """Return an open descriptor of a lock file, created if missing; the caller closes it."""
         with self._told("write", name):
             descriptor = os.open(name, os.O_RDWR | os.O_CREAT | _FILE, 0o644, dir_fd=self._descriptor)
             try:
@@ -164,7 +164,7 @@ class Folder:
         return descriptor
 
     def _walk(self) -> Iterator[str]:
-        """Every regular file, by its name from here; of folders that can't be read, nothing."""
+        """Yield every regular file by its relative name, skipping unreadable folders."""
         pending = [PurePosixPath()]
         while pending:
             folder = pending.pop()
@@ -177,7 +177,7 @@ class Folder:
 
     @contextmanager
     def _opened(self, name: str, *, make: bool = False) -> Iterator[int]:
-        """The descriptor of a folder, reached part by part. Raises OSError."""
+        """Yield the descriptor of a folder, opened part by part. Raises OSError."""
         descriptor = os.dup(self._descriptor)
         try:
             for part in _parts(name):
@@ -221,13 +221,12 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """The folder that a file is in, and the last part of its name."""
     *folder, leaf = _parts(name)
     return "/".join(folder), leaf
 
 
 def _make_folder(name: str, descriptor: int) -> None:
-    """Makes a folder where it is missing; it is on the disk before anything is put into it."""
+    """Create a missing folder, durably before anything is put into it."""
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=descriptor)
         os.fsync(descriptor)

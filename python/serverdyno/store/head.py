@@ -1,6 +1,6 @@
-"""The head of an experiment, `experiment.json`: what is run, in which order, by which version of the tool.
+"""The head of an experiment, `experiment.json`: what is run, in which order, and by which version.
 
-Written once, before the first run. It is all that `resume` needs; `plan.toml` next to it is the user's text.
+It is written once, before the first run, and is all that `resume` needs; `plan.toml` is the user's text.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ MOST_CPUS = 1 << 14
 
 
 class PeakNote(Model):
-    """What one configuration answered in a closed load, in requests/s of its window.
+    """The throughput of one configuration in a closed load, in requests/s of its window.
 
-    `ready_work_s`, `run_delay_share`: what of the clients' time was the generator's, as in a record; None: not known.
+    `ready_work_s`, `run_delay_share`: the generator's part of the clients' time, as in a record; None if unknown.
     """
 
     configuration: str
@@ -53,18 +53,18 @@ class PeakNote(Model):
 
 
 class PeakRates(Model):
-    """What the rates of open load were made from: per cent of the lowest of these peaks."""
+    """Source of open rates: per cent of the lowest of these peaks."""
 
     percents: list[int] = Field(min_length=1)
     peaks: list[PeakNote] = Field(min_length=1)
 
 
 class ExperimentHead(Model):
-    """An experiment as decided. `scale`, `seed` and `suites` are those in force, whatever the plan says; a suite whose
-    levels end when done has its work at that scale. `peaks`: what rates of open load were made from, measured before
-    the first run; None where the suite gives its rates.
+    """An experiment as decided.
 
-    Experiments come from strangers, and so does everything in this one.
+    `scale`, `seed` and `suites` are those in force, whatever the plan says; a suite with steps has its work at that
+    scale. `peaks`: measured before the first run to derive open rates; None if the suite gives its rates. Experiments
+    come from strangers, so every field is untrusted.
     """
 
     format_version: int = FORMAT_VERSION
@@ -81,21 +81,20 @@ class ExperimentHead(Model):
 
     @property
     def suite(self) -> Suite:
-        """The first suite, which most experiments have alone."""
+        """Return the first suite, which is the only one of most experiments."""
         return self.suites[0]
 
     def suite_of(self, mix: Mix) -> Suite:
-        """Return the suite that a level belongs to."""
         return next((suite for suite in self.suites if suite.name == mix.suite), self.suite)
 
     def of_suite(self, suite: Suite) -> Self:
-        """Return the head as that of an experiment with one of its suites alone."""
+        """Return the head with only one of its suites."""
         own = [mix for mix in self.mixes if self.suite_of(mix) is suite]
         return self.model_copy(update={"suites": [suite], "mixes": own})
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Names become folders: none may lead out of the experiment's."""
+        """Check names, which become folders and must not lead out of the experiment's."""
         names = [configuration.name for configuration in self.configurations]
         if bad := [name for name in names if not _FOLDER_NAME.fullmatch(name) or len(name) > MOST_NAME]:
             raise ValueError(f"not a configuration name: {bad[0][:MOST_NAME]!r}")
@@ -121,7 +120,7 @@ class ExperimentHead(Model):
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Self:
-        """Figures that a plan can't have come to."""
+        """Refuse figures that no plan can result in."""
         for key in self.order:
             if not (1 <= key.number <= MAX_RUNS and 1 <= key.repetition <= MAX_RUNS):
                 raise ValueError(f"run {key.number}, repetition {key.repetition}")
@@ -136,7 +135,7 @@ class ExperimentHead(Model):
 
 
 def _check_mix(mix: Mix) -> None:
-    """Raises ValueError for a load that no suite has."""
+    """Raise ValueError for a load that no suite has."""
     times = (mix.ramp_up_s, mix.ramp_down_s, mix.delay_s, mix.think_time_s)
     if not 1 <= mix.index <= MAX_LEVELS:
         raise ValueError(f"mix {mix.index}")
@@ -151,7 +150,7 @@ def _check_mix(mix: Mix) -> None:
 
 
 def _check_url(url: str) -> None:
-    """Raises ValueError for what is none; `urlsplit` does for some."""
+    """Raise ValueError for an invalid URL, as `urlsplit` does for some."""
     parts = urlsplit(url)
     place = parts.hostname if protocols.has_host(parts.scheme) else parts.path
     if len(url) > MAX_URL or not place or parts.port == 0:

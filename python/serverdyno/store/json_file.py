@@ -1,4 +1,4 @@
-"""JSON files of an experiment, read as hostile input: bounded in size and depth, their text fit to be written."""
+"""Reads an experiment's JSON files as untrusted input, with bounded size and depth and valid Unicode."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from serverdyno.store.folder import MIB, Folder
 M = TypeVar("M", bound=BaseModel)
 MOST_BYTES = 16 * MIB
 DEEPEST = 32
-"""Objects and lists inside one another; ours are at most eight deep."""
+"""The deepest nesting of objects and lists; ours is at most eight."""
 
 LIMIT = 2**63
 
 
 def read_json(folder: Folder, name: str) -> Any:
-    """The value in a file. Raises DamagedError, and DynoError where it can't be read."""
+    """Return the value in a file. Raises DamagedError, and DynoError if it can't be read."""
     path = folder.path / name
     content = folder.read(name, MOST_BYTES)
     try:
@@ -36,7 +36,7 @@ def read_json(folder: Folder, name: str) -> Any:
 
 
 def read_object(folder: Folder, name: str) -> dict[str, Any]:
-    """The object in a file. Raises as `read_json`."""
+    """Return the object in a file. Raises like `read_json`."""
     value = read_json(folder, name)
     if not isinstance(value, dict):
         raise damaged(folder.path / name, "it holds no JSON object")
@@ -44,7 +44,7 @@ def read_object(folder: Folder, name: str) -> dict[str, Any]:
 
 
 def read_model(folder: Folder, name: str, model: type[M]) -> M:
-    """The object in a file, as a model. Raises as `read_json`."""
+    """Return the object in a file as a model. Raises like `read_json`."""
     try:
         return model.model_validate(read_object(folder, name))
     except ValidationError as error:
@@ -52,7 +52,7 @@ def read_model(folder: Folder, name: str, model: type[M]) -> M:
 
 
 def as_bytes(value: Any) -> bytes:
-    """A value as the content of a file. What of its text is no Unicode becomes a question mark."""
+    """Return a value as file content, with invalid Unicode replaced by question marks."""
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode(errors="replace")
 
 
@@ -75,7 +75,7 @@ def _finite(digits: str) -> float:
 
 
 def _check(path: Path, value: Any) -> None:
-    """Raises DamagedError for what is nested too deep, and for text that is none."""
+    """Raise DamagedError for too deep nesting and for invalid text."""
     level = [value]
     for _ in range(DEEPEST):
         if not level:

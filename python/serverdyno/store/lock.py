@@ -1,4 +1,4 @@
-"""One writer an experiment: a lock that the kernel takes back when its holder dies, however it dies."""
+"""The lock for one writer per experiment, which the kernel releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LOCK_NAME = ".lock"
 
 
 class WriterLock:
-    """The right to write into one experiment folder, held until `release`; not passed on to children."""
+    """The right to write into one experiment folder until `release`; child processes do not inherit it."""
 
     def __init__(self, folder: Folder) -> None:
-        """Raises UserError that names the process which holds it."""
+        """Take the lock. Raises UserError with the process that holds it."""
         self._descriptor = folder.lock_file(LOCK_NAME)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,11 +28,11 @@ class WriterLock:
                 hint="Wait for it, or end it and use `dyno resume`.",
             ) from error
         os.ftruncate(self._descriptor, 0)
-        with suppress(OSError):  # a full disk: the right is held, whether its holder is named or not
+        with suppress(OSError):  # a full disk: the lock is held even if the holder's name can't be written
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Gives the right back. May be repeated."""
+        """Release the lock. May be repeated."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,7 +1,7 @@
-"""What is kept of a run beyond its mixes, `run.json`: one model, from the runner that writes it to the report.
+"""The note of a run, `run.json`, as one model for the runner and the report.
 
-Notes grow: a name that is not here is kept as it is, and all but `state` may be missing, as in notes of earlier
-versions. What the figures mean is in docs/data-format.md.
+Unknown names are kept, and all but `state` may be missing, as in earlier versions. docs/data-format.md explains the
+figures.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """Types as JSON has them; more names than these may be there."""
+    """Base with JSON's types; further names are allowed."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow", defer_build=True)
 
     def as_json(self) -> dict[str, Any]:
-        """What was said, and nothing of what was left out."""
+        """Return only the fields that were set."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 class Session(Part):
-    """What sessions of one kind agreed on with the server. Of a protocol without signing and leases, none were."""
+    """The negotiated session of one kind. Protocols without signing and leases have none of these."""
 
     protocol: str = "smb"
     dialect: str
@@ -33,26 +33,24 @@ class Session(Part):
     encryption: str | None = None
     guest: bool = False
     authentication: str | None = None
-    """How the user of an SMB server was proven; None of a guest, and where it was not recorded."""
+    """How an SMB user was authenticated; None for guests and if not recorded."""
     max_read_bytes: Count
     max_write_bytes: Count
     leases: bool = False
     directory_leases: bool | None = None
-    """Whether the server leases directories; None where it was not recorded, and of a protocol without."""
+    """Whether the server leases directories; None if not recorded or not in the protocol."""
     transport: str | None = None
-    """What carries requests where it is not TCP: "udp" of NFSv3."""
+    """What carries requests instead of TCP: "udp" for NFSv3."""
     channels: Count | None = None
-    """Connections of an SMB session, where it has several."""
+    """Connections of an SMB session, if it has several."""
     slots: Count | None = None
-    """Requests that a session may have under way: of NFSv4, as the next."""
+    """The most concurrent requests of an NFSv4 session."""
     lease_s: Count | None = None
-    """After so long without a request the server forgets the client."""
+    """Time without a request after which an NFSv4 server forgets the client."""
     clients: Count
 
 
 class ClientCache(Part):
-    """The cache that each client had."""
-
     asks_for: str | None
     redirector: str
     most_bytes: Count
@@ -65,14 +63,14 @@ class ClientCache(Part):
 
 
 class Device(Part):
-    """A block device below a file system. `write_cache`: as the kernel says it; None: it says nothing."""
+    """A block device below a file system. `write_cache`: as reported by the kernel; None if it reports nothing."""
 
     name: str
     write_cache: str | None
 
 
 class LayerNote(Part):
-    """A file system that files of the server lie on. `unfollowed`: why it is not known what is below it."""
+    """A file system below the server's files. `unfollowed`: why the layer below it is unknown."""
 
     file_system: str
     options: list[str]
@@ -82,7 +80,7 @@ class LayerNote(Part):
 
 
 class FsyncTimes(Part):
-    """Of the disk's own fsync, in ms but for the count."""
+    """Times of the disk's own fsync in ms, and their count."""
 
     count: Figure
     p50: Figure
@@ -91,10 +89,10 @@ class FsyncTimes(Part):
 
 
 class RunNote(Part):
-    """A run's note.
+    """The note of a run. None: not measured or not recorded.
 
-    `begun`: the run goes on, or was killed. `lost`: it was killed after its last mix, so that its mixes are whole and
-    what is noted at the end of a run can't be known any more. What is None was not measured, or not noted.
+    `begun`: the run continues or was killed. `lost`: it was killed after its last level, so its levels are complete
+    but the figures of its end are lost.
     """
 
     state: Literal["begun", "done", "failed", "lost"]
@@ -120,11 +118,11 @@ class RunNote(Part):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will be known of the run."""
+        """Return whether the note will not change any more."""
         return self.state in ("done", "failed", "lost")
 
     def of_the_disk(self) -> dict[str, Any]:
-        """What a run notes before its first mix, without which its mixes can't be judged."""
+        """Return what a run notes before its first level, without which its levels can't be judged."""
         names = (
             "disk_fsync_ms",
             "syncs_unknown_because",

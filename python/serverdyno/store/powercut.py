@@ -1,5 +1,6 @@
-"""What is kept of power cuts, `powercuts.json`: by configuration, every cut with what was acknowledged before and what
-was left after. No figure of speed is among it.
+"""The stored power cuts, `powercuts.json`: every cut of a configuration, with acknowledged and remaining files.
+
+It has no figures of speed.
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ from serverdyno.store.note import Count, Figure
 
 
 class Part(BaseModel):
-    """Types as JSON has them."""
+    """Base with JSON's types."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
 
 class Cut(Part):
-    """One cut. Files count as flushed where a flush of them was answered with success before it.
+    """One cut. Files count as flushed if a flush of them succeeded before it.
 
-    `lost_files`: of the flushed, those of which a flushed byte is not as it was written; `unreadable_files` among them:
-    the server can't read them. `kept_unflushed_files`: of the others, those that are there to their last acknowledged
-    byte.
+    `lost_files`: flushed files with a wrong flushed byte; `unreadable_files` among them can't be read.
+    `kept_unflushed_files`: other files that are complete to their last acknowledged byte.
     """
 
     cut_after_s: Figure
@@ -34,7 +34,7 @@ class Cut(Part):
 
 
 class PowerCuts(Part):
-    """All cuts of one configuration. `changed`: in what its configuration differed from that under load."""
+    """All cuts of one configuration. `changed`: differences from its configuration under load."""
 
     configuration: str
     version: str
@@ -55,5 +55,5 @@ class PowerCuts(Part):
 
     @property
     def cuts_with_loss(self) -> int:
-        """Cuts that lost anything that was flushed."""
+        """Return the number of cuts that lost flushed data."""
         return sum(1 for cut in self.cuts if cut.lost_files)

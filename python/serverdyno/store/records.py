@@ -1,6 +1,6 @@
-"""The record of one finished mix: raw figures as measured. What is derived from them is in `analysis`.
+"""The record of one finished load level: raw figures as measured. `analysis` derives the rest.
 
-What was counted is generated (`counted.py`); here is what was planned, and what was observed on this machine besides.
+Counted fields are generated (`counted.py`); here are the planned ones and those observed on this machine.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ __all__ = [
 ]
 
 UNANSWERED = "unanswered_at_close"
-"""The kind of errors that are none: operations in flight when the window closed, without an answer in time."""
+"""Kind of rows in `errors` that are not errors: operations in flight at the close, without an answer in time."""
 MOST_STALLED_S = 0.5
-"""A generator that stood still for longer has not measured the server. A shorter stall counts as its own waiting."""
+"""A generator that stood still for longer has not measured the server. Shorter stalls count as its waiting."""
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
-"""The calls after which data is on the disk. sync_file_range(2) and msync(2) alone don't promise that."""
+"""Calls after which data are on disk. sync_file_range(2) and msync(2) alone do not promise that."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """Calls by which the server's processes made data durable, in the window: system calls, or by io_uring."""
+    """Sync calls of the server's processes in the window, as system calls or by io_uring."""
 
     system_call: Annotated[str, 'its name: "fsync"']
     count: Annotated[int, "in the window"]
@@ -84,7 +84,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixRecord(Counted):
-    """Everything that is kept of one mix. `None` means not measured, never zero."""
+    """Everything recorded of one load level. `None` means not measured, never zero."""
 
     run: Annotated[int, "number of the run"]
     configuration: Annotated[str, "of the run"]
@@ -133,12 +133,12 @@ class MixRecord(Counted):
 
     @property
     def operations_s(self) -> float:
-        """Successes a second of the window."""
+        """Return the successes per second of the window."""
         return self.operations / self.window_s
 
     @property
     def void(self) -> str | None:
-        """Why the level counts nowhere and is measured again by a resume; None: it counts."""
+        """Return why the level is void, so that a resume repeats it; None if it counts."""
         if self.stopped:
             return "ended early"
         if (self.stalled_s or 0.0) > MOST_STALLED_S:
@@ -153,45 +153,45 @@ class MixRecord(Counted):
 
     @property
     def never_began(self) -> int:
-        """Number of clients that could not be made ready. They have not left: `leave_after_errors` is for later."""
+        """Return the number of clients that could not be prepared. They count separately from those that left."""
         return sum(row.left_at_s == 0.0 for row in self.by_client)
 
     @property
     def failed(self) -> list[ErrorRow]:
-        """Return the rows of `errors` that are errors: all but those of operations in flight at the close."""
+        """Return the rows of `errors` without operations in flight at the close."""
         return [row for row in self.errors if row.fault != UNANSWERED]
 
     @property
     def failures(self) -> int:
-        """Operations that failed, from start to end."""
+        """Return the number of failed operations, from start to end."""
         return sum(row.count for row in self.failed)
 
     @property
     def unanswered(self) -> int:
-        """Operations that were in flight when the window closed, and had no answer in time."""
+        """Return the number of operations in flight at the close that got no answer in time."""
         return sum(row.count for row in self.errors if row.fault == UNANSWERED)
 
     @property
     def generator_cpu_s(self) -> float:
-        """CPU seconds of the generator's threads in the window."""
+        """Return the CPU seconds of the generator's threads in the window."""
         return self.generator_cpu_user_s + self.generator_cpu_system_s
 
     def response_time_ms(self, share: float) -> float | None:
-        """The time within which that share of the successes was done; None where there was none."""
+        """Return the time within which that share of the successes was done; None without any."""
         times = Histogram.from_bytes(self.response_time_hdr)
         return times.value_at(share) / NS_PER_MS if times.count else None
 
     @property
     def window_closes_s(self) -> float:
-        """When the measured part ends, since the start of the mix."""
+        """Return the end of the window, in s from the level's start."""
         return self.length_s - self.ramp_down_s
 
 
 def step_figures(record: MixRecord, *, of_bonnie: bool) -> dict[str, Any]:
     """Return the figures of a level that ended when its work was done, by their names in tables and JSON.
 
-    `bytes`: read and written; of a phase of Bonnie the larger of the two, as the original counts. `calls`: those that
-    were timed by themselves, with percentiles; None: none was.
+    `bytes`: read and written; for a phase of Bonnie the larger of the two, as the original counts. `calls`: those
+    timed individually, with percentiles; None if none was.
     """
     read, written = record.bytes_read, record.bytes_written
     times = Histogram.from_bytes(record.response_time_hdr)
@@ -218,10 +218,7 @@ def step_figures(record: MixRecord, *, of_bonnie: bool) -> dict[str, Any]:
 
 @functools.cache
 def column_types(row_type: Any) -> dict[str, Any]:
-    """Return the type of each column of a record, or of a row of one; it takes long to evaluate them.
-
-    The columns that say which mix it is come first.
-    """
+    """Return the type of each column, with the identifying columns first; cached, because evaluation is slow."""
     kept = {each.name for each in fields(row_type) if each.metadata.get("column", True)}
     types = get_type_hints(row_type)
     return {name: types[name] for name in dict.fromkeys((*row_type.__annotations__, *types)) if name in kept}

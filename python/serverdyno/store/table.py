@@ -1,6 +1,6 @@
-"""Mix records as Parquet and back. The columns are the fields of the record classes; rows nest as they do.
+"""Records of load levels as Parquet. The columns are the fields of the record classes, nested alike.
 
-No file is opened here: bytes go out, bytes come in.
+It works on bytes and opens no file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: p
 
 
 def encode(record: MixRecord) -> bytes:
-    """One mix as a Parquet file of one row, with checksums."""
+    """Return one level as a Parquet file of one row, with checksums."""
     sink = pa.BufferOutputStream()
     table = pa.Table.from_pylist([dataclasses.asdict(record)], schema=SCHEMA)
-    # Statistics and dictionaries pay in large tables; in one row they are most of the file.
+    # Statistics and dictionaries help large tables; in one row they are most of the file.
     pq.write_table(
         table,
         sink,
@@ -39,7 +39,7 @@ def encode(record: MixRecord) -> bytes:
 
 
 def decode(content: bytes) -> pa.Table:
-    """The table of a Parquet file, whatever its columns. Raises ArrowException, OSError or ValueError if damaged."""
+    """Return the table of a Parquet file with any columns. Raises ArrowException, OSError or ValueError if damaged."""
     file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
     _check_size(file.metadata)
     table = file.read(use_threads=False)
@@ -49,26 +49,26 @@ def decode(content: bytes) -> pa.Table:
 
 
 def _values_of(column: pa.ChunkedArray) -> int:
-    """Return how many values a column has, those of its lists included."""
+    """Return how many values a column has, including those in lists."""
     if not pa.types.is_list(column.type):
         return len(column)
     return sum(len(chunk.flatten()) for chunk in column.chunks)
 
 
 def _check_size(found: pq.FileMetaData) -> None:
-    """Raises ValueError for what would be no mix, before it is unpacked."""
+    """Raise ValueError for a table too large for a level, before it is unpacked."""
     if (found.num_rows, found.num_row_groups) != (1, 1):
         raise ValueError(f"{found.num_rows:,} rows, where one mix is one")
-    # Nothing is asked of single columns before they are read: Arrow 26 ends the process where their levels are damaged.
+    # Single columns are not inspected before they are read: Arrow 26 aborts the process if their levels are damaged.
     if found.row_group(0).total_byte_size > MOST_UNPACKED_BYTES:
         raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
 
 
 def records(tables: Sequence[pa.Table]) -> list[MixRecord]:
-    """The records of tables that have the columns of `SCHEMA`, in their order."""
+    """Return the records of tables with the columns of `SCHEMA`, in order."""
     if not tables:
         return []
-    # All tables at once, and column by column: some hundred rows of some hundred nested rows each.
+    # All tables at once and column by column: each has some hundred rows of some hundred nested rows.
     whole = pa.concat_tables(tables).combine_chunks()
     return _rows([column.chunk(0) for column in whole.columns], MixRecord)
 
@@ -82,7 +82,7 @@ def _rows(columns: Sequence[Any], row_type: Callable[..., Any]) -> list[Any]:
 
 
 _NUMBERS = {pa.int64(): "q", pa.float64(): "d"}
-"""How numbers lie in Arrow's memory, in the letters of the module `struct`."""
+"""Formats of numbers in Arrow's memory, in the letters of the module `struct`."""
 
 
 def _values(column: Any, hint: Any) -> list[Any]:
@@ -93,7 +93,7 @@ def _values(column: Any, hint: Any) -> list[Any]:
     if code is None or column.null_count or not len(column):
         pythonic: list[Any] = column.to_pylist()
         return pythonic
-    # Several times as quick as `to_pylist`; `to_numpy` would be, too, but load is made without numpy.
+    # Several times as fast as `to_pylist`; `to_numpy` would be too, but load is made without numpy.
     memory: Any = memoryview(column.buffers()[1])
     numbers: list[Any] = memory.cast(code)[column.offset : column.offset + len(column)].tolist()
     return numbers
@@ -104,7 +104,7 @@ def _schema(row_type: Any) -> pa.Schema:
 
 
 def _field(name: str, hint: Any) -> Any:
-    """A column of a plain type, of a plain type or None, or of a list of rows."""
+    """Return a column of a plain type, an optional one, or a list of rows."""
     arguments = get_args(hint)
     if hint in _PLAIN_TYPES:
         return pa.field(name, _PLAIN_TYPES[hint], nullable=False)

@@ -1,4 +1,4 @@
-"""How experiments of older formats become the current one on reading. What an older format didn't keep is not known."""
+"""Upgrades experiments of older formats on reading. What an older format did not record is unknown."""
 
 from __future__ import annotations
 
@@ -55,34 +55,35 @@ _LATER_THAN_2 = (*_SINCE_FORMAT_4, *_LATER_THAN_4)
 
 
 def head_of_format_1(head: dict[str, Any]) -> dict[str, Any]:
-    """Format 2 has more parameters of suites, all with defaults that are what format 1 did."""
+    """Keep the head: the new suite parameters of format 2 default to what format 1 did."""
     return head
 
 
 def head_of_format_2(head: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 has the protocol of each configuration, which follows from the suite here, and the suite's axis."""
+    """Keep the head: the protocol and axis of format 3 follow from the suite."""
     return head
 
 
 def mix_of_format_2(mix: pa.Table) -> pa.Table:
-    """Format 3 has the same columns."""
+    """Return the table unchanged."""
     return mix
 
 
 def mix_of_format_1(mix: pa.Table) -> pa.Table:
-    """Format 2 calls a body what it is, bytes read, and knows of writing, calls and syncs, which HTTP has none of."""
+    """Rename bodies to bytes read, and add writes, calls and syncs, which HTTP has none of."""
     rows = [_row_of_format_1(row) for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_2)
 
 
 def head_of_format_3(head: dict[str, Any]) -> dict[str, Any]:
-    """Format 4 has TLS, with defaults that are what format 3 did."""
+    """Keep the head: TLS in format 4 defaults to what format 3 did."""
     return head
 
 
 def mix_of_format_3(mix: pa.Table) -> pa.Table:
-    """Format 4 knows of TLS handshakes, which there were none of, and of what the generator had in hand, which was not
-    measured. It knows no ceiling: nothing is judged by one any more.
+    """Add TLS handshakes (none) and the generator's operations in hand (not measured).
+
+    The ceiling is dropped, because nothing is judged by it any more.
     """
     added = dict.fromkeys(_SINCE_FORMAT_4) | {"handshakes": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
@@ -90,35 +91,35 @@ def mix_of_format_3(mix: pa.Table) -> pa.Table:
 
 
 def head_of_format_4(head: dict[str, Any]) -> dict[str, Any]:
-    """Format 5 has fleets and open load, which plans and suites before had none of."""
+    """Keep the head: fleets and open load did not exist before format 5."""
     return head
 
 
 def mix_of_format_4(mix: pa.Table) -> pa.Table:
-    """Format 5 knows what each node of a fleet did, and of operations that come at a rate of their own."""
+    """Add the nodes of a fleet, and operations at a given rate."""
     added = dict.fromkeys(_SINCE_FORMAT_5) | {"nodes": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_5)
 
 
 def head_of_format_5(head: dict[str, Any]) -> dict[str, Any]:
-    """Format 6 has contention, which suites before had none of."""
+    """Keep the head: contention did not exist before format 6."""
     return head
 
 
 def mix_of_format_5(mix: pa.Table) -> pa.Table:
-    """Format 6 knows of breaks, which were not counted."""
+    """Add breaks, which were not counted."""
     rows = [{**row, **dict.fromkeys(_SINCE_FORMAT_6)} for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_6)
 
 
 def head_of_format_6(head: dict[str, Any]) -> dict[str, Any]:
-    """Format 7 has failover and durable handles, which suites before had none of."""
+    """Keep the head: failover and durable handles did not exist before format 7."""
     return head
 
 
 def mix_of_format_6(mix: pa.Table) -> pa.Table:
-    """Format 7 knows of outages, and of what outlived them, which there were none of."""
+    """Add outages and what survived them, of which there were none."""
     added = dict.fromkeys(_SINCE_FORMAT_7) | {"outages": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
     return _table(rows, without=_LATER_THAN_7)

@@ -1,8 +1,8 @@
-"""What a guest boots from: Debian's own kernel for clouds, and a file system in memory that is made here for each boot.
+"""The files that a guest boots from: Debian's cloud kernel, and an initramfs made for each boot.
 
-In it are busybox, the kernel's modules, the server's program with its libraries, and the server's directory. Nothing is
-prebuilt: what is not installed is downloaded by apt, which checks its signatures, and unpacked into a cache. Not for
-the disk: see `machine.py`.
+The initramfs has busybox, kernel modules, the server's program with its libraries, and the server's directory.
+Packages that are not installed are downloaded by apt, which checks their signatures, and unpacked into a cache. The
+disk is in `machine.py`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ LIBRARY = re.compile(r"(/\S+) \(0x")
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel of Debian's that was not installed for this purpose: its image and its modules."""
+    """A Debian kernel with its image and modules."""
 
     image: Path
     modules: Path
 
     @property
     def version(self) -> str:
-        """`6.1.0-56-cloud-amd64`."""
         return self.modules.name
 
 
@@ -55,13 +54,12 @@ class Contents:
 
 
 def cache() -> Path:
-    """Where downloads are kept: the user's cache."""
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(home).expanduser() / "serverdyno" / "guest"
 
 
 def kernel() -> Kernel:
-    """The newest that is there; downloaded first where there is none. Raises UserError."""
+    """Return the newest available kernel; download one if there is none. Raises UserError."""
     found = [each for top in (Path("/"), cache()) for each in _kernels(top)]
     if not found:
         _download(_image_package())
@@ -79,7 +77,6 @@ def _kernels(top: Path) -> Iterator[Kernel]:
 
 
 def _image_package() -> str:
-    """The package with the kernel itself, which the other depends on."""
     done = _run(["apt-cache", "depends", "--important", KERNEL_PACKAGE])
     if (found := re.search(r"Depends: (linux-image-\S+)", done)) is None:
         raise UserError(
@@ -89,7 +86,7 @@ def _image_package() -> str:
 
 
 def shell() -> Path:
-    """Return a busybox that needs no library, downloaded if there is none. Raises UserError."""
+    """Return a statically linked busybox, downloaded if there is none. Raises UserError."""
     if (found := _shell()) is not None:
         return found
     _download(SHELL_PACKAGE)
@@ -99,7 +96,7 @@ def shell() -> Path:
 
 
 def _shell() -> Path | None:
-    """The package has other files of that name, too."""
+    """Return busybox in the package, which has other files of that name too."""
     places = (find_program("busybox"), cache() / "bin" / "busybox", cache() / "usr" / "bin" / "busybox")
     return next((place for place in places if place and place.exists() and not libraries(place)), None)
 
@@ -136,7 +133,7 @@ def _run(command: list[str], at: str = "/", timeout_s: float = PROGRAM_TIMEOUT_S
 
 
 def libraries(program: Path) -> list[Path]:
-    """Everything that a program is linked with, the loader included; none of a static one."""
+    """Return all libraries of a program including the loader; empty for a static one."""
     done = subprocess.run(
         ["ldd", str(program)], capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False
     )
@@ -144,9 +141,7 @@ def libraries(program: Path) -> list[Path]:
 
 
 def module_files(kernel_: Kernel, wanted: Iterable[str]) -> list[Path]:
-    """The modules and all that they need, those first that are needed first. Those that the kernel has built in are
-    left out.
-    """
+    """Return the modules after their dependencies, without those built into the kernel."""
     files = {path.name.partition(".ko")[0].replace("-", "_"): path for path in kernel_.modules.rglob("*.ko*")}
     ordered: dict[str, Path] = {}
 
@@ -164,19 +159,19 @@ def module_files(kernel_: Kernel, wanted: Iterable[str]) -> list[Path]:
 
 
 def _needed(module: Path) -> list[str]:
-    """By the module's own information (modinfo(8)): NAME=VALUE, each ended by a zero byte."""
+    """Return the dependencies from the module's information (modinfo(8)): NAME=VALUE, each ended by a zero byte."""
     told = re.search(rb"\0depends=([^\0]*)\0", b"\0" + module_content(module))
     return [name for name in told[1].decode().split(",") if name] if told else []
 
 
 def module_content(module: Path) -> bytes:
-    """As the kernel loads it."""
+    """Return the module uncompressed."""
     content = module.read_bytes()
     return lzma.decompress(content) if module.suffix == ".xz" else content
 
 
 def write_initramfs(at: Path, contents: Contents, kernel_: Kernel, init: str) -> None:
-    """An archive as the kernel unpacks it at its start (Documentation/driver-api/early-userspace/buffer-format.rst)."""
+    """Write an initramfs (Documentation/driver-api/early-userspace/buffer-format.rst)."""
     with gzip.open(at, "wb", compresslevel=1) as file:
         archive = _Archive(file)
         for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "modules", *contents.directories):
@@ -197,7 +192,7 @@ def write_initramfs(at: Path, contents: Contents, kernel_: Kernel, init: str) ->
 
 
 class _Archive:
-    """In the format newc (cpio(5)). What is above a file is made with it; nothing is written twice."""
+    """A newc archive (cpio(5)). Parent directories are added, and nothing is written twice."""
 
     def __init__(self, file: gzip.GzipFile) -> None:
         self._file = file
@@ -225,7 +220,7 @@ class _Archive:
         self._entry(name, FILE_MODE | mode, content, owner)
 
     def tree(self, top: Path) -> None:
-        """A directory of ours with all that is in it; sockets and the like are left out."""
+        """Add a directory with its contents, without sockets and the like."""
         for path in (top, *sorted(top.rglob("*"))):
             status = path.lstat()
             name, owner = f"{path}".strip("/"), (status.st_uid, status.st_gid)
@@ -241,7 +236,7 @@ class _Archive:
 
 
 def missing_programs() -> list[str]:
-    """Debian packages of the programs that a guest needs here and that are not installed."""
+    """Return the Debian packages of missing programs that a guest needs on this machine."""
     needed = {
         "qemu-system-x86_64": "qemu-system-x86",
         "nbdkit": "nbdkit",

@@ -1,6 +1,6 @@
-"""What a server needs in a guest, by its driver: its program, its directory, its users, and how it is started.
+"""What each driver's server needs in a guest: its program, directory, users, and start command.
 
-A server is added by one function here and one line in the table. Not for the guest itself: see `machine.py`.
+Adding a server takes one function here and one line in the table. The guest itself is in `machine.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from serverdyno.servers.proof import LOOPBACK, free_port
 from serverdyno.servers.samba import CONFIGURATION, Samba
 from serverdyno.servers.volume_server import READY_VOLUMES
 
-ADDRESS = "10.0.2.15"  # what qemu's own network gives to the first guest
+ADDRESS = "10.0.2.15"  # address of the first guest in qemu's network
 SAMBA_MODULES = Path("/usr/lib/x86_64-linux-gnu/samba")
 GANESHA_MODULES = Path("/usr/lib/x86_64-linux-gnu/ganesha")
 IDMAP_MODULES = Path("/usr/lib/x86_64-linux-gnu/libnfsidmap")
@@ -33,10 +33,10 @@ ROOT = "root:x:0:0::/:/bin/sh"
 
 @dataclass(frozen=True, slots=True)
 class InGuest:
-    """A server as a guest gets it. `data`: where the disk is mounted; `shares`: directories on it, of the `owner`.
+    """A server for a guest. `data`: mount point of the disk. `shares`: its directories, which belong to `owner`.
 
-    `access`: how it is reached from here, by `ports`: those of 127.0.0.1 with those of the guest that they lead to.
-    `changed`: in what its configuration differs from that on the host, for the record.
+    `access`: how it is reached through `ports`, which map ports of 127.0.0.1 to the guest's. `changed`: differences
+    from the configuration on the host, for the record.
     """
 
     contents: Contents
@@ -52,12 +52,12 @@ class InGuest:
 
     @property
     def disk_file_system(self) -> str:
-        """That of its disk: as configured, or ext4 where that is left to the host."""
+        """Return the disk's file system: as configured, or ext4 if the host decides."""
         return "ext4" if self.file_system == "none" else self.file_system
 
 
 def without_surroundings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the same server where the guest is its surroundings: its own disk, network, limits and time."""
+    """Return settings without those that the guest replaces: disk, network, limits and time."""
     ours = ("network", "data_directory", "fsync_delay_ms", "file_system", "mount_options", "image_mib")
     return {
         name: value for name, value in settings.items() if name not in ours and not name.startswith("vm_")
@@ -65,7 +65,7 @@ def without_surroundings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
-    """After `prepare`. smbd binds the guest's address in place of loopback."""
+    """Return Samba's guest, after `prepare`. smbd binds the guest's address instead of loopback."""
     assert isinstance(server, Samba)
     account = pwd.getpwnam(server.user)
     path = server.directory / CONFIGURATION
@@ -99,13 +99,13 @@ def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 
 
 def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
-    """After `prepare`. Its ports in the guest are the usual ones; here they are any that are free."""
+    """Return Ganesha's guest, after `prepare`. It has the usual ports in the guest and free ones on this machine."""
     assert isinstance(server, Ganesha)
     if server.settings.skip_syncs:
         raise UserError("skip_syncs can't be had in a guest", hint="Cut the power of Ganesha without it.")
     account = pwd.getpwnam(server.user)
     rpcbind = find_program("rpcbind")
-    assert rpcbind is not None  # `prepare` has looked
+    assert rpcbind is not None  # `prepare` has checked
     rpc_files = {
         name: Path("/", name) for name in ("etc/netconfig", "etc/protocols", "etc/services", "etc/rpc")
     }
@@ -144,7 +144,7 @@ def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
 
 
 def _accounts(*names: str) -> dict[str, str]:
-    """The users of this machine by those names, those that there are, with their groups."""
+    """Return those users that this machine has, with their groups."""
     known = {account.pw_name: account for account in pwd.getpwall()}
     users = [known[name] for name in dict.fromkeys((*names, "nobody")) if name in known]
     groups = {user.pw_gid: grp.getgrgid(user.pw_gid).gr_name for user in users}
@@ -159,7 +159,7 @@ def _accounts(*names: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a driver's server comes into a guest. `settings`: what it must be set to before; `put`: after `prepare`."""
+    """The way of a driver's server into a guest. `settings`: required before; `put`: after `prepare`."""
 
     put: Callable[[LocalServer[Any], dict[str, Any]], InGuest]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -169,7 +169,7 @@ WAYS: dict[str, Way] = {Samba.name: Way(_samba, {"network": "loopback"}), Ganesh
 
 
 def way_of(name: str) -> Way:
-    """How the driver `name` comes into a guest. Raises UserError."""
+    """Return the way of the driver `name`. Raises UserError."""
     if name not in WAYS:
         raise UserError(
             f"server {name!r} can't run in a virtual machine",
@@ -179,7 +179,7 @@ def way_of(name: str) -> Way:
 
 
 def init_script(guest: InGuest) -> str:
-    """What the guest does from its start: modules, network, disk, shares, server."""
+    """Return the guest's init script: modules, network, disk, shares, server."""
     uid, gid = guest.owner
     options = ",".join(filter(None, ("rw", guest.mount_options)))
     shares = "\n".join(

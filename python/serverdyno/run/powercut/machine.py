@@ -1,8 +1,8 @@
-"""A guest without a power supply of its own: qemu, which computes every instruction (TCG), and a disk with a cache.
+"""A guest whose power can be cut: qemu with software emulation (TCG), and a disk with a volatile cache.
 
-The disk is nbdkit's with its filter `cache`: what was not flushed is in a file that goes with the process, and what was
-flushed is in the image. Both end by SIGKILL, the disk first, as at a power cut; also when this process is killed. The
-guest reaches nobody; its server is reached at 127.0.0.1. Not for what happens in the guest: see `guests.py`.
+nbdkit serves the disk with its filter `cache`: unflushed data are in a file that vanishes with the process, flushed
+data in the image. A power cut ends both by SIGKILL, the disk first, also if this process is killed. The guest reaches
+nobody; its server is reached at 127.0.0.1. `guests.py` decides what happens in the guest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from serverdyno.errors import ServerError
 
 READY, FAILED = "dyno: ready", "dyno: failed: "
 BOOT_TIMEOUT_S = 300.0
-"""Of a boot that takes 8 s on a quiet machine."""
+"""Limit for a boot that takes 8 s on a quiet machine."""
 POLL_S = 0.05
 IMAGE_BYTES = 512 << 20
 MEMORY_MIB = 768
@@ -30,15 +30,13 @@ DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 @dataclass(frozen=True, slots=True)
 class BootFiles:
-    """What one guest boots from, and its disk."""
-
     kernel: Path
     initramfs: Path
     image: Path
 
 
 def make_image(at: Path, file_system: str) -> None:
-    """An empty disk. Raises ServerError."""
+    """Create an empty disk. Raises ServerError."""
     with at.open("xb") as image:
         image.truncate(IMAGE_BYTES)
     force = "-F" if file_system == "ext4" else "-f"
@@ -49,7 +47,7 @@ def make_image(at: Path, file_system: str) -> None:
 
 
 class Guest:
-    """A guest that runs. `seconds_to_boot`: real ones."""
+    """A running guest. `seconds_to_boot`: in real time."""
 
     def __init__(
         self, disk: subprocess.Popen[bytes], machine: subprocess.Popen[bytes], console: Path
@@ -58,7 +56,7 @@ class Guest:
         self.seconds_to_boot = 0.0
 
     def wait_until_ready(self) -> None:
-        """Raises ServerError where it does not get so far, with the last it said."""
+        """Wait for the server. Raises ServerError with the last console line if it does not come up."""
         begun_s = time.monotonic()
         while READY not in self._said():
             self.check(over=time.monotonic() - begun_s > BOOT_TIMEOUT_S)
@@ -66,7 +64,7 @@ class Guest:
         self.seconds_to_boot = time.monotonic() - begun_s
 
     def check(self, *, over: bool = False) -> None:
-        """Raises ServerError where the guest or its server has ended, or where its time is `over`."""
+        """Raise ServerError if the guest or its server has ended, or its time is `over`."""
         said = self._said()
         if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
             last = "\n".join(said.strip().splitlines()[-LOG_LINES:])
@@ -77,7 +75,7 @@ class Guest:
         return self._console.read_text(errors="replace") if self._console.exists() else ""
 
     def cut_power(self) -> None:
-        """At once, and without a word to anybody in there."""
+        """Cut the power at once, without notice to the guest."""
         for process in (self._disk, self._machine):
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -87,9 +85,9 @@ class Guest:
 
 @contextmanager
 def powered(files: BootFiles, ports: Mapping[int, int], at: Path) -> Iterator[Guest]:
-    """A guest. `ports`: of 127.0.0.1, with those of the guest that they lead to; `at`: for its socket and console.
+    """Yield a running guest, and cut its power at the end.
 
-    It has no power any more at the end. Raises ServerError.
+    `ports`: map ports of 127.0.0.1 to the guest's. `at`: folder of its socket and console. Raises ServerError.
     """
     socket, console = at / "disk.socket", at / "console"
     for old in (socket, console):

@@ -1,8 +1,8 @@
-"""Cuts the power of a server's guest again and again, and holds what is left against what was acknowledged.
+"""Cuts the power of a server's guest repeatedly, and compares what remains with what was acknowledged.
 
-Clients write files and flush three of four; the journal of what the server acknowledged is kept in this process. At a
-random moment the guest and its disk's cache are gone. The guest is booted again from what was flushed to its disk, and
-the same server reads every file. Not for the guest: see `machine.py`.
+Clients write files and flush three of four; this process keeps the journal of what the server acknowledged. At a
+random moment the guest and its disk's cache are killed. The guest boots again from the flushed contents, and the same
+server reads every file. `machine.py` is the guest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from serverdyno.store.powercut import Cut, PowerCuts
 
 CLIENTS = 4
 SOONEST_S, LATEST_S = 0.2, 3.0
-"""Of a cut, after the first flush was answered."""
+"""Earliest and latest cut, in s after the first answered flush."""
 MOST_NS = 120 * 10**9
-"""Of a journal, and of reading one."""
+"""Time limit of a journal, and of reading one."""
 ANSWER_TIMEOUT_S = 300.0
 POLL_S = 0.02
 NONCE_BITS = 63
@@ -42,8 +42,6 @@ NONCE_BITS = 63
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A journal that was cut off."""
-
     spec: dict[str, Any]
     entries: list[_native.JournalEntry]
     cut_after_s: float
@@ -52,7 +50,7 @@ class _Written:
 def cut_power(
     configuration: Configuration, suite: Suite, rounds: int, seed: int, tell: Callable[[str], None]
 ) -> PowerCuts:
-    """Cuts the power of that configuration's server so many times. Raises DynoError."""
+    """Cut the power of the configuration's server `rounds` times. Raises DynoError."""
     way = guests.way_of(configuration.server)
     if missing := boot_files.missing_programs():
         raise UserError(
@@ -104,7 +102,7 @@ class _Rounds:
     tell: Callable[[str], None]
 
     def all(self, rounds: int) -> list[Cut]:
-        """A guest that was booted after one cut is the one whose power is cut next."""
+        """Return all cuts. The guest booted after one cut is the guest of the next."""
         cuts: list[Cut] = []
         written: _Written | None = None
         for number in range(rounds + 1):
@@ -121,7 +119,7 @@ class _Rounds:
         return cuts
 
     def _answering(self) -> _native.Target:
-        """The server, once it lets its clients in. Raises ServerError."""
+        """Return the server once it admits its clients. Raises ServerError."""
         protocol = protocol_of(self.configuration, self.suite)
         target = open_target(protocol, self.in_guest.access, self.suite.settings(protocol))
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
@@ -135,7 +133,7 @@ class _Rounds:
             time.sleep(POLL_S)
 
     def _written(self, target: _native.Target, guest: Guest, number: int) -> _Written:
-        """Files until the power is cut: at a moment of the seed's, once a flush was answered."""
+        """Write files until the power is cut, at a seeded moment after the first answered flush."""
         at_s = random.Random(f"{self.seed} {number}").uniform(SOONEST_S, LATEST_S)
         spec = {
             "seed": self.seed + number,
@@ -153,7 +151,7 @@ class _Rounds:
                 time.sleep(POLL_S)
             cut_at_s = time.monotonic() + at_s
             while (left_s := cut_at_s - time.monotonic()) > 0:
-                waiting.look()  # one that ended before its power was cut shows nothing
+                waiting.look()  # a journal that ended before the cut shows nothing
                 time.sleep(min(POLL_S, left_s))
         finally:
             guest.cut_power()
@@ -170,7 +168,7 @@ class _Rounds:
 
 
 def compared(entries: list[_native.JournalEntry], left: list[_native.LeftOfFile], cut_after_s: float) -> Cut:
-    """What was acknowledged, file by file, against what is left."""
+    """Compare the acknowledged files with what is left."""
     pairs = list(zip(entries, left, strict=True))
     flushed = [(entry, found) for entry, found in pairs if entry["flushed_bytes"]]
     others = [
@@ -192,10 +190,10 @@ def compared(entries: list[_native.JournalEntry], left: list[_native.LeftOfFile]
 
 
 def verdict(cuts: PowerCuts) -> str:
-    """`0 of 5 cuts lost flushed data`."""
+    """Return `0 of 5 cuts lost flushed data`."""
     return f"{cuts.cuts_with_loss:,} of {len(cuts.cuts):,} cuts lost flushed data"
 
 
 def said(cut: Cut) -> str:
-    """`0 of 212 flushed files lost`."""
+    """Return `0 of 212 flushed files lost`."""
     return f"{cut.lost_files:,} of {cut.flushed_files:,} flushed files lost"

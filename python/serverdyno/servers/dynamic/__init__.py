@@ -1,6 +1,6 @@
-"""The dynamic page of servers that we start: the program and the scripts that make it, and the proof that it is there.
+"""The dynamic page of servers that we start: the program and scripts that make it, and its proof.
 
-What it says is `crates/page`. Not for: how each server is told to run it (the drivers).
+Its content is in `crates/page`; the drivers configure each server to run it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROGRAM = HERE / "dyno-page"
 COPY, SOCKET = "dyno-page", "page.sock"
 PATH = _native.page_path()
 BEHIND = PATH.rpartition("/")[0] + "/"
-"""What a front that has documents hands on, and one that caches never keeps: the directory of the page."""
+"""The page's directory, which fronts with documents pass on and caches never keep."""
 ABSENT = {
     HTTPStatus.FORBIDDEN,
     HTTPStatus.NOT_FOUND,
@@ -50,7 +50,7 @@ def scripts(server: str, directory: Path, values: Mapping[str, str]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class MadeBy:
-    """Who made a page, as the page itself says."""
+    """Who made a page, according to the page."""
 
     carrier: str
     software: str
@@ -61,12 +61,12 @@ class MadeBy:
 
 
 def fresh_query() -> str:
-    """Return a query that nobody has sent before. With `=`: without it CGI would make arguments of it."""
+    """Return a query that nobody has sent before. It contains `=`, without which CGI would make arguments of it."""
     return f"n={secrets.token_hex(8)}"
 
 
 def judged(name: str, query: str, answer: _native.Answer) -> MadeBy:
-    """Return who made the page that came for `query`. Raises ServerError that says what is wrong with it."""
+    """Return who made the page for `query`. Raises ServerError with what is wrong with it."""
     status, body = answer["status"], answer["body"]
     if status in ABSENT:
         raise ServerError(

@@ -13,13 +13,13 @@ from serverdyno.errors import ServerError
 
 SOURCE = Path(__file__).parent / "mod_dyno_page.c"
 BUILT = ".libs/mod_dyno_page.so"
-"""Where apxs leaves it, below the directory of its source."""
+"""Path of the built module, relative to its source."""
 PATIENCE_S = 120.0
 LAST_WORDS = 20
 
 
 def build(directory: Path, apxs: str = "apxs") -> None:
-    """Build the module in a server's directory, which has its source. Raises ServerError in the tool's words."""
+    """Build the module from its source in a server's directory. Raises ServerError with the output of apxs."""
     tool = shutil.which(apxs)
     if tool is None:
         raise ServerError(
