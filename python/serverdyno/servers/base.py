@@ -109,56 +109,52 @@ class RunningServer(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """Whether it takes CPU time of this machine; true where nobody knows."""
+        """Return whether it uses CPU time of this machine; True if unknown."""
 
     def ask(self, target: Any) -> None:
-        """Asks a server that the user runs for the first time, at the address that has consented; nothing of one that
-        we have started. Raises ServerError.
+        """Query a user's server for the first time, at the address that consented; do nothing for our own.
+
+        Raises ServerError.
         """
 
     def check(self) -> None:
-        """Raises ServerError where it has ended since it was ready; one that the user runs is asked whether it is
-        there.
-        """
+        """Raise ServerError if the server has ended since it was ready; ask a user's server whether it is there."""
 
     def crashes(self) -> list[str]:
-        """What its own log says of processes of it that crashed since its start, a line each; none where there is
-        no log to look at.
-        """
+        """Return a line from its log for each process that crashed since its start; empty without a log."""
 
     def describe(self) -> Description:
-        """What is disclosed of it."""
+        """Return what is disclosed about the server."""
 
     @property
     def url(self) -> str:
-        """Where load goes: of a web server, with the trailing slash of the document root."""
+        """Return where load goes; for a web server with the trailing slash of the document root."""
 
     def access(self) -> Access:
-        """The URL, and what else it takes to be let in."""
+        """Return the URL, and what logging on needs."""
 
     def cpu_s(self) -> float | None:
-        """CPU seconds (user + system) of all its processes so far, or None where it can't be known."""
+        """Return CPU seconds (user + system) of all its processes so far; None if unknown."""
 
     def cpu_by_member_s(self) -> dict[str, float | None]:
-        """CPU seconds so far of each server of a team; empty of a single server."""
+        """Return CPU seconds so far of each server of a team; empty for a single server."""
 
     def rss_bytes(self) -> int | None:
-        """Resident memory of all its processes now, or None."""
+        """Return the memory of all its current processes in bytes; None if unknown."""
 
     def pids(self) -> list[int]:
-        """Every process of the server now; none where they are not known."""
+        """Return every current process of the server; empty if unknown."""
 
     def data_directories(self) -> list[Path]:
-        """Where we find the files of a file server, share by share, while it runs; none where that is not known."""
+        """Return the directories of a file server's files, share by share, while it runs; empty if unknown."""
 
     def requests_served(self) -> int | None:
-        """The server's own count of requests since its start, where it keeps one (access log, status
-        counter).
-        """
+        """Return the server's own count of requests since its start (access log, status counter), if it has one."""
 
     def syncs_served(self) -> int | None:
-        """The server's own count of syncs of files since its start, where it keeps one; of its counters as they are
-        now, so ask after `requests_served`.
+        """Return the server's own count of file syncs since its start, if it has one.
+
+        It reads the current counters, so call it after `requests_served`.
         """
 
 
@@ -185,19 +181,19 @@ class ServerDriver(RunningServer, Protocol):
 
     @staticmethod
     def installed() -> Installed | None:
-        """The program found here, or None."""
+        """Return the program found here, or None."""
 
     def listen_on(self, address: str) -> None:
-        """Before `prepare`: listen on an address of this machine in place of loopback. Raises UserError."""
+        """Listen on an address of this machine instead of loopback; call it before `prepare`. Raises UserError."""
 
     def prepare(self) -> None:
-        """Writes configuration and makes sure of the documents."""
+        """Write the configuration and provide the documents."""
 
     def start(self) -> None:
-        """Starts the server; returns once its process exists."""
+        """Start the server; return once its process exists."""
 
     def ready(self) -> None:
-        """Returns once it answers, and is proven to be the process that `start` made. Raises ServerError."""
+        """Wait until it answers and is proven to be the process of `start`. Raises ServerError."""
 
     def stop(self) -> None:
-        """Leaves no process behind. Never raises for a server that is already gone."""
+        """Stop every process. Never raises for a server that is already gone."""

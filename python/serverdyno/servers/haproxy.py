@@ -87,8 +87,9 @@ class Haproxy(Proxy[HaproxySettings]):
         return {CONFIGURATION: "\n".join(lines) + "\n"}
 
     def _consent(self) -> list[str]:
-        """Return the consent's rules; path and document are in files, so that the disclosed configuration has no
-        token.
+        """Return the rules of the consent.
+
+        Path and document are in files, so that the disclosed configuration has no token.
         """
         if not self.shows_consent:
             return []

@@ -47,21 +47,21 @@ PLAIN_PATH = re.compile(r"/[A-Za-z0-9/_.,:+@=~-]*")
 
 
 def find_program(name: str) -> Path | None:
-    """A server program; also where an ordinary user's PATH does not look."""
+    """Return a server program, even if it is outside an ordinary user's PATH."""
     found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
     return Path(found) if found else None
 
 
 @cache
 def version_line(program: Path, option: str) -> str:
-    """The first line that `program option` prints, on either stream. A program is asked once."""
+    """Return the first line that `program option` prints on either stream; a program is asked once."""
     done = subprocess.run([program, option], capture_output=True, text=True, timeout=30, check=False)
     lines = (done.stdout + done.stderr).strip().splitlines()
     return lines[0] if lines else "unknown"
 
 
 def worker_user() -> str | None:
-    """The user that workers run as, or None where we aren't root and they run as ourselves.
+    """Return the user of the workers; None if we are not root and they run as ourselves.
 
     Raises ServerError.
     """
@@ -77,10 +77,7 @@ def worker_user() -> str | None:
 
 
 def make_private(directory: Path) -> None:
-    """Makes `directory`, which only we can write and everybody can read.
-
-    Raises ServerError if another user had the name.
-    """
+    """Create `directory`, writable by us and readable by everybody. Raises ServerError if another user has it."""
     with contextlib.suppress(FileExistsError):
         directory.mkdir()
     status = directory.lstat()
@@ -92,7 +89,7 @@ def make_private(directory: Path) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Raises ServerError for a path that can't be written into a configuration."""
+    """Raise ServerError for a path that can't be written into a configuration."""
     if not PLAIN_PATH.fullmatch(str(path)):
         raise ServerError(
             f"{path}: not every server's configuration can contain a path with such characters",
@@ -144,45 +141,42 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @classmethod
     def installed(cls) -> Installed | None:
-        """The program found here, or None."""
         program = find_program(cls.program_name)
         return None if program is None else Installed(cls.version_of(program), program)
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """What a program of this server says of its version."""
         return version_line(program, "--version")
 
     @abstractmethod
     def configuration(self) -> dict[str, str]:
-        """File name in the private directory -> text."""
+        """Return the texts of the configuration by file name in the private directory."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """What keeps the server in the foreground."""
+        """Return the command that keeps the server in the foreground."""
 
     @abstractmethod
     def process_count(self) -> int:
-        """How many processes there are once every worker has been started."""
+        """Return the number of processes once every worker has started."""
 
     def notes(self) -> list[str]:
-        """What a reader of a figure must know and the configuration doesn't say."""
+        """Return what readers of a figure must know and the configuration does not say."""
         return []
 
     def environment(self) -> dict[str, str]:
-        """Variables that the server needs."""
         return {}
 
     @abstractmethod
     def answers_as_ours(self) -> bool:
-        """Whether what answers on the port is this server. Raises AnswerError."""
+        """Return whether this server answers on the port. Raises AnswerError."""
 
     @abstractmethod
     def access(self) -> Access:
-        """After `ready`."""
+        """Return how clients get in. Valid after `ready`."""
 
     def check_paths(self) -> None:
-        """Before anything is written. Raises ServerError."""
+        """Check paths before anything is written. Raises ServerError."""
         check_path(self.directory)
 
     def listen_on(self, address: str) -> None:
@@ -193,33 +187,31 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.host = address
 
     def consent_to(self, token: str) -> None:
-        """Consent to load from whoever knows the token, on loopback as well. Call it before `prepare`."""
+        """Consent to load from the holder of the token, on loopback too. Call it before `prepare`."""
         self.given_token, self._always_consents = token, True
 
     @property
     def shows_consent(self) -> bool:
-        """Whether it serves a consent: outside loopback, and on every node of a fleet."""
+        """Return whether it serves a consent: outside loopback, and on every node of a fleet."""
         return self.is_elsewhere or self._always_consents
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it listens on another address than loopback."""
+        """Return whether it listens on another address than loopback."""
         return self.host != LOOPBACK
 
     @property
     def consent_token(self) -> str:
-        """Of this start, for those who may load it: its own, which says nothing of its secret, or the one that it was
-        given.
-        """
+        """Return this start's token for clients, its own or the given one; it does not reveal the server's secret."""
         return self.given_token or hashlib.sha256(f"consent {self.secret}".encode()).hexdigest()[:32]
 
     def consent_document(self) -> str:
-        """What consents to its load: a line for each of its ports."""
+        """Return the document that consents to its load, with a line for each of its ports."""
         lines = (_native.consent_document(f"{self.host}:{port}", self.consent_token) for port in self.ports())
         return "\n".join(lines)
 
     def choose_port(self) -> int:
-        """A port of its address that is free now. Raises ServerError where the address is not this machine's."""
+        """Return a free port of its address. Raises ServerError if the address is not this machine's."""
         try:
             return free_port(self.host)
         except OSError as error:
@@ -229,14 +221,13 @@ class LocalServer(ABC, Generic[SettingsT]):
             ) from error
 
     def ports(self) -> list[int]:
-        """Every port that it listens on."""
         return [self.port]
 
     def furnish(self) -> None:
-        """Puts into the private directory what is needed besides the configuration. Raises ServerError."""
+        """Add what it needs besides the configuration to the private directory. Raises ServerError."""
 
     def host_changes(self) -> HostChanges | None:
-        """What its keeper is to change around it for as long as it runs."""
+        """Return what its keeper changes while it runs."""
         return None
 
     @property
@@ -245,12 +236,11 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @property
     def processors(self) -> int:
-        """How many CPUs the server may use."""
         return len(self.cpus) or len(os.sched_getaffinity(0))
 
     @property
     def in_use(self) -> Installed | None:
-        """The program that the settings name, or the installed one."""
+        """Return the program that the settings name, or the installed one."""
         if self.settings.program is None:
             return self.installed()
         program = Path(self.settings.program)
@@ -258,7 +248,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @property
     def program(self) -> Path:
-        """Where it is. Raises ServerError."""
+        """Return the program's path. Raises ServerError."""
         if self.settings.program is not None:
             return Path(self.settings.program)
         found = self.installed()
@@ -267,7 +257,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return found.program
 
     def prepare(self) -> None:
-        """Writes the private directory for a port that is free now. Does nothing while the server runs."""
+        """Write the private directory for a free port. Does nothing while the server runs."""
         if self.process is not None:
             return
         self.check_paths()
@@ -284,7 +274,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.furnish()
 
     def start(self) -> None:
-        """Starts the server under a keeper; returns once its process exists. Does nothing while it runs."""
+        """Start the server under a keeper; return once its process exists. Does nothing while it runs."""
         if self.process is None:
             self.process = ServerProcess.start(
                 self.command(),
@@ -297,10 +287,10 @@ class LocalServer(ABC, Generic[SettingsT]):
             )
 
     def ready(self) -> None:
-        """Returns once all workers are started and the server is proven to be ours.
+        """Wait until all workers have started and the server is proven to be ours.
 
-        Where somebody else took the port after it had been found free, another one is tried, five at most.
-        Raises ServerError with the server's own message.
+        If somebody else took the port after it was found free, up to five others are tried. Raises ServerError with
+        the server's own message.
         """
         taken = []
         for _ in range(PORT_ATTEMPTS):
@@ -318,7 +308,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def _wait_for_proof(self) -> str | None:
-        """None once proven; who has the port, if somebody else has. Raises ServerError."""
+        """Return None once proven, or who else has the port. Raises ServerError."""
         process = self._require_process()
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -337,7 +327,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def _port_taken_at_start(self, process: ServerProcess) -> str:
-        """The port was taken, by the server's own message. Raises ServerError for any other reason to end."""
+        """Return that the port was taken, by the server's own message. Raises ServerError for any other end."""
         text = process.failure(self.directory / ERROR_LOG)
         if "Address already in use" in text:
             return f"port {self.port}: taken before {self.name} could bind it"
@@ -347,18 +337,17 @@ class LocalServer(ABC, Generic[SettingsT]):
         )
 
     def answers(self) -> bool:
-        """Whether it answers, with our proof. False if it can't be asked or has ended."""
+        """Return whether it answers with our proof; False if it can't be asked or has ended."""
         try:
             with waiting.ended_by(self.check):
                 return self.answers_as_ours()
         except (_native.AnswerError, ServerEndedError):
             return False
 
-    def ask(self, target: object) -> None:
-        """Nothing: `ready` has asked it."""
+    def ask(self, target: object) -> None: ...
 
     def check(self) -> None:
-        """Raises ServerEndedError, with the server's own message, where its first process has ended."""
+        """Raise ServerEndedError with the server's own message if its first process has ended."""
         process = self._require_process()
         if not process.running():
             raise ServerEndedError(
@@ -380,7 +369,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return self.process
 
     def describe(self) -> Description:
-        """After `prepare`."""
+        """Return the disclosure. Valid after `prepare`."""
         found = self.in_use
         return Description(
             server=self.name,
@@ -399,7 +388,6 @@ class LocalServer(ABC, Generic[SettingsT]):
         return {name: getattr(self, name) for name in left_out if hasattr(self, name)}
 
     def common_notes(self) -> list[str]:
-        """What holds for every server alike."""
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         return [
             *self._program_note(),
@@ -410,13 +398,12 @@ class LocalServer(ABC, Generic[SettingsT]):
         ]
 
     def _shared_cores(self) -> str:
-        """Hyperthreads are no processors of their own."""
         found = Topology.read(self.cpus).siblings(self.cpus)
         pairs = (" and ".join(map(str, cpus)) for cpus in found)
         return f" Hyperthreads of one core: {'; '.join(pairs)}." if found else ""
 
     def _program_note(self) -> list[str]:
-        """Which build the plan names: versions are often equal where builds are not."""
+        """Return the program's build, if the plan names it: different builds often have equal versions."""
         if self.settings.program is None:
             return []
         with Path(self.settings.program).open("rb") as file:
@@ -424,9 +411,10 @@ class LocalServer(ABC, Generic[SettingsT]):
         return [f"Program: {self.settings.program}, SHA-256 {digest}."]
 
     def cut_off(self, how: str, away_s: float) -> None:
-        """Take it away in the middle of a mix, in a way of `settings_type.cuts`; returns at once.
+        """Take it away in the middle of a level in a way of `settings_type.cuts`; return at once.
 
-        server: everything is killed and started again after `away_s`. processes: those that serve connections are.
+        server: everything is killed and started again after `away_s`. processes: those that serve connections are
+        killed.
         """
         process = self._require_process()
         if how == "server":
@@ -438,18 +426,15 @@ class LocalServer(ABC, Generic[SettingsT]):
                 os.kill(pid, signal.SIGKILL)
 
     def was_cut_off_ns(self) -> int | None:
-        """When that was last, by the monotonic clock."""
+        """Return when that was last, by the monotonic clock."""
         return max(self._cut_off_ns, self._require_process().killed_ns) or None
 
     def connection_pids(self) -> list[int]:
-        """Those that serve connections, of a server that has such processes."""
+        """Return the processes that serve connections, if the server has such."""
         return []
 
     def stop(self) -> None:
-        """Leaves no process and no private directory behind.
-
-        Raises ServerError only if a process can't be ended.
-        """
+        """Stop it, leaving no process and no private directory. Raises ServerError if a process can't be ended."""
         process, self.process = self.process, None
         try:
             if process is not None:
@@ -461,29 +446,25 @@ class LocalServer(ABC, Generic[SettingsT]):
     @property
     @abstractmethod
     def url(self) -> str:
-        """After `prepare`; it may change in `ready`."""
+        """Return the URL. Valid after `prepare`; it may change in `ready`."""
 
     @abstractmethod
     def requests_served(self) -> int | None: ...
 
     def syncs_served(self) -> int | None:
-        """None: hardly any keeps such a count."""
         return None
 
     def cpu_s(self) -> float | None:
         return self.process.cpu_s() if self.process else None
 
     def cpu_by_member_s(self) -> dict[str, float | None]:
-        """Of a single server: none."""
         return {}
 
     def rss_bytes(self) -> int | None:
         return self.process.rss_bytes() if self.process else None
 
     def pids(self) -> list[int]:
-        """Every process of the server now."""
         return self.process.pids() if self.process else []
 
     def data_directories(self) -> list[Path]:
-        """None: a web server's documents are everybody's."""
         return []

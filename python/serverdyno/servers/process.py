@@ -182,8 +182,7 @@ class ServerProcess:
         return found
 
     def cpu_s(self) -> float | None:
-        """Return CPU seconds (user + system) of all processes so far, ended ones included; None once the keeper is
-        gone.
+        """Return CPU seconds (user + system) of all processes so far; None once the keeper is gone.
 
         Living processes are read from their CPU clocks, in nanoseconds; ended ones from `cutime` and `cstime` of the
         living and the keeper in /proc/PID/stat, in ticks of 10 ms. Network work in interrupts is charged to the

@@ -35,11 +35,11 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
 
     @property
     def url(self) -> str:
-        """After `prepare`; it may change in `ready`. Each share is below it."""
+        """Return the URL above all shares. Valid after `prepare`; it may change in `ready`."""
         return f"smb://{self.host}:{self.port}/"
 
     def access(self) -> Access:
-        """The user, and how to get to it. After `start`."""
+        """Return the user and how to log on. Valid after `start`."""
         token = self.consent_token if self.shows_consent else None
         return Access(
             self.url, USER, self.secret, self.volumes, self.network_namespace(), consent_token=token
@@ -53,7 +53,6 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
         return {**super().environment(), PASSWORD_VARIABLE: self.secret}
 
     def notes(self) -> list[str]:
-        """What FLUSH does, and what is counted."""
         return [
             "SMB2 FLUSH is answered at once: files are in memory alone, and gone with the server.",
             "Requests served: SMB2 requests by its own counters, each part of a compound once.",
@@ -61,9 +60,9 @@ class ReferenceSmb(ReferenceFiles[ReferenceSmbSettings]):
         ]
 
     def answers_as_ours(self) -> bool:
-        """Whether it speaks SMB2 there; `LocalServer` has seen that only our process listens.
+        """Return whether it speaks SMB2 and knows our password.
 
-        Only ours knows the password, too.
+        `LocalServer` has checked that only our processes listen.
         """
         offer(self.port, self.network_namespace(), self.host)
         return True

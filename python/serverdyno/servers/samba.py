@@ -58,35 +58,36 @@ class Samba(VolumeServer[SambaSettings]):
 
     @staticmethod
     def version_of(program: Path) -> str:
-        """`Samba 4.17.12-Debian`."""
         return _version(program)
 
     @property
     def url(self) -> str:
-        """After `prepare`; it may change in `ready`. Each share is below it."""
+        """Return the URL above all shares. Valid after `prepare`; it may change in `ready`."""
         return f"smb://{self.host}:{self.port}/"
 
     def access(self) -> Access:
-        """The user, and how to get to it. After `start`."""
+        """Return the user and how to log on. Valid after `start`."""
         namespace = self.process.network_namespace if self.process else None
         token = self.consent_token if self.shows_consent else None
         return Access(self.url, self.user, self.secret, self.volumes.names, namespace, consent_token=token)
 
     def proof(self) -> tuple[str, str]:
-        """Name and content of a file in the root of every share that no other server has."""
+        """Return name and content of a file that only this server has, in the root of every share."""
         return PROOF_NAME, hashlib.sha256(self.secret.encode()).hexdigest()
 
     def command(self) -> list[str]:
-        """In the foreground; messages of all its processes go to the server's output."""
+        """Return the command for the foreground; messages of all its processes go to the server's output."""
         options = ["--foreground", "--no-process-group", "--debug-stdout"]
         return [str(self.program), f"--configfile={self.directory / CONFIGURATION}", *options]
 
     def process_count(self) -> int:
-        """One for each connection comes later."""
         return 1
 
     def connection_pids(self) -> list[int]:
-        """Those that serve connections: the first process has no parent among them, those for its books other names."""
+        """Return the processes that serve connections.
+
+        The first process is their parent, and bookkeepers have other names.
+        """
         assert self.process is not None
         pids = self.process.pids()
         found = []
@@ -98,11 +99,11 @@ class Samba(VolumeServer[SambaSettings]):
         return found
 
     def choose_port(self) -> int:
-        """SMB's own where nobody else can have it."""
+        """Return SMB's own port if nobody else can have it; else a free one."""
         return SMB_PORT if self.own_network else super().choose_port()
 
     def check_paths(self) -> None:
-        """That names of sockets fit, and that the user gets to the volumes."""
+        """Check that the names of sockets fit, and that the user can enter the volumes."""
         super().check_paths()
         if len(os.fsencode(self.directory / LONGEST_SOCKET)) > SOCKET_PATH_BYTES:
             raise ServerError(
@@ -114,7 +115,7 @@ class Samba(VolumeServer[SambaSettings]):
         self.check_place("smbd")
 
     def furnish(self) -> None:
-        """Its places, its user, and the volumes as far as they can be made before it runs."""
+        """Add its directories, its user, and the volumes as far as possible before it runs."""
         for name in DIRECTORIES:
             (self.directory / name).mkdir(exist_ok=True)
         (self.directory / "private").chmod(0o700)
@@ -136,7 +137,7 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Starts it and makes the volumes, each with the proof in its root."""
+        """Start it and create the volumes, each with the proof in its root."""
         super().start()
         try:
             for directory in self.data_directories():
@@ -145,16 +146,15 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"the volumes can't be made: {error}") from error
 
     def answers_as_ours(self) -> bool:
-        """Whether it speaks SMB2 there; `LocalServer` has seen that only our processes listen.
+        """Return whether it speaks SMB2 and knows our password.
 
-        Only ours knows the password, too.
+        `LocalServer` has checked that only our processes listen.
         """
         assert self.process is not None
         offer(self.port, self.process.network_namespace, self.host)
         return True
 
     def configuration(self) -> dict[str, str]:
-        """`smb.conf`."""
         parameters = [*self._server(), *self._protocol(), *self._files_of_shares()]
         lines = ["[global]", *(f"    {name} = {value}" for name, value in parameters)]
         for name in self.volumes.names:
@@ -208,12 +208,10 @@ class Samba(VolumeServer[SambaSettings]):
 
     @property
     def level2_oplocks(self) -> bool:
-        """level2 oplocks, as used."""
         return self.settings.grants_level2
 
     @property
     def smb2_leases(self) -> bool:
-        """smb2 leases, as used."""
         return self.settings.grants_leases
 
     def _files_of_shares(self) -> list[tuple[str, object]]:
@@ -236,7 +234,7 @@ class Samba(VolumeServer[SambaSettings]):
         ]
 
     def notes(self) -> list[str]:
-        """What FLUSH does, what is not as Samba has it by itself, where the files lie, and what surrounds it."""
+        """Return what FLUSH does, departures from Samba's defaults, and the place of the files."""
         settings = self.settings
         options = build_options(self.program)
         built = ", ".join(f"{name}: {'yes' if name in options else 'no'}" for name in BUILD_OPTIONS)
@@ -263,9 +261,9 @@ class Samba(VolumeServer[SambaSettings]):
         return notes
 
     def _flush(self) -> str:
-        """smbd/smb2_flush.c and `sync_file` in smbd/fileio.c; mount(8) for what `mount_options` make of it.
+        """Return what a flush does (smbd/smb2_flush.c, `sync_file` in smbd/fileio.c; mount(8) for `mount_options`).
 
-        What the files lie on where they have no file system of their own is not known before it runs.
+        If the files have no file system of their own, the medium is unknown before it runs.
         """
         options = self.settings.mount_options.split(",")
         if not self.settings.strict_sync:
@@ -288,10 +286,10 @@ class Samba(VolumeServer[SambaSettings]):
         )
 
     def operations_served(self) -> dict[str, int] | None:
-        """SMB2 requests since the start by operation (`create`, `flush` ...), by smbd's own counters.
+        """Return SMB2 requests since the start by operation (`create`, `flush` ...), from smbd's own counters.
 
-        None where it keeps none, or where they can't be read (smbstatus insists on root). Waits until two readings
-        agree, a bounded number of times: ask after the load, not during it.
+        None if it keeps none, or they can't be read (smbstatus insists on root). It waits until two readings agree, a
+        bounded number of times, so call it after the load.
         """
         before = None
         for _ in range(COUNTERS_LOOKS):
@@ -303,20 +301,21 @@ class Samba(VolumeServer[SambaSettings]):
         return None
 
     def _wait_until_written(self) -> None:
-        """Wait until no process serves a connection, since each writes its counters at its end; for at most
-        `COUNTERS_DELAY_S`, after which a process that remains has written them.
+        """Wait until no process serves a connection, because each writes its counters at its end.
+
+        Waits at most `COUNTERS_DELAY_S`, after which a remaining process has written them.
         """
         until_s = time.monotonic() + COUNTERS_DELAY_S
         while self.process is not None and self.connection_pids() and time.monotonic() < until_s:
             time.sleep(POLL_S)
 
     def syncs_served(self) -> int | None:
-        """By smbd's own counters, of files of clients alone: not of its books."""
+        """Return smbd's own count, for files of clients only."""
         profile = self._profile()
         return None if profile is None else sum(int(count) for count in SYNC_COUNTER.findall(profile))
 
     def _profile(self) -> str | None:
-        """What `smbstatus --profile` says; None where nothing is counted, or it can't be read."""
+        """Return the output of `smbstatus --profile`; None if nothing is counted, or it can't be read."""
         smbstatus = find_program("smbstatus")
         if not self.settings.operation_counters or self.process is None or smbstatus is None:
             return None
@@ -332,7 +331,7 @@ class Samba(VolumeServer[SambaSettings]):
         return done.stdout if done.returncode == 0 and COUNTER.search(done.stdout) else None
 
     def requests_served(self) -> int | None:
-        """All of `operations_served`, the readiness check's negotiation included."""
+        """Return the sum of `operations_served`, including the readiness check's negotiation."""
         operations = self.operations_served()
         return None if operations is None else sum(operations.values())
 
@@ -345,7 +344,7 @@ def _version(program: Path) -> str:
 
 @functools.cache
 def build_options(program: Path) -> frozenset[str]:
-    """Names of the options that smbd was built with."""
+    """Return the names of the options that smbd was built with."""
     done = subprocess.run([str(program), "-b"], capture_output=True, text=True, timeout=30, check=False)
     return frozenset(line.strip() for line in done.stdout.splitlines())
 

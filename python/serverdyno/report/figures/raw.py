@@ -338,7 +338,7 @@ def _improvements(results: Results) -> RawTable:
         for comparison in results.comparisons
         for found in comparison.improvements
     )
-    return RawTable("improvements", "One row a comparison and figure", columns, rows)
+    return RawTable("improvements", "One row per comparison and figure", columns, rows)
 
 
 def _of_two_file_servers(comparison: Comparison, figure: Metric) -> tuple[Value, ...]:
