@@ -3,7 +3,7 @@
 use crate::call::Info;
 use std::collections::HashMap;
 
-/// Maximum entries per directory. Beyond that, the cache of the directory is cleared.
+/// Maximum look-ups per directory. At that number all are dropped before the next is kept.
 const MOST_NAMES: usize = 16_384;
 const MOST_PATTERNS: usize = 64;
 
