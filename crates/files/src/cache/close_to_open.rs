@@ -18,7 +18,7 @@ use crate::call::{Access, Ask, Caching, Call, Handle, Info, LeaseKey, Open, Repl
 use crate::client::{Break, FileClient};
 
 impl<C: FileClient> Cache<C> {
-    /// Opens a file by close-to-open rules: always asks the server.
+    /// Opens a file by close-to-open rules: asks the server, unless a lease allows to join an open handle.
     pub(super) async fn open_by_rules(
         &mut self,
         open: &Open<'_>,
