@@ -45,7 +45,8 @@ impl Window {
         self.closes_ns().saturating_sub(self.opens_ns())
     }
 
-    /// Returns how much of the time between two moments of the level lies in the window.
+    /// Returns how much of the time between two moments, in nanoseconds since the start of the level, lies in the
+    /// window.
     #[inline]
     #[must_use]
     pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {

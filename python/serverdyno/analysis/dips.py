@@ -22,11 +22,15 @@ the noise of a single run is unknown, and that of two is hardly known.
 **False positives, measured**: the share of 2,000 curves over the 16 levels of 1 to 60 clients with any finding, with
 thresholds of 5 % and 10 %, for 3 and 5 repetitions. The bound holds for normal noise that is equal at all levels:
 
-==================================== ============= ============= curve and noise noise of 3 % noise of 10 %
-==================================== ============= ============= flat, normal 2.4 %, 2.1 % 4.1 %, 3.9 % peak, then -2
-% per level, normal 0.2 %, 0.1 % 4.1 %, 4.3 % rising to saturation, normal 0 %, 0 % 0.9 %, 0.7 % flat, heavy tails
-(Student's t, 3) 4.0 %, 2.6 % 6.5 %, 6.6 % flat, thrice the noise in one half 8.3 %, 7.4 % 13 %, 13 %
-==================================== ============= =============
+====================================  =============  =============
+curve and noise                       noise of 3 %   noise of 10 %
+====================================  =============  =============
+flat, normal                          2.4 %, 2.1 %   4.1 %, 3.9 %
+peak, then -2 % a level, normal       0.2 %, 0.1 %   4.1 %, 4.3 %
+rising to saturation, normal          0 %, 0 %       0.9 %, 0.7 %
+flat, heavy tails (Student's t, 3)    4.0 %, 2.6 %   6.5 %, 6.6 %
+flat, thrice the noise in one half    8.3 %, 7.4 %   13 %, 13 %
+====================================  =============  =============
 """
 
 from __future__ import annotations

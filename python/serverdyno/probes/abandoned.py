@@ -55,7 +55,7 @@ def sweep_once() -> None:
 
 
 def sweep(temporary: Path, age_s: float = AGE_S) -> list[Path]:
-    """Remove every abandoned directory in `temporary` that can be removed, and return those removed."""
+    """Remove every abandoned directory in `temporary` and return them. What can't be read or removed stays."""
     swept = []
     with contextlib.suppress(OSError):
         for directory in temporary.iterdir():

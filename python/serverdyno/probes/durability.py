@@ -194,7 +194,7 @@ def _events(events: Path) -> dict[str, str]:
 def preloaded(pid: int) -> list[str]:
     """Return libraries loaded before all others into a process (ld.so(8)), which may answer its syncs themselves.
 
-    Empty if its environment can't be read.
+    Those of its environment are missing if that can't be read.
     """
     found: list[str] = []
     with contextlib.suppress(OSError):

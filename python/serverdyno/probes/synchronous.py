@@ -24,8 +24,8 @@ def synchronous(directory: Path) -> bool | None:
     """Return whether a new file in the directory is written at once; None: not known.
 
     The evidence is the attribute (`chattr +S`), which a new file inherits, and the page of a new file, which is clean
-    if it was written at once. The kernel may write a page back by itself at that moment, so a single page that stays
-    dirty in several trials is enough.
+    if it was written at once. The kernel may write a page back by itself at that moment, so there are several trials,
+    and one page that stays dirty shows that writes are not at once.
     """
     try:
         with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
@@ -51,7 +51,7 @@ def _flags(opened: int) -> int | None:
 
 
 def _dirty_after_write(opened: int) -> bool | None:
-    """Return whether a page is dirty after a write; None: the kernel does not tell."""
+    """Return whether a page is dirty after a write; None: the kernel does not tell, or the file has no page there."""
     os.pwrite(opened, os.urandom(BLOCK_BYTES), 0)
     wanted = ctypes.create_string_buffer(struct.pack("=QQ", 0, 0))
     told = ctypes.create_string_buffer(8 * CACHESTAT_FIELDS)

@@ -87,7 +87,7 @@ def disclose_server(
 ) -> None:
     """Record what is known about a server. Raises ServerError if an earlier run of the configuration had another.
 
-    `claim`: the server's own name, if its version is not known otherwise.
+    `claim`: what the server calls itself, recorded as its version if that is not known otherwise.
     """
     described = dataclasses.asdict(server.describe())
     if claim is not None and described["version"] == UNKNOWN_VERSION:

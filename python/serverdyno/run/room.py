@@ -39,7 +39,7 @@ def check_room(suite: Suite, mixes: Sequence[Mix], configurations: Sequence[Conf
 
 
 def needed(suite: Suite, mixes: Sequence[Mix]) -> tuple[int, int]:
-    """Return the bytes and number of files on a server at a suite's largest level.
+    """Return the bytes that the clients of a suite's largest level keep on a server, and the number of clients.
 
     0 bytes: not known in advance.
     """

@@ -42,6 +42,7 @@ class TimeLeft:
         self._load_of_run_s += length_s
 
     def run_ends(self, unfinished_s: float = 0.0) -> None:
+        """Learn the overhead from a finished run. `unfinished_s`: load that a failed run did not carry out."""
         self.load_s -= unfinished_s
         self.runs -= 1
         if not unfinished_s:

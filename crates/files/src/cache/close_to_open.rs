@@ -18,7 +18,7 @@ use crate::call::{Access, Ask, Caching, Call, Handle, Info, LeaseKey, Open, Repl
 use crate::client::{Break, FileClient};
 
 impl<C: FileClient> Cache<C> {
-    /// Opens a file by close-to-open rules: always asks the server.
+    /// Opens a file by close-to-open rules: asks the server, unless a lease allows to join an open handle.
     pub(super) async fn open_by_rules(
         &mut self,
         open: &Open<'_>,
@@ -102,7 +102,7 @@ impl<C: FileClient> Cache<C> {
         reply
     }
 
-    /// Returns the read lease to ask for in an open, if leases are used and the file has none.
+    /// Returns the key of a new read lease to ask for in an open for reading, if `delegations` is set.
     fn wanted_lease(&mut self, open: &Open<'_>) -> Option<LeaseKey> {
         let reads = open.access == Access::Read && !is_plain(open);
         (self.options.delegations && reads).then(|| self.tables.new_lease())
@@ -168,7 +168,7 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Applies attributes that the server was asked for at `asked_ns`. Drops cached data of another version.
-    /// Unsent writes are sent first, and stay.
+    /// Writes that are not durable yet are written back first.
     pub(super) async fn validate(&mut self, id: FileId, info: &Info, asked_ns: u64) -> Result<(), Trouble> {
         let Some(validity) = self.tables.file_mut(id).validity.as_mut() else {
             return Ok(());
@@ -235,6 +235,7 @@ impl<C: FileClient> Cache<C> {
         Ok(Reply::Info(file.info()))
     }
 
+    /// Drops cached data after a lock was granted, because others may have written before.
     pub(super) fn forget_before_lock(&mut self, id: FileId) {
         if let Some(validity) = self.tables.file_mut(id).validity.as_mut() {
             validity.doubt();

@@ -1,3 +1,5 @@
+//! Opens and closes: opens that join an open handle, deferred closes, and when these are performed.
+
 use super::breaks::both;
 use super::options::Redirector;
 use super::pages::FileId;
@@ -16,6 +18,7 @@ struct Leased {
     breaks: u64,
 }
 
+/// Returns whether nothing of the handle is cached and its close is not deferred.
 pub(super) fn is_plain(open: &Open<'_>) -> bool {
     open.directory || open.delete_on_close || matches!(open.access, Access::Attributes | Access::Delete)
 }

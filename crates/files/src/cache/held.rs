@@ -36,5 +36,6 @@ pub(super) struct HeldLock {
     pub(super) open: Handle,
     pub(super) offset: u64,
     pub(super) bytes: u64,
+    /// The server does not know of it.
     pub(super) local: bool,
 }

@@ -3,7 +3,7 @@
 use crate::call::Info;
 use std::collections::HashMap;
 
-/// Maximum entries per directory. Beyond that, the cache of the directory is cleared.
+/// Maximum look-ups per directory. At that number all are dropped before the next is kept.
 const MOST_NAMES: usize = 16_384;
 const MOST_PATTERNS: usize = 64;
 
@@ -17,7 +17,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Drops all results because something in the directory was changed locally.
+    /// Drops all results, after a local change in the directory or a break.
     pub(super) fn forget(&mut self) {
         self.listings.clear();
         self.looked_up.clear();
@@ -34,7 +34,7 @@ impl Names {
         self.looked_up.get(key).copied()
     }
 
-    /// Returns the number of local changes so far.
+    /// Returns how often all results were dropped, so that an answer from before is not kept.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

@@ -16,6 +16,8 @@ pub enum Redirector {
     Plain,
 }
 
+/// Options of the cache. The defaults model the client of the disk mix of 2004: Windows XP on a server that grants
+/// batch oplocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheOptions {
     /// What decides about caching. Default: batch oplocks.
@@ -41,6 +43,8 @@ pub struct CacheOptions {
     /// Keep locks of read-only files locally, without disabling caching
     /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
     pub lock_free_read_only: bool,
+    /// By close-to-open rules, ask for a lease when a file is opened for reading, as Linux's NFS client asks for a
+    /// read delegation. Under the lease nothing of the file expires. Default: no.
     pub delegations: bool,
     /// With file leases, also lease directories if the server supports it, to cache listings and look-ups.
     /// Default: no.
@@ -112,6 +116,7 @@ pub struct CacheCounts {
     /// Pages fetched by reads, read-ahead and partial overwrites.
     pub pages_fetched: u64,
     pub breaks: u64,
+    /// Breaks of directory leases, which `breaks` includes.
     pub directory_breaks: u64,
     /// Listings answered from the cache.
     pub listings_kept: u64,

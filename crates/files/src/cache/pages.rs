@@ -32,6 +32,7 @@ struct Slot {
     state: State,
     /// Number of the run with which it was last sent.
     sent: u64,
+    /// Bytes of the page written since it was last clean.
     written: Range<usize>,
     /// Neighbours in the list of use.
     newer: u32,
@@ -355,6 +356,7 @@ impl Pages {
         }
     }
 
+    /// Makes a page. Its bytes are those of the slot's earlier page until the caller overwrites them.
     fn make(&mut self, file: FileId, page: u64) -> u32 {
         if self.places.len() >= self.most && self.oldest != NONE {
             let slot = &self.slots[self.oldest as usize];

@@ -25,7 +25,7 @@ pub struct AttributeAges {
     pub file_least_ns: u64,
     /// Maximum, reached by doubling each time that unchanged attributes are queried.
     pub file_most_ns: u64,
-    /// Minimum age of a look-up.
+    /// How long a look-up is valid at least.
     pub name_least_ns: u64,
     pub name_most_ns: u64,
 }

@@ -181,7 +181,8 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Waits for these fetches and returns their result.
+    /// Returns the result of the ended fetches. If the size is uncertain, first waits for all transfers and asks
+    /// the server.
     pub(super) async fn fetching_ended(&mut self, wire: Handle, id: FileId) -> Result<(), Trouble> {
         if self.tables.file(id).doubtful {
             self.drain(id).await?;
@@ -265,6 +266,7 @@ impl<C: FileClient> Cache<C> {
                 result, data: buffer, ..
             } = self.end_of(id).await?;
             match result {
+                // After a short read the file has ended, whatever later reads return.
                 Ok(Reply::Read { .. }) if !ended && failure.is_none() => {
                     if !buffer.is_empty() {
                         data(&buffer);

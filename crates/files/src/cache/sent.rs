@@ -43,11 +43,12 @@ impl Verifiers {
 pub(super) struct SentRun {
     pub(super) number: u64,
     pub(super) pages: Range<u64>,
-    /// Runs of a file that are not durable yet.
+    /// Number of its writes without an answer.
     unanswered: usize,
     verifiers: Verifiers,
 }
 
+/// Runs of a file that are not durable yet.
 #[derive(Debug, Default)]
 pub(super) struct SentRuns {
     /// In numerical order.

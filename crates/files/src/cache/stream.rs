@@ -1,7 +1,7 @@
 //! Read-ahead and write-behind for sequential access: reads are started early, writes are sent and made
 //! durable in the background (`durable.rs`). Not used for Windows XP.
 //!
-//! Pages may be in transit only during a read or write of the same file in the same direction. Every other
+//! Only a read or write of the same file in the same direction may meet pages in transit. Every other
 //! call, wait for breaks, handled break and close begins with [`Cache::land`]. Otherwise old data could enter
 //! the pages after a lease was returned, a file written or a handle closed. Breaks that arrive meanwhile stay
 //! queued.
@@ -22,7 +22,7 @@ const PART_OF_ROOM: u64 = 4;
 const PIECES: u64 = 4;
 
 impl<C: FileClient> Cache<C> {
-    /// Returns whether read-ahead is enabled.
+    /// Returns whether read-ahead and write-behind are enabled.
     pub(super) fn streams(&self) -> bool {
         self.options.redirector == Redirector::Plain && self.options.read_ahead_bytes > 0
     }
@@ -127,7 +127,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Returns false if there is no memory for all of it now.
+    /// Starts to fetch missing pages. Returns false if too many transfers are in progress to start all of them.
     async fn fetch_ahead(&mut self, open: &OpenHandle, pages: Range<u64>) -> Result<bool, Trouble> {
         let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
         for run in self.missing(open.file, bytes) {

@@ -186,7 +186,7 @@ pub(super) struct Tables {
     last_lease: u128,
 }
 
-/// Returns the path in lower case, since names differ by more than ASCII case.
+/// Returns the path with ASCII letters in lower case. Names that differ only in that are the same file.
 pub(super) fn folded(path: &str) -> String {
     path.to_ascii_lowercase()
 }
@@ -424,7 +424,7 @@ impl Tables {
         }
     }
 
-    /// Returns the handle of the file with the least sufficient access.
+    /// Returns a handle of the file that allows `access`, preferably one with just that.
     pub(super) fn fitting_wire(&self, id: FileId, access: Access) -> Option<Handle> {
         let fits = |handle: &&Handle| {
             let has = self.wires[handle].access;
@@ -519,6 +519,7 @@ impl Tables {
     pub(super) fn deleted(&mut self, key: &str) {
         if let Some(id) = self.by_path.remove(key) {
             self.file_mut(id).doomed = true;
+            // The server may reuse its number for another file.
             self.by_number.retain(|_, numbered| *numbered != id);
             if self.closed.contains(&id) {
                 self.closed.retain(|closed| *closed != id);

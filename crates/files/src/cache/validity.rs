@@ -6,9 +6,9 @@ use super::policy::AttributeAges;
 #[derive(Debug)]
 pub(super) struct Validity {
     ages: AttributeAges,
-    /// `Info::change` of the cached version; 0 if it may not match any.
+    /// `Info::change` of the cached version; 0 if the data may match no version of the server.
     change: u64,
-    /// When the server last confirmed it. None: ask before use.
+    /// When the server was last asked for it. None: ask before use.
     checked_ns: Option<u64>,
     /// How long the confirmation is valid.
     age_ns: u64,

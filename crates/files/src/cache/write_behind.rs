@@ -239,8 +239,9 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Drops pages of other entries for the file, because the server's data has changed. Another entry may be
-    /// the same file under an oplock whose break is still in transit, unless it has exclusive write caching.
+    /// Drops the pages of this range, because the server's data has changed, and all pages of other entries under
+    /// the same path, which are not cached from then on. Such an entry may be the same file under an oplock whose
+    /// break is still in transit, unless it may cache writes.
     pub(super) fn forget_written(&mut self, id: FileId, offset: u64, end: u64) {
         self.tables.pages.forget(id, pages_of(offset, end));
         for sibling in self.tables.siblings(id) {

@@ -74,7 +74,7 @@ impl Peer {
             setting::HEADER_TABLE_SIZE => {
                 let bytes = TABLE_BYTES.min(value as usize);
                 if bytes != self.table.most_bytes {
-                    // The table was emptied in between. Rather than fill it again, use none from here on.
+                    // A new size may empty the table. Rather than fill it again, use none from here on.
                     self.table = Table {
                         filled: false,
                         most_bytes: 0,

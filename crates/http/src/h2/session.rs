@@ -69,7 +69,7 @@ impl<B: Body> Conversation for Session<B> {
         }
     }
 
-    /// False after the server's GOAWAY.
+    /// False after the server's GOAWAY, and once the stream numbers are used up.
     fn is_open(&self) -> bool {
         self.state.peer.goaway.is_none() && self.state.next_id < 1 << 30
     }

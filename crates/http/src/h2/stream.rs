@@ -54,6 +54,7 @@ impl<B: Body> Stream<B> {
             _ => {}
         }
         self.status = Some(status);
+        // 204 and 304 have no content, whatever length they declare (RFC 9110, section 8.6).
         self.length = fields.length.filter(|_| !matches!(status, 204 | 304));
         if self.body.answers_head() {
             self.length = Some(0);

@@ -1,4 +1,4 @@
-//! Certificates for one run: an authority and the server certificates that it signs. Keys are never stored.
+//! Certificates for one run: an authority and the server certificates that it signs, for no other use.
 
 use rcgen::{
     date_time_ymd, BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -69,7 +69,7 @@ impl Authority {
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let name = &mut parameters.distinguished_name;
-        // The name contains the key's hash. Otherwise a certificate of another run's authority would look
+        // The name contains the end of the public key. Otherwise a certificate of another run's authority would look
         // like a forgery.
         let mark: String = key
             .public_key_raw()

@@ -111,7 +111,7 @@ impl<S: Side> Channel<S> {
         Ok(std::mem::take(&mut self.outgoing))
     }
 
-    /// Performs the handshake until data can be sent, with `buffer` as scratch space.
+    /// Performs the handshake until data can be sent. `buffer` is scratch space, never borrowed across a wait.
     ///
     /// # Errors
     /// Why it failed; the peer has been told.

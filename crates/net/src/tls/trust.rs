@@ -149,7 +149,7 @@ struct Known {
     key: CertificateKey,
 }
 
-/// Verifies each chain once and each signature.
+/// Verifies a chain only once, and handshake signatures every time.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     /// None: any chain is accepted.

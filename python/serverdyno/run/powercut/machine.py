@@ -56,7 +56,7 @@ class Guest:
         self.seconds_to_boot = 0.0
 
     def wait_until_ready(self) -> None:
-        """Wait for the server. Raises ServerError with the last console line if it does not come up."""
+        """Wait for the server. Raises ServerError with the last console lines if it does not start."""
         begun_s = time.monotonic()
         while READY not in self._said():
             self.check(over=time.monotonic() - begun_s > BOOT_TIMEOUT_S)

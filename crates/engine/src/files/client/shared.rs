@@ -1,4 +1,5 @@
-//! Blocks with numbered versions, which several clients write in turn under locks, or which survive outages.
+//! Blocks with numbered versions: those that several clients write in turn under locks, and those of clients
+//! that survive outages.
 //! Reads are checked against the permitted versions.
 //!
 //! Acknowledged and flushed versions must persist. An unanswered write may have happened fully, partly or not
@@ -27,6 +28,7 @@ pub(super) struct SharedBlocks {
     doubtful: HashSet<Block>,
     /// Blocks written since the last flush, with their last flushed version.
     unflushed: HashMap<Block, u64>,
+    /// Unflushed blocks of lost sessions, with their last flushed version.
     at_risk: HashMap<Block, u64>,
     read_back: ReadBack,
 }
