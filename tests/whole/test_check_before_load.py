@@ -241,3 +241,39 @@ def test_the_version_of_a_users_server_is_what_it_says_in_the_check(home: Home, 
     assert done.returncode == 0, done.stderr
     disclosed = Experiment.open(tmp_path / "e").disclosure()
     assert disclosed["servers"]["target"]["version"].startswith("nginx/")
+
+
+def test_a_path_of_a_list_that_fails_each_time_is_named_before_and_after_the_load(
+    home: Home, tmp_path: Path
+) -> None:
+    (home.temporary / "urls").write_text("/good 9\n/bad 1\n")
+    settings = LOG + "server { listen 127.0.0.1:{port}; location /good { return 200 hello; } }"
+    with nginx(tmp_path, settings) as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", *SHORT, "--urls", "urls", "-n", "400")
+    assert done.returncode == 0, done.stderr
+    assert "/bad: the server answered with another status than a success: status 404" in done.stderr
+    assert "Failed each time: GET /bad (" in done.stdout, done.stdout
+
+
+def test_a_level_that_is_shorter_than_an_answer_is_told_before_the_load(home: Home) -> None:
+    class Slow(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            threading.Event().wait(1.0)
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            done = home.here("load", f"http://127.0.0.1:{server.server_port}/", *SHORT)
+        finally:
+            server.shutdown()
+            serving.join()
+    assert "an answer took 1.0 s, and a load level lasts 0.5 s" in done.stderr, done.stderr
+    assert "--length 1" in done.stderr

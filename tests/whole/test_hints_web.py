@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,11 @@ server { listen 127.0.0.1:{port};
     if ($code = 401) { return 401; } if ($code = 403) { return 403; } if ($code = 404) { return 404; }
     if ($code = 407) { return 407; } if ($code = 415) { return 415; } if ($code = 418) { return 418; }
     if ($code = 304) { return 304; } if ($code = 429) { return 429; } if ($code = 500) { return 500; }
-    if ($code = 503) { return 503; } if ($code = 505) { return 505; } if ($code = 421) { return 421; } }
+    if ($code = 503) { return 503; } if ($code = 505) { return 505; } if ($code = 421) { return 421; }
+    if ($code = 406) { return 406; } if ($code = 411) { return 411; } if ($code = 426) { return 426; } }
+  location /filtered { if ($http_accept = "") { return 403; } return 404; }
+  location /private { return 302 /login?next=%2F; }
+  location /wall { add_header Set-Cookie s=1; return 302 /wall; }
   location @none { return 418; }
   location /here { return 301 /there; }
   location /static { root .; }
@@ -76,6 +80,17 @@ def told(home: Home, *options: str | Path) -> str:
         ("/static/x", ("--method", "PUT", "--data", "x" * 2000), "client_max_body_size"),
         ("/static/" + "x" * 1500, (), "large_client_header_buffers"),
         ("/status/415", (), "--content-type"),
+        ("/status/406", (), "the header Accept"),
+        ("/status/411", (), "--method POST and --data ''"),
+        ("/status/426", (), "For h2c use --http2"),
+        ("/static/x", ("-H", "Range: bytes=900000-"), "Range begins behind the end"),
+        ("/filtered", (), "dyno sends no Accept"),
+        ("/filtered", ("-H", "Accept: */*", "-H", "User-Agent: Mozilla/5.0"), "--expect-status 404"),
+        ("/status/403", ("-H", "Accept: */*", "-H", "User-Agent: a"), "The server forbids this URL"),
+        ("/private", (), "status 302 to a log-in page"),
+        ("/private", (), "The server asks for a log-in: give the cookie"),
+        ("/private", ("--pipeline", "2"), "If that is a log-in page, give --cookie"),
+        ("/wall", (), "may want the cookie that it sets"),
         ("/status/421", (), "--resolve HOST:PORT:ADDRESS"),
         ("/status/429", (), "send fewer requests with --rate"),
         ("/here", (), "no redirect is followed"),
@@ -91,7 +106,7 @@ def test_a_wrong_status_has_the_advice_of_its_cause(
     path: str, options: tuple[str, ...], hint: str, home: Home, tmp_path: Path
 ) -> None:
     (tmp_path / "static").mkdir()
-    (tmp_path / "static" / "x").touch()
+    (tmp_path / "static" / "x").write_text("hello")
     with nginx(tmp_path, STATUSES) as port:
         said = told(home, f"http://127.0.0.1:{port}{path}", *options)
         assert "does not serve the workload" in said and "(5 of 5 requests)" in said
@@ -445,3 +460,58 @@ def test_an_expired_certificate_is_told(home: Home, tmp_path: Path) -> None:
     with nginx(tmp_path, TLS % "") as port:
         said = told(home, f"https://127.0.0.1:{port}/", "--ca-file", tmp_path / "ca.pem")
         assert "Give the server another certificate" in said
+        assert "it was valid until " in said and "this machine's clock says 20" in said
+
+
+def test_a_wrong_length_has_the_advice_of_its_request(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a" * 5000)
+    settings = "gzip on; gzip_types *; server { listen 127.0.0.1:{port}; root .; }"
+    with nginx(tmp_path, settings) as port:
+        url = f"http://127.0.0.1:{port}/x"
+        zipped = told(home, url, "-H", "Accept-Encoding: gzip", "--expect-bytes", "5000")
+        assert "which is compressed here" in zipped
+        assert "The answer to HEAD has no body" in told(home, url, "-X", "HEAD", "--expect-bytes", "5000")
+
+
+def test_an_answer_without_an_end_is_told_as_one(home: Home) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    with endless(head) as port:
+        url = f"http://127.0.0.1:{port}/"
+        done = home.here("load", url, "--timeout", "6s", *SHORT)
+    assert done.returncode == 1, done.stderr
+    assert "no complete answer after 5 s, the timeout is 6 s" in done.stderr, done.stderr
+    assert "the head and 9 bytes of the body came" in done.stderr
+    assert "If it never ends, as an event stream" in done.stderr
+
+
+@contextmanager
+def endless(answer: bytes) -> Iterator[int]:
+    """A server that begins an answer, and neither goes on nor ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        held = []
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    held.append(connection)
+                    if connection.recv(65536):
+                        connection.sendall(answer + b"data: x\n\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in held:
+                connection.close()
+
+
+def test_a_blank_before_the_colon_of_a_field_is_read(home: Home) -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nServer : old\r\nContent-Length : 2\r\n\r\nab") as port:
+        done = home.here(
+            "load", f"http://127.0.0.1:{port}/", "--expect-bytes", "2", "--no-keep-alive", *SHORT
+        )
+    assert done.returncode == 0 and "No request failed" in done.stdout, done.stderr

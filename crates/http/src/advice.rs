@@ -1,6 +1,9 @@
 //! Hints for servers that gave no usable answer: a table of failures and circumstances. Failures under load
 //! are counted instead.
 
+use crate::coding::asks_coding;
+use crate::head::{status_of, Redirect};
+use crate::request::Shape;
 use dyno_measure::{Detail, Failure, Fault};
 
 /// Circumstances of a client that the hints depend on.
@@ -16,8 +19,36 @@ pub struct Circumstances {
     pub is_address: bool,
     /// The client sends a PROXY protocol header.
     pub proxy_protocol: bool,
-    /// Requests carry the header Authorization.
+    pub asking: Asking,
+}
+
+/// What the requests say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
+pub struct Asking {
+    pub is_head: bool,
+    /// A content coding.
+    pub for_coding: bool,
+    /// The header Authorization.
     pub has_credentials: bool,
+    /// The headers Accept and User-Agent of the user.
+    pub like_browser: bool,
+}
+
+impl Asking {
+    #[must_use]
+    pub fn of(shape: &Shape) -> Self {
+        let has = |wanted: &str| {
+            let mut names = shape.fields.iter().map(|(name, _)| name);
+            names.any(|name| name.eq_ignore_ascii_case(wanted))
+        };
+        Self {
+            is_head: shape.method == "HEAD",
+            for_coding: asks_coding(&shape.fields),
+            has_credentials: has("authorization"),
+            like_browser: has("accept") && has("user-agent"),
+        }
+    }
 }
 
 /// A failure, reduced to what the table distinguishes.
@@ -26,6 +57,9 @@ struct Case {
     status: u32,
     /// TLS alert (RFC 8446, section 6); 0 (close_notify) stands for none.
     alert: u32,
+    redirect: Redirect,
+    /// Name of the table of the failure's detail.
+    table: &'static str,
     /// The failure names a broken rule of HTTP, so the server does speak HTTP.
     names_rule: bool,
     is: Circumstances,
@@ -38,11 +72,18 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         Detail::Status(status) if status.table.name == table => status.code,
         _ => 0,
     };
+    let (status, redirect) = status_of(code_of("HTTP"));
+    let table = match failure.detail {
+        Detail::Status(status) => status.table.name,
+        _ => "",
+    };
     let case = Case {
         fault: failure.fault,
-        status: code_of("HTTP"),
+        status,
+        redirect,
         alert: code_of("TLS alert"),
-        names_rule: matches!(failure.detail, Detail::Status(status) if status.table.name.ends_with("rules")),
+        table,
+        names_rule: table.ends_with("rules"),
         is: *is,
     };
     let mut rows = [TLS, PROTOCOL, STATUS, CONNECTION, CONTENT].into_iter().flatten();
@@ -112,12 +153,23 @@ const TLS: &[Row] = &[
     (
         |case| case.fault == Fault::UntrustedCertificate,
         "Name the authority that signed the server's certificate, or this certificate where it signed itself: \
-         --ca-file of dyno load, `trust` in a plan. --insecure accepts any.",
+         --ca-file of dyno load, `trust` in a plan. If that is done, the server may not send its intermediate \
+         certificate: its file must hold the whole chain (nginx: ssl_certificate; `openssl s_client -connect \
+         HOST:PORT -showcerts` shows what it sends). --insecure accepts any.",
     ),
     (
         |case| case.fault == Fault::WrongCertificateName,
         "Use a URL with a name that the server's certificate is for; --resolve HOST:PORT:ADDRESS connects to any \
          address.",
+    ),
+    (
+        |case| case.table == "certificate begins",
+        "Set this machine's clock if it is wrong. Otherwise give the server a certificate that is valid now. \
+         --insecure accepts any.",
+    ),
+    (
+        |case| case.table == "certificate purpose",
+        "Give the server a certificate whose extendedKeyUsage has serverAuth. --insecure accepts any.",
     ),
     (
         |case| matches!(case.fault, Fault::CertificateExpired | Fault::CertificateInvalid),
@@ -179,7 +231,7 @@ const STATUS: &[Row] = &[
          what the server says against it, such as an unknown Host or a header that is too long.",
     ),
     (
-        |case| case.status == 401 && case.is.has_credentials,
+        |case| case.status == 401 && case.is.asking.has_credentials,
         "The server does not accept the credentials: check the user and the password, or the token, and that \
          --auth names the scheme that curl -i shows in WWW-Authenticate. dyno speaks basic and bearer alone, no \
          Digest, Negotiate or NTLM.",
@@ -196,6 +248,13 @@ const STATUS: &[Row] = &[
          server's name in the URL, and --resolve HOST:PORT:ADDRESS. Otherwise check its access rules.",
     ),
     (
+        |case| case.status == 403 && !case.is.asking.like_browser,
+        "If curl gets the same status, check the server's access rules, and that its user may read the file; a \
+         directory without an index page gives 403, too. If curl gets another, the server filters clients by their \
+         headers: dyno sends no Accept, and User-Agent: serverdyno. Try -H 'Accept: */*' and -H 'User-Agent: \
+         Mozilla/5.0'. If the status is right, use --expect-status 403.",
+    ),
+    (
         |case| case.status == 403,
         "The server forbids this URL: check its access rules, and that its user may read the file; a directory \
          without an index page gives 403, too. If the status is right, use --expect-status 403.",
@@ -209,8 +268,16 @@ const STATUS: &[Row] = &[
         "The server does not take this method for this URL: use another --method.",
     ),
     (
+        |case| case.status == 406,
+        "The server has nothing of the type that the header Accept names: give another with -H 'Accept: */*'.",
+    ),
+    (
         |case| case.status == 407,
         "This is a proxy that asks for credentials: give the URL of the server itself.",
+    ),
+    (
+        |case| case.status == 411,
+        "The server wants a body with a length: give one with --data, or with --method POST and --data ''.",
     ),
     (
         |case| case.status == 413,
@@ -227,18 +294,38 @@ const STATUS: &[Row] = &[
         "The server does not take this type of body: name it with --content-type.",
     ),
     (
+        |case| case.status == 416,
+        "The header Range begins behind the end of the file: leave it out, or give a smaller one.",
+    ),
+    (
         |case| case.status == 421,
         "The server does not serve the name of the Host header on this connection: use this name in the URL; \
          --resolve HOST:PORT:ADDRESS connects to any address.",
     ),
     (
+        |case| case.status == 426,
+        "The server wants another protocol: curl -i shows it as Upgrade. For h2c use --http2; for TLS use https:// \
+         in place of http://. WebSocket is not supported.",
+    ),
+    (
         |case| case.status == 429,
-        "The server limits the rate of requests: ask less often with --rate (or --max-rate), or raise its limit.",
+        "The server limits the rate of requests: send fewer requests with --rate (or --max-rate), or raise its \
+         limit.",
+    ),
+    (
+        |case| case.redirect == Redirect::LogIn,
+        "The server asks for a log-in: give the cookie of a session with --cookie NAME=VALUE, or log in with \
+         --session (docs/sessions.md). curl -I shows the log-in page as Location.",
+    ),
+    (
+        |case| case.redirect == Redirect::Cookie,
+        "The server may want the cookie that it sets: give it with --cookie NAME=VALUE, as curl -I shows it as \
+         Set-Cookie, or use --session (docs/sessions.md). Otherwise use the URL that curl -I shows as Location.",
     ),
     (
         |case| matches!(case.status, 301 | 302 | 303 | 307 | 308),
-        "The server redirects, and no redirect is followed: use the URL that curl -I shows as Location. If the \
-         status is right, use --expect-status with it.",
+        "The server redirects, and no redirect is followed: use the URL that curl -I shows as Location. If that is \
+         a log-in page, give --cookie NAME=VALUE. If the status is right, use --expect-status with it.",
     ),
     (
         |case| case.status == 304,
@@ -275,6 +362,11 @@ const CONNECTION: &[Row] = &[
         "Check the address, and that no firewall lies between: the host does not answer.",
     ),
     (
+        |case| case.fault == Fault::ResponseTimeout && case.table == "HTTP begun",
+        "The answer begins and does not end in time. If it never ends, as an event stream or a live video, use \
+         another URL. Otherwise --timeout gives it longer.",
+    ),
+    (
         |case| case.fault == Fault::ResponseTimeout,
         "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it longer. \
          Something else than a web server may also listen there.",
@@ -287,6 +379,15 @@ const CONNECTION: &[Row] = &[
 ];
 
 const CONTENT: &[Row] = &[
+    (
+        |case| case.fault == Fault::WrongLength && case.is.asking.is_head,
+        "The answer to HEAD has no body: leave out --expect-bytes.",
+    ),
+    (
+        |case| case.fault == Fault::WrongLength && case.is.asking.for_coding,
+        "--expect-bytes counts the body as it is sent, which is compressed here: give the number of bytes that \
+         came, or leave out Accept-Encoding.",
+    ),
     (
         |case| case.fault == Fault::WrongPage,
         "Look at what stands between: a cache, a filter or another program answered in place of the dynamic page.",

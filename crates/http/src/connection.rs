@@ -2,7 +2,7 @@
 
 use crate::coding::Decoded;
 use crate::head::Head;
-use crate::response::{Body, Limits, Progress, ResponseReader};
+use crate::response::{begun_and_late, Body, Limits, Progress, ResponseReader};
 use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{Dialer, Executor, Idle};
@@ -144,7 +144,11 @@ impl<T: Transport> Connection<T> {
         }
         cost.received_bytes += self.reader.received_bytes();
         cost.body_bytes = self.reader.body_bytes();
-        result
+        let begun = self.reader.head().is_some();
+        result.map_err(|failure| match failure.fault {
+            Fault::ResponseTimeout if begun => begun_and_late(cost.body_bytes),
+            _ => failure,
+        })
     }
 
     /// Drops the kept connection if it has ended, and returns whether it did. A server may close only its

@@ -19,7 +19,7 @@
 //! let target: dyno_http::Target = Default::default();
 //! ```
 
-use crate::advice::{advice, Circumstances};
+use crate::advice::{advice, Asking, Circumstances};
 use crate::h2::BY_ALPN;
 use crate::proxy_protocol::ProxyProtocol;
 use dyno_measure::{monotonic_ns, NS_PER_S};
@@ -156,7 +156,7 @@ impl Target {
                 .parse::<IpAddr>()
                 .is_ok(),
             proxy_protocol: self.proxy_protocol.is_some(),
-            has_credentials: false,
+            asking: Asking::default(),
         }
     }
 

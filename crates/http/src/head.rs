@@ -23,12 +23,45 @@ pub struct Head {
     keep_alive: bool,
     pub(crate) framing: Framing,
     pub(crate) bytes: usize,
+    redirect: Redirect,
+}
+
+/// What a redirect asks for, as far as its head says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Redirect {
+    #[default]
+    Other,
+    /// Location names a log-in page.
+    LogIn,
+    /// The redirect sets a cookie.
+    Cookie,
+}
+
+/// What is behind the status in the code of a failure.
+const REDIRECT_SHIFT: u32 = 16;
+
+/// Returns the status in the code of a failure, and whether it redirects to a log-in page or sets a cookie.
+pub(crate) fn status_of(code: u32) -> (u32, Redirect) {
+    let redirect = match code >> REDIRECT_SHIFT {
+        1 => Redirect::LogIn,
+        2 => Redirect::Cookie,
+        _ => Redirect::Other,
+    };
+    (code & 0xffff, redirect)
 }
 
 /// Table of status codes for failures.
 static STATUS_CODES: StatusTable = StatusTable {
     name: "HTTP",
-    write: |code, formatter| write!(formatter, "status {code}"),
+    write: |code, formatter| {
+        let (status, redirect) = status_of(code);
+        let behind = match redirect {
+            Redirect::Other => "",
+            Redirect::LogIn => " to a log-in page",
+            Redirect::Cookie => ", which sets a cookie",
+        };
+        write!(formatter, "status {status}{behind}")
+    },
 };
 
 named_enum! {
@@ -88,6 +121,7 @@ impl Head {
             keep_alive: true,
             framing: Framing::UntilClose,
             bytes: 0,
+            redirect: Redirect::Other,
         }
     }
 
@@ -95,7 +129,7 @@ impl Head {
     #[must_use]
     pub fn detail(&self) -> Detail {
         Detail::Status(ProtocolStatus {
-            code: u32::from(self.status),
+            code: u32::from(self.status) | (self.redirect as u32) << REDIRECT_SHIFT,
             table: &STATUS_CODES,
         })
     }
@@ -111,6 +145,8 @@ fn parsed<T>(
     let mut parser = httparse::ParserConfig::default();
     // Clients must accept folded fields (RFC 9112, section 5.2).
     parser.allow_obsolete_multiline_headers_in_responses(true);
+    // RFC 9112, section 5.1 forbids blanks before the colon, and has them removed in responses. curl reads them, too.
+    parser.allow_spaces_after_header_name_in_responses(true);
     let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
     let mut many = Vec::new();
     let mut response = httparse::Response::new(&mut []);
@@ -140,6 +176,11 @@ pub(crate) fn parse_head(data: &[u8], most_fields: usize) -> Result<Option<Head>
             keep_alive: fields.keeps(version),
             framing: fields.framing(status, version)?,
             bytes,
+            redirect: if matches!(status, 301 | 302 | 303 | 307 | 308) {
+                fields.redirect
+            } else {
+                Redirect::Other
+            },
         })
     })
 }
@@ -176,6 +217,23 @@ struct Fields {
     chunked: bool,
     close: bool,
     keep_alive: bool,
+    redirect: Redirect,
+}
+
+/// Returns whether a Location looks like that of a log-in page.
+fn is_log_in(location: &[u8]) -> bool {
+    let location = location.to_ascii_lowercase();
+    let has = |word: &&[u8]| location.windows(word.len()).any(|part| part == *word);
+    [
+        &b"login"[..],
+        b"log-in",
+        b"log_in",
+        b"signin",
+        b"sign-in",
+        b"sign_in",
+    ]
+    .iter()
+    .any(has)
 }
 
 impl Fields {
@@ -184,6 +242,14 @@ impl Fields {
         for header in headers {
             match header.name.len() {
                 10 if header.name.eq_ignore_ascii_case("connection") => fields.read_connection(header.value),
+                8 if header.name.eq_ignore_ascii_case("location") && is_log_in(header.value) => {
+                    fields.redirect = Redirect::LogIn;
+                }
+                10 if fields.redirect == Redirect::Other
+                    && header.name.eq_ignore_ascii_case("set-cookie") =>
+                {
+                    fields.redirect = Redirect::Cookie;
+                }
                 14 if header.name.eq_ignore_ascii_case("content-length") => {
                     let length = content_length(header.value, fields.length);
                     fields.length = Some(length.ok_or(Broken::Length)?);

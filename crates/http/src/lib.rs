@@ -23,7 +23,7 @@ mod shared_connection;
 mod stream;
 mod tls;
 
-pub use advice::{advice, Circumstances};
+pub use advice::{advice, Asking, Circumstances};
 pub use connection::{Connecting, Connection, Exchange, Streams};
 pub use consent::{ConnectTo, Opening, Target, Trusting};
 pub use conversation::{Conversation, Ended};

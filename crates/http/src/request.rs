@@ -156,13 +156,22 @@ impl RequestStyle {
         for (name, value) in &shape.fields {
             head += &format!("{name}: {value}\r\n");
         }
-        if let Some(body) = &shape.body {
-            head += &format!("Content-Length: {}\r\n", body.len());
+        if let Some(length) = declared(&shape.method, shape.body.as_deref()) {
+            head += &format!("Content-Length: {length}\r\n");
         }
         head += connection;
         head += "\r\n";
         let body = shape.body.as_deref().unwrap_or_default();
         [head.as_bytes(), body].concat().into_boxed_slice()
+    }
+}
+
+/// Returns the Content-Length of a request over HTTP/1, or None if it has none. Methods that usually have a body
+/// declare that there is none (RFC 9110, section 8.6), because servers answer 411 otherwise.
+fn declared(method: &str, body: Option<&[u8]>) -> Option<usize> {
+    match body {
+        Some(body) => Some(body.len()),
+        None => matches!(method, "POST" | "PUT" | "PATCH").then_some(0),
     }
 }
 
@@ -186,6 +195,7 @@ pub trait RequestForm {
 pub struct WrittenHttp1 {
     version: Version,
     keep_alive: bool,
+    method: String,
     bytes: Vec<u8>,
 }
 
@@ -199,6 +209,7 @@ impl WrittenHttp1 {
         Self {
             version,
             keep_alive,
+            method: String::new(),
             bytes: Vec::new(),
         }
     }
@@ -214,6 +225,8 @@ impl RequestForm for WrittenHttp1 {
     type Request = [u8];
 
     fn begin(&mut self, method: &str, path: &[u8], authority: &[u8]) {
+        self.method.clear();
+        self.method.push_str(method);
         self.bytes.clear();
         self.bytes.shrink_to(Self::KEPT_BYTES);
         let version = self.version.number();
@@ -233,8 +246,8 @@ impl RequestForm for WrittenHttp1 {
     }
 
     fn end(&mut self, body: Option<&[u8]>) -> &[u8] {
-        if let Some(body) = body {
-            self.field("Content-Length", body.len().to_string().as_bytes());
+        if let Some(length) = declared(&self.method, body) {
+            self.field("Content-Length", length.to_string().as_bytes());
         }
         let connection = self.version.connection(self.keep_alive);
         self.add(&[connection.as_bytes(), b"\r\n"]);
@@ -274,6 +287,32 @@ mod tests {
         let expected = "POST /a HTTP/1.1\r\nUser-Agent: serverdyno\r\nhost: other\r\nX-A: b c\r\n\
                         Content-Length: 4\r\n\r\n\0\r\nx";
         assert_eq!(String::from_utf8_lossy(&style.request("/a", &shape)), expected);
+    }
+
+    #[test]
+    fn a_method_that_usually_has_a_body_declares_that_there_is_none() {
+        for (method, length) in [
+            ("POST", "Content-Length: 0\r\n"),
+            ("PUT", "Content-Length: 0\r\n"),
+            ("DELETE", ""),
+        ] {
+            let style = RequestStyle {
+                version: Version::Http11,
+                keep_alive: true,
+                host: "h".into(),
+            };
+            let shape = Shape {
+                method: method.into(),
+                ..Shape::default()
+            };
+            let agent = "User-Agent: serverdyno\r\n";
+            let expected = format!("{method} /a HTTP/1.1\r\nHost: h\r\n{agent}{length}\r\n");
+            assert_eq!(String::from_utf8_lossy(&style.request("/a", &shape)), expected);
+            let mut written = WrittenHttp1::new(Version::Http11, true);
+            written.begin(method, b"/a", b"h");
+            written.field("User-Agent", b"serverdyno");
+            assert_eq!(String::from_utf8_lossy(written.end(None)), expected);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! stored.
 
 use crate::head::{each_field, parse_head, Framing, Head};
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 /// Maximum size of a chunk's size line with extensions, or of a trailer section.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
@@ -46,6 +46,23 @@ pub trait Body {
 
     /// Receives part of the body. `last` is set if the part is known to end the body.
     fn part(&mut self, data: &[u8], last: bool);
+}
+
+/// How much of an incomplete body came, in bytes up to 4 GiB.
+static BEGUN: StatusTable = StatusTable {
+    name: "HTTP begun",
+    write: |code, formatter| write!(formatter, "the head and {code} bytes of the body came"),
+};
+
+/// Returns the failure of a response that began and is late.
+pub(crate) fn begun_and_late(body_bytes: u64) -> Failure {
+    Failure {
+        fault: Fault::ResponseTimeout,
+        detail: Detail::Status(ProtocolStatus {
+            code: u32::try_from(body_bytes).unwrap_or(u32::MAX),
+            table: &BEGUN,
+        }),
+    }
 }
 
 /// Whether the response is complete.

@@ -6,6 +6,7 @@ the errors. `run/ask.py` checks what a file server says of its shares.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +81,10 @@ def preflight(setup: LoadSetup, mix: Mix) -> Preflight:
     if results[-1].errors:
         _refuse_at_once(setup, results)
     claims = [result.server for result in results if result.server is not None]
-    return Preflight(results, claims[0] if claims else None, _warning(setup, results, worst))
+    warning = _failing_path(setup, calm, mix, length_s) or _warning(setup, results, worst)
+    if warning is None and operations == 1 and mix.operations is None:
+        warning = _too_slow(setup, mix, results[0].window_s)
+    return Preflight(results, claims[0] if claims else None, warning)
 
 
 def _attempt(setup: LoadSetup, mix: Mix, operations: int | None, length_s: float, seed: int = 0) -> Counted:
@@ -185,6 +189,31 @@ def _share(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> str
     failed = sum(each.count for result in results for each in result.errors)
     asked = sum(result.operations_total for result in results) + failed
     return f"{error.count} of {asked} {setup.suite.terms.operations}"
+
+
+def _failing_path(
+    setup: LoadSetup, calm: LoadSetup, mix: Mix, length_s: float
+) -> tuple[str, str | None] | None:
+    """Ask for each path of a list, and return the warning of the first that fails."""
+    work = setup.suite.work
+    for path, settings in work.paths_of_check(setup.suite.settings(work)).items():
+        if calm.bounds:
+            _pause(calm.bounds)
+        alone = replace(calm, suite=calm.suite.with_settings(work, settings))
+        for error in _attempt(alone, mix, 1, length_s).errors:
+            return f"{setup.target.url}: {path}: {error.example}; the load counts such errors", error.advice
+    return None
+
+
+def _too_slow(setup: LoadSetup, mix: Mix, answer_s: float) -> tuple[str, str] | None:
+    """Return the warning of an answer that took as long as a load level."""
+    if answer_s < mix.length_s:
+        return None
+    return (
+        f"{setup.target.url}: an answer took {answer_s:.1f} s, and a load level lasts {mix.length_s:g} s, which is too "
+        "short to count answers",
+        f"Make it longer: --length {math.ceil(10 * answer_s)}s (length_s in a suite).",
+    )
 
 
 def _warning(

@@ -7,8 +7,10 @@ suite. Whether a file server supports the workload is checked by the preflight o
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import textwrap
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
@@ -33,6 +35,7 @@ from serverdyno.store.head import ExperimentHead
 
 AT_ONCE = 8  # a silent server takes ten seconds
 LOOK_S = 0.05  # between two checks for a signal
+TOLD_AFTER_S = 5  # so that a long wait is understood
 MIB = 1 << 20
 
 
@@ -46,7 +49,7 @@ def ask_users_servers(
     if not configurations:
         return
     progress.stage("asking your servers")
-    asked = _all_asked(head, configurations)
+    asked = _all_asked(head, configurations, progress)
     problems = [
         (configuration.name, error)
         for configuration, (error, _) in zip(configurations, asked, strict=True)
@@ -74,13 +77,19 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
 
 
 def _all_asked(
-    head: ExperimentHead, configurations: Sequence[Configuration]
+    head: ExperimentHead, configurations: Sequence[Configuration], progress: Progress
 ) -> list[tuple[DynoError | None, tuple[str, str] | None]]:
     """Return the answers in the order of `configurations`, asking several at a time. A signal ends all questions."""
+    told_s = time.monotonic() + TOLD_AFTER_S
     with interrupts.held() as signals, ThreadPoolExecutor(AT_ONCE) as pool:
         questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
         while wait(questions, timeout=LOOK_S).not_done and not signals:
-            pass
+            if time.monotonic() >= told_s:
+                timeout_s = max(suite.timeout_s for suite in head.suites)
+                progress.stage(
+                    f"asking your servers: no complete answer after {TOLD_AFTER_S} s, the timeout is {timeout_s:g} s"
+                )
+                told_s = math.inf
         if signals:
             pool.shutdown(cancel_futures=True)
             return []  # what is handled now raises

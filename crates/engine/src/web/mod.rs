@@ -20,7 +20,7 @@ use decoding::Sample;
 use dyno_http::coding::asks_coding;
 use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
-    Connecting, Connection, Conversation, EvenShare, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
+    Asking, Connecting, Connection, Conversation, EvenShare, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
     SharedConnection, StreamClient, Target, TlsOverTcp, Transport, Version, WrittenHttp1,
 };
 use dyno_measure::Failure;
@@ -195,12 +195,6 @@ impl Workload for AnyWorkload {
     }
 }
 
-fn has_credentials(fields: &[(String, String)]) -> bool {
-    fields
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-}
-
 /// Every request of a mix, built as far as it can be before the clock runs. Shared by all client threads.
 #[derive(Debug, Clone)]
 enum Requests {
@@ -228,7 +222,7 @@ pub(crate) struct WebWork {
     /// Whether a request may be sent twice.
     repeat: bool,
     /// Whether requests carry the header Authorization.
-    has_credentials: bool,
+    asking: Asking,
     /// Whether requests ask for a content coding. Sessions decide it per step.
     asks_coding: bool,
     requests: Requests,
@@ -289,7 +283,7 @@ impl WebWork {
         Ok(Self {
             over_tls: catalogue.entries.iter().map(|entry| entry.secure).collect(),
             repeat: shape.is_idempotent(),
-            has_credentials: has_credentials(&shape.fields),
+            asking: Asking::of(shape),
             asks_coding: asks_coding(&shape.fields),
             target,
             workload,
@@ -522,7 +516,7 @@ impl Work for WebWork {
         let client = self.tls.as_ref().or(self.secure.as_ref().map(|(_, tls)| tls));
         let http2 = self.options.streams.is_some();
         let mut is = self.target.circumstances(client.map(|tls| &tls.client), http2);
-        is.has_credentials = self.has_credentials;
+        is.asking = self.asking;
         dyno_http::advice(failure, &is)
     }
 

@@ -12,8 +12,8 @@ use super::request::Request;
 use super::stream::Stream;
 use super::violation::Violation;
 use super::window::Window;
-use crate::response::{Body, Limits};
-use dyno_measure::Failure;
+use crate::response::{begun_and_late, Body, Limits};
+use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;
 
 /// Receive window announced per stream, and for the connection. Data is consumed at once, so it needs no
@@ -205,6 +205,10 @@ impl<B: Body> State<B> {
             return;
         };
         let (id, window) = (stream.id, stream.window);
+        let failure = match failure.fault {
+            Fault::ResponseTimeout if stream.status.is_some() => begun_and_late(stream.body_bytes),
+            _ => failure,
+        };
         self.forsake(id, window, code);
         self.finish(place, Err(failure), false);
     }

@@ -1,7 +1,9 @@
 //! Maps rustls's errors to faults.
 
 use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
+use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
@@ -39,7 +41,7 @@ pub(crate) fn failure_of(error: &Error, moment: Moment) -> Failure {
                 table: &ALERTS,
             }),
         },
-        Error::InvalidCertificate(error) => fault_of_certificate(error).into(),
+        Error::InvalidCertificate(error) => failure_of_certificate(error),
         Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Fault::NothingInCommon.into(),
         Error::PeerMisbehaved(PeerMisbehaved::TooManyRenegotiationRequests) => Fault::Renegotiation.into(),
         // Only HTTP/2 is ever offered. Apache without HTTP/2 still selects http/1.1.
@@ -63,6 +65,54 @@ fn fault_of_alert(alert: AlertDescription, moment: Moment) -> Fault {
     }
 }
 
+/// When a certificate begins or ends, in seconds since 1970 up to 2106.
+static NOT_BEFORE: StatusTable = StatusTable {
+    name: "certificate begins",
+    write: |code, formatter| write_moment("it is valid from", code, formatter),
+};
+static NOT_AFTER: StatusTable = StatusTable {
+    name: "certificate ended",
+    write: |code, formatter| write_moment("it was valid until", code, formatter),
+};
+static PURPOSE: StatusTable = StatusTable {
+    name: "certificate purpose",
+    write: |_, formatter| formatter.write_str("it is not for servers (extendedKeyUsage lacks serverAuth)"),
+};
+
+fn write_moment(words: &str, code: u32, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (moment, now) = (utc(code.into()), utc(UnixTime::now().as_secs()));
+    write!(formatter, "{words} {moment}; this machine's clock says {now}")
+}
+
+/// Returns a moment in UTC. Years are counted from March, so that leap days end them (Hinnant,
+/// "chrono-compatible low-level date algorithms").
+fn utc(seconds: u64) -> String {
+    let (days, minutes) = (seconds / 86_400 + 719_468, seconds % 86_400 / 60);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (minutes / 60, minutes % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+fn failure_of_certificate(error: &CertificateError) -> Failure {
+    let of = |seconds: &UnixTime| u32::try_from(seconds.as_secs()).unwrap_or(u32::MAX);
+    let (code, table) = match error {
+        CertificateError::NotValidYetContext { not_before, .. } => (of(not_before), &NOT_BEFORE),
+        CertificateError::ExpiredContext { not_after, .. } => (of(not_after), &NOT_AFTER),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (0, &PURPOSE),
+        _ => return fault_of_certificate(error).into(),
+    };
+    Failure {
+        fault: fault_of_certificate(error),
+        detail: Detail::Status(ProtocolStatus { code, table }),
+    }
+}
+
 fn fault_of_certificate(error: &CertificateError) -> Fault {
     match error {
         CertificateError::Expired
@@ -74,5 +124,23 @@ fn fault_of_certificate(error: &CertificateError) -> Fault {
         }
         CertificateError::UnknownIssuer => Fault::UntrustedCertificate,
         _ => Fault::CertificateInvalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn a_moment_is_written_in_utc() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00 UTC"),
+            (u64::from(u32::MAX), "2106-02-07 06:28 UTC"),
+        ] {
+            assert_eq!(utc(seconds), expected);
+        }
     }
 }

@@ -25,6 +25,7 @@ def mbit_received_per_s(record: MixCounts) -> float:
 
 PATH_AND_WEIGHT = re.compile(r"(/[!\"$-~]*)(?:\s+(\d{1,9}))?")
 MOST_PATHS = 250
+MOST_PATHS_CHECKED = 20
 TREE_REQUESTS = 100
 """Requests of the check before load: enough to meet documents that exist, one that does not, and the dynamic page."""
 DYNAMIC = "webbench-dynamic"
@@ -171,6 +172,13 @@ class Documents(Work[DocumentsSettings]):
         if workload == SESSION:
             return len(settings.steps)
         return 1 if workload == "url" else TREE_REQUESTS
+
+    def paths_of_check(self, settings: DocumentsSettings) -> Mapping[str, DocumentsSettings]:
+        """Return the first of several paths, which the weights may keep from a check of one request."""
+        if len(settings.paths) < 2:
+            return {}
+        paths = [path for path, weight in weighted(settings.paths) if weight][:MOST_PATHS_CHECKED]
+        return {path: settings.model_copy(update={"paths": [path]}) for path in paths}
 
     def takes_open_load(self, workload: str) -> bool:
         """Return whether requests are independent of each other; the steps of a session are not."""

@@ -214,6 +214,11 @@ class Work(HasSettings[SettingsT]):
         del workload, settings
         return None
 
+    def paths_of_check(self, settings: SettingsT) -> Mapping[str, SettingsT]:
+        """Return the settings of each path alone that the check before load shall meet; empty: it need not."""
+        del settings
+        return {}
+
     def takes_open_load(self, workload: str) -> bool:
         """Return whether operations may arrive at a given rate, independent of each other and of answers."""
         del workload

@@ -9,6 +9,7 @@ from serverdyno import clean, units, wording
 from serverdyno.analysis.trust import FAILED_SHARE, Mark
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis
+from serverdyno.report.figures import operations
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Point, Section, Table
 from serverdyno.report.parts import NAME, always, errors_cell, level_column, level_figures, lines_of, named
@@ -118,10 +119,12 @@ def _errors(results: Results, tables: Labels) -> Finding:
     mixes, notes = results.mixes, results.source.run_notes
     total = sum(sum(mix.errors.values()) for mix in mixes)
     left = sum(mix.clients_left - mix.clients_never_began for mix in mixes)
-    operations = sum(record.operations_total for record in results.used)
+    done = sum(record.operations_total for record in results.used)
     mixes_run = wording.plural(len(results.used), "test")
-    evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
-    further = _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
+    evidence = f"{done:,} successful {results.terms.operations} in {mixes_run}, ramps included"
+    further = (
+        _always_failed_in(results) + _never_began_in(results) + _unanswered_in(results) + _starved_in(results)
+    )
     if not total and not left:
         failed = sum(note.state == "failed" for note in notes.values())
         runs = f" in the runs that finished; {wording.plural(failed, 'run')} failed" if failed else ""
@@ -132,6 +135,16 @@ def _errors(results: Results, tables: Labels) -> Finding:
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
     claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left early.{further}"
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _always_failed_in(results: Results) -> str:
+    """Return which classes of operations failed each time, where others succeeded."""
+    classes = operations.of_records(results.used)
+    failed = [row for row in classes if row.errors and not row.count]
+    if not failed or len(failed) == len(classes):
+        return ""
+    each = [f"{clean.quoted(row.operation)} ({row.errors:,} {results.terms.operations})" for row in failed]
+    return f" Failed each time: {named(each)}."
 
 
 def _never_began_in(results: Results) -> str:
@@ -211,8 +224,8 @@ def _failed_of(mix: MixFigures) -> str:
 
 def failed_words(mix: MixFigures, terms: Terms) -> str:
     """Return how many operations of a load level failed, and why."""
-    operations = f"{terms.operations} to {mix.configuration}"
-    return f"{_failed_of(mix)} {operations} failed with {mix.at}: {first_error(mix)}."
+    asked = f"{terms.operations} to {mix.configuration}"
+    return f"{_failed_of(mix)} {asked} failed with {mix.at}: {first_error(mix)}."
 
 
 def first_error(mix: MixFigures) -> str:

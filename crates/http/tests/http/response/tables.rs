@@ -56,6 +56,25 @@ fn a_content_length_ends_the_body() {
 }
 
 #[test]
+fn blanks_before_the_colon_are_no_part_of_a_name() {
+    check_kept(&[
+        (
+            "HTTP/1.1 200 OK|Server : old|Content-Length : 5||hello",
+            200,
+            "hello",
+        ),
+        ("HTTP/1.1 200 OK|Transfer-Encoding\t: chunked||0||", 200, ""),
+    ]);
+    check_failing(
+        Fault::MalformedHead,
+        &[
+            "HTTP/1.1 200 OK|Content-Length : 5|Content-Length: 6||hello",
+            "HTTP/1.1 200 OK|Content-Length : 5|Transfer-Encoding : chunked||0||",
+        ],
+    );
+}
+
+#[test]
 fn a_field_may_be_folded_and_there_may_be_many() {
     check_kept(&[
         ("HTTP/1.1 200 OK|X: a|  b|Content-Length: 5||hello", 200, "hello"),
@@ -282,7 +301,6 @@ fn what_is_not_http_is_a_malformed_head() {
             "HTTP/1.1 099 Low||HTTP/1.1 204 N||",
             "HTTP/1.1 101 Switching Protocols|Upgrade: x||",
             "HTTP/1.1 200 OK|No colon||",
-            "HTTP/1.1 200 OK|Name : value||",
             "HTTP/1.1 200 OK|: no name||",
             "HTTP/1.1 200 OK|A: \0||",
             "HTTP/1.1 200 OK\rA: b||",

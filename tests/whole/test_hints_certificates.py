@@ -1,0 +1,118 @@
+"""What is said of a certificate that can't be trusted: its chain, its purpose and its dates."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.dyno_process import Home
+from support.file_server import skip_unless_installed
+from support.users_web import nginx
+
+pytestmark = pytest.mark.usefixtures("short_windows")
+TLS = """
+ssl_certificate server.pem; ssl_certificate_key server.key;
+server { listen 127.0.0.1:{port} ssl; return 200; }
+"""
+CHAIN = """
+[inner]
+basicConstraints = critical,CA:TRUE
+[server]
+subjectAltName = IP:127.0.0.1
+[client]
+subjectAltName = IP:127.0.0.1
+extendedKeyUsage = clientAuth
+"""
+FUTURE = """
+[ca]
+default_ca = one
+[one]
+new_certs_dir = .
+database = index
+rand_serial = yes
+certificate = outer.pem
+private_key = outer.key
+default_md = sha256
+default_startdate = 20990101000000Z
+default_enddate = 21000101000000Z
+policy = any
+x509_extensions = server
+[any]
+commonName = supplied
+[server]
+subjectAltName = IP:127.0.0.1
+"""
+
+
+def told(home: Home, port: int, authority: Path) -> str:
+    """Return the words of a load that can't work."""
+    url = f"https://127.0.0.1:{port}/"
+    done = home.here("load", url, "--ca-file", authority, "--clients", "1", "--length", "0.5s")
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    return f"{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, one that it signed, and certificates that the second signed."""
+    skip_unless_installed("openssl")
+    at = tmp_path_factory.mktemp("chained")
+    (at / "extensions").write_text(CHAIN)
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=at, check=True, capture_output=True)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", "-x509", *curve, "-subj", "/CN=outer", "-keyout", "outer.key", "-out", "outer.pem")
+    for name, by, kind in (
+        ("inner", "outer", "inner"),
+        ("leaf", "inner", "server"),
+        ("client", "inner", "client"),
+    ):
+        openssl("req", *curve, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        signed = ("-CA", f"{by}.pem", "-CAkey", f"{by}.key", "-CAcreateserial", "-extfile", "extensions")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signed, "-extensions", kind)
+    return at
+
+
+@pytest.mark.parametrize(
+    ("sent", "error", "hint"),
+    [
+        (("leaf",), "comes from no authority", "may not send its intermediate certificate"),
+        (("client", "inner"), "not for servers (extendedKeyUsage lacks serverAuth)", "has serverAuth"),
+    ],
+)
+def test_a_certificate_that_can_not_be_trusted_has_its_cause(
+    sent: tuple[str, ...], error: str, hint: str, home: Home, chained: Path
+) -> None:
+    (chained / "server.pem").write_text("".join((chained / f"{name}.pem").read_text() for name in sent))
+    shutil.copy(chained / f"{sent[0]}.key", chained / "server.key")
+    with nginx(chained, TLS) as port:
+        said = told(home, port, chained / "outer.pem")
+        assert error in said and hint in said
+
+
+def test_a_certificate_that_is_not_valid_yet_has_its_moment_and_the_clock(home: Home, chained: Path) -> None:
+    (chained / "index").touch()
+    (chained / "ca.cnf").write_text(FUTURE)
+    made = [
+        "openssl",
+        "ca",
+        "-batch",
+        "-config",
+        "ca.cnf",
+        "-in",
+        "leaf.csr",
+        "-out",
+        "server.pem",
+        "-notext",
+    ]
+    subprocess.run(made, cwd=chained, check=True, capture_output=True)
+    shutil.copy(chained / "leaf.key", chained / "server.key")
+    with nginx(chained, TLS) as port:
+        said = told(home, port, chained / "outer.pem")
+        assert "valid from 2099-01-01 00:00 UTC; this machine's clock says 20" in said
+        assert "Set this machine's clock" in said
