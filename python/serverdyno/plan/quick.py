@@ -293,6 +293,8 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
                 f"--header: {name} looks like a credential, which would stand in every record; put the whole header "
                 "into an environment variable, and name the variable with --header-from-env"
             )
+    if texts.get("data", "").startswith("@"):
+        yield f"--data: {texts['data']} is sent as it is; a body from a file is --data-file {texts['data'][1:]}"
     if texts.get("method", "").isdecimal():
         yield "--method: must be a name; for streams per connection (h2load's -m) use --streams"
 

@@ -140,6 +140,8 @@ class HttpOptions(Model):
                 "--insecure and --ca-file: only for a URL that begins with https:// (connections are kept without an "
                 "option here, where ab needs -k)"
             )
+        if self.cookie is not None and "=" not in self.cookie:
+            yield f"--cookie: {self.cookie!r} is not name=value; cookies are not read from a file"
         yield from self._place_problems(url)
         if self.session is not None and any(name in given for name in NOT_OF_SESSIONS):
             yield (

@@ -5,10 +5,12 @@ A line that can't be used is refused with its number and a remedy.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from serverdyno.errors import PlanError, UserError
@@ -25,7 +27,15 @@ _LOGGED = re.compile(r'\[\d\d/[A-Z][a-z]{2}/\d{4}:.*\] "')
 _FRACTION = re.compile(r"\S+\s+(\d*\.\d+)")
 _WEIGHTED = re.compile(r"(\S+)(?:\s+(\d+))?")
 _SENDS = re.compile(r"\S+\s+(?:POST|PUT|PATCH|DELETE)\b.*")
+_TABLE = re.compile(r'"[^"]*"([,;]\S.*)?|[^/,;:#]+([,;][^,;]*)+')
+_PAIR = re.compile(r"(\S+)[,;](\d+)")
+_STATED = re.compile(r"(https?://|/|[A-Z]+ /)\S*.*")
+OF_REFERRERS = ("referer", "referrer", "http_referer")
 OTHERS = "requests with other methods, headers or bodies are steps of a session, see docs/sessions.md"
+
+
+class _OtherFormatError(ValueError):
+    """A file of another format, which one line shows."""
 
 
 def read_url_list(file: Path, url: str) -> list[str]:
@@ -39,6 +49,9 @@ def read_url_list(file: Path, url: str) -> list[str]:
         try:
             for path, weight in _entries(line.strip(), url):
                 found[path] += weight
+        except _OtherFormatError as error:
+            problems = [f"line {number}: {error}"]
+            break
         except ValueError as error:
             problems.append(f"line {number}: {error}")
     if len(found) > MOST_PATHS:
@@ -74,6 +87,8 @@ def _text(file: Path) -> str:
 
 def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
     """Yield the paths of a line with their weights; nothing for an empty line. Raises ValueError with advice."""
+    if not _IN_LOG.search(line) and (advice := _of_format(line)) is not None:
+        raise _OtherFormatError(advice)
     if not line or line.startswith("#"):
         return
     weight = "1"
@@ -85,7 +100,11 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
         weight, target = found[1], found[2]
     elif found := _WEIGHTED.fullmatch(line):
         target, weight = found[1], found[2] or "1"
-    elif _SENDS.fullmatch(line) or line.startswith("{"):
+        if (pair := _PAIR.fullmatch(target)) and found[2] is None:
+            raise ValueError(
+                f"a comma before a number: write {pair[1]} {pair[2]}, or {target} 1 if it is in the path"
+            )
+    elif _SENDS.fullmatch(line):
         raise ValueError(f"a request with a method or a body; keep the URLs alone: {OTHERS}")
     elif _LOGGED.search(line):
         raise ValueError(f"no request in this line of an access log; keep the lines with GET: {OTHERS}")
@@ -98,6 +117,56 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
     if len(weight) > len(str(MOST_WEIGHT)):
         raise ValueError(f"the weight {weight} is above {MOST_WEIGHT:,}")
     yield _path(target, url), int(weight)
+
+
+def _of_format(line: str) -> str | None:
+    """Return what to do with a file of another format, if this line shows it."""
+    if line.startswith("#Fields:"):
+        return _of_fields(line.split()[1:])
+    if line[:1] in ("{", "[", "<") and not _LOGGED.search(line):
+        return _of_document(line)
+    if _TABLE.fullmatch(line):
+        return (
+            "a table with commas (CSV); write /path weight: awk -F, 'NR > 1 {print $1, $2}' FILE, if path and weight "
+            "are its first two columns"
+        )
+    return None
+
+
+def _of_fields(fields: list[str]) -> str:
+    """Return what to do with a log whose columns are named: IIS's, or another in W3C's extended format."""
+    names = {name: f"${place}" for place, name in enumerate(fields, start=1)}
+    path, method = names.get("cs-uri-stem", names.get("cs-uri", "$5")), names.get("cs-method", "$4")
+    return (
+        "a log in W3C's extended format, such as IIS's; keep the paths of GET alone: "
+        f"awk '!/^#/ && {method} == \"GET\" {{print {path}}}' FILE"
+    )
+
+
+def _of_document(line: str) -> str:
+    """Return what to do with a document in JSON or XML."""
+    if line.startswith("<"):
+        return (
+            "XML, such as a sitemap, or HTML; keep the URLs alone, one per line: "
+            "grep -oP '(?<=<loc>)[^<]+' FILE prints those of a sitemap"
+        )
+    try:
+        key = _stated_at(json.loads(line))
+    except (ValueError, RecursionError):
+        key = None
+    return f"JSON; keep the paths alone, one per line: jq -r '{key or '.urls[]'}' FILE prints them"
+
+
+def _stated_at(value: Any, key: str = "") -> str | None:
+    """Return the filter of jq for the first text that is a path, a URL or a request; None: there is none."""
+    if isinstance(value, str):
+        return (key or ".") if _STATED.fullmatch(value) else None
+    if isinstance(value, list):
+        return _stated_at(value[0], f"{key or '.'}[]") if value else None
+    if not isinstance(value, dict):
+        return None
+    inner = {name: value[name] for name in value if name.lower() not in OF_REFERRERS and name.isidentifier()}
+    return next(filter(None, (_stated_at(each, f"{key}.{name}") for name, each in inner.items())), None)
 
 
 def _path(target: str, url: str) -> str:
@@ -114,7 +183,9 @@ def _below(target: str, url: str) -> str:
         raise ValueError(
             f"{target[:60]!r} is not a path; write what every request has as an option: --header, --data-file"
         )
-    if "://" not in target:
+    if not re.match("[A-Za-z][A-Za-z0-9+.-]*://", target):
+        if "://" in target:
+            raise ValueError(f"{target[:60]!r} begins with neither / nor http://; keep the URL alone")
         raise ValueError(f"{target[:60]!r} does not begin with /; write /{target[:60]}")
     if _origin(target) != _origin(url):
         raise ValueError(

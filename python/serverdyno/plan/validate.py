@@ -189,6 +189,9 @@ def _place_problem(url: str, parts: SplitResult) -> str | None:
         return None if is_directory else f'"{url}" names no directory below /: {parts.scheme}:///PATH'
     if not parts.hostname:
         return f'"{url}" names no host: write {parts.scheme}://HOST/PATH'
+    if _is_unspecified(parts.hostname):
+        here = parts._replace(netloc=f"127.0.0.1:{parts.port}" if parts.port else "127.0.0.1").geturl()
+        return f"{parts.hostname} means that a server listens at every address: use {here}"
     if not _is_host(parts.hostname) or parts.port == 0:
         return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
     return None
@@ -200,6 +203,13 @@ def _is_host(name: str) -> bool:
         return True
     whole = name.removesuffix(".")
     return len(whole) <= 253 and all(1 <= len(label) <= 63 for label in whole.split("."))
+
+
+def _is_unspecified(host: str) -> bool:
+    """Return whether a host is 0.0.0.0 or ::, which servers print as the place where they listen."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_unspecified
+    return host == "0"
 
 
 def is_loopback(url: str) -> bool:
