@@ -119,8 +119,9 @@ pub trait Target: Send + Sync + Debug {
     /// What else is to be known of it.
     fn facts(&self) -> Value;
 
-    /// Asks what can be asked without load; nothing is written. `nonce`: another each time.
-    fn look(&self, _nonce: u64) -> Vec<Look> {
+    /// Asks what can be asked without load; nothing is written. `nonce`: another each time. `sessions`: so many, those of
+    /// the shares included, must be possible at once; the others than one per share are on the first.
+    fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
         Vec::new()
     }
 

@@ -100,7 +100,7 @@ def _asked(
             for suite in head.suites:
                 mixes = head.of_suite(suite).mixes
                 with opened(head, configuration, server, mixes) as setup:
-                    looks = looked(setup, mixes)
+                    looks = looked(setup, mixes, sessions=_sessions(setup))
                     if suite.work.uses_documents:
                         # A wrong document root must not show only after other servers were measured. Who has gone since
                         # the connection fails in its run, and the others are measured.
@@ -111,11 +111,21 @@ def _asked(
         return error, None
 
 
-def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
+def _sessions(setup: LoadSetup) -> int:
+    """Return the sessions that a suite of steps has at once from this machine: with fewer, it can't be carried out."""
+    suite = setup.suite
+    if setup.fleet is not None:
+        return 0
+    steps = suite.work.planned_steps(suite.settings(suite.work), suite.clients[0])
+    return max((step.clients for step in steps), default=0)
+
+
+def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list[_native.ShareLook]:
     """What the shares say of themselves; none of a web server. Raises ServerError where one can't be used, or has not
-    the room for the largest of `mixes`. A server that says nothing of room is not doubted.
+    the room for the largest of `mixes`, or does not take so many `sessions` at once. A server that says nothing of room
+    is not doubted.
     """
-    looks = setup.target.look(secrets.randbits(NONCE_BITS))
+    looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
     if not looks:
         return []
     refused = [look for look in looks if look["why"] is not None]
