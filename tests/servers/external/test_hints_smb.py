@@ -30,6 +30,7 @@ SHARES = {
     "full": "",
     "worm": "vfs objects = worm\n  worm:grace_period = 1",
     "few": "max connections = 2",
+    "a-command-first": "root preexec = /bin/false\n  root preexec close = yes",
 }
 SUITE = """
 name = "tiny"
@@ -90,6 +91,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
         (Asked("removed"), "its directory may have been removed"),
         (Asked("absent"), "no share of this name: check shares against `smbclient -L"),
         (Asked("others-alone"), "(Samba: valid users, invalid users, hosts allow, hosts deny)"),
+        (Asked("a-command-first"), "(Samba: root preexec, preexec)"),
         (Asked("other-machines"), "or this machine: give access to it on the server"),
         (Asked("with space", user=""), "lets no guest in: name a user (`user` in a plan, --user"),
         (Asked("with space", user="nobody-there"), "name or password is wrong"),
