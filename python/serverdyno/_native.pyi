@@ -60,10 +60,11 @@ class Target:
     address: str  # "127.0.0.1:8080", the one that was checked and is used
     loopback: bool
     facts: dict[str, Any]  # of HTTP `host` (the Host header) and `path`, of SMB `shares`
-    def look(self, nonce: int) -> list[ShareLook]:
+    def look(self, nonce: int, *, sessions: int = 0) -> list[ShareLook]:
         """Log on to every share and ask for its free space, within ten seconds and without writing.
 
-        Empty for a target without shares. `nonce` must differ each time, so that the server sees new clients.
+        Empty for a target without shares. `nonce` must differ each time, so that the server sees new clients. If there
+        are fewer shares than `sessions`, so many sessions are opened at once, the additional ones on the first share.
         """
 
 class JournalEntry(TypedDict):

@@ -113,8 +113,9 @@ pub trait Target: Send + Sync + Debug {
     /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Checks the target without load or writes. `nonce`: unique per call.
-    fn look(&self, _nonce: u64) -> Vec<Look> {
+    /// Checks the target without load or writes. `nonce`: unique per call. `sessions`: how many must be possible at once;
+    /// those beyond one per share are on the first share.
+    fn look(&self, _nonce: u64, _sessions: u32) -> Vec<Look> {
         Vec::new()
     }
 

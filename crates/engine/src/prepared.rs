@@ -85,10 +85,11 @@ impl OpenTarget {
         self.inner.connect(deadline_ns)
     }
 
-    /// Asks what can be asked without load; nothing is written. `nonce`: another each time.
+    /// Asks what can be asked without load; nothing is written. `nonce` and `sessions`: as of
+    /// `Target::look`.
     #[must_use]
-    pub fn look(&self, nonce: u64) -> Vec<Look> {
-        self.inner.look(nonce)
+    pub fn look(&self, nonce: u64, sessions: u32) -> Vec<Look> {
+        self.inner.look(nonce, sessions)
     }
 
     /// Run a job until `end` stops it. Return None for a target without files, and for one on another machine if

@@ -100,9 +100,10 @@ impl Target {
         to_python(py, &self.inner.facts())
     }
 
-    fn look<'py>(&self, py: Python<'py>, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (nonce, *, sessions=0))]
+    fn look<'py>(&self, py: Python<'py>, nonce: u64, sessions: u32) -> PyResult<Bound<'py, PyAny>> {
         let target = self.inner.clone();
-        let looks = in_slices(py, move || target.look(nonce))?;
+        let looks = in_slices(py, move || target.look(nonce, sessions))?;
         to_python(py, &looks)
     }
 }

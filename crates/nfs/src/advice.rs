@@ -25,6 +25,10 @@ fn by_version_4(options: &Options) -> bool {
     options.version.is_four()
 }
 
+fn by_version_3_over_tcp(options: &Options) -> bool {
+    !by_version_4(options) && !over_udp(options)
+}
+
 fn over_udp(options: &Options) -> bool {
     options.transport == Transport::Udp
 }
@@ -37,6 +41,7 @@ const LOW_PORT: &str =
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
+    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them. A server that speaks NFSv4 alone has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often switched off."),
     Row::failed(Fault::ConnectTimeout, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
@@ -48,8 +53,8 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::AccessDenied, &[Denied::TooWeak as u32], LOW_PORT),
     Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and let the file system below it be writable. The server's pseudo root is read-only always: name an export below it.").when(by_version_4),
     Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and let the file system below it be writable."),
-    Row::failed(Fault::AccessDenied, &[], "Root counts as nobody there (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 behind the URL, or export it with rw,no_root_squash.").when(as_root),
-    Row::failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server."),
+    Row::failed(Fault::AccessDenied, &[], "Root counts as nobody there (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 behind the URL, or export it with rw,no_root_squash. If it maps everybody to nobody (all_squash), let nobody write in the directory: chown it on the server to anonuid (mostly 65534).").when(as_root),
+    Row::failed(Fault::AccessDenied, &[], "The user whose number clients send may not write in the directory, or the export is read-only. Name another by ?uid=1000&gid=1000 behind the URL, or change the directory's owner or mode on the server. If the export maps everybody to one user (all_squash), the number that clients send has no effect: chown the directory to that user (anonuid, mostly 65534)."),
     Row::failed(Fault::NotFound, &[], "A file of ours, or the directory in which it was, is gone: somebody removed it on the server."),
     Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (exportfs -ra)."),
     Row::failed(Fault::SessionLost, &[], "The server ended the session: look whether the server still runs, and at its log."),
@@ -57,7 +62,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or use a suite with fewer clients."),
     Row::failed(Fault::NoSpace, &[], "The export is full: make room on the server, or use a suite with fewer clients."),
 
-    Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048."),
+    Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048. A server that speaks NFSv4 alone has neither: check its port, and measure it with ?vers=4.1."),
     Row::refused(Refusal::NoNfs, &[], "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1."),
     Row::refused(Refusal::NoUdp, &[], "Switch UDP on (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure it over TCP: without proto=udp."),
     Row::refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),

@@ -25,7 +25,7 @@ named_enum! {
         Flavor "flavor" "the export does not take AUTH_SYS"
         NotNfs "not_nfs" "what answered on the port of NFS does not speak NFSv3"
         Sizes "sizes" "the server reads or writes less than 512 bytes at once"
-        OnlyNfs4 "only_nfs4" "the server has no portmapper, and speaks NFSv4"
+        OnlyNfs4 "only_nfs4" "the server has no portmapper that names NFSv3 and MOUNT, and speaks NFSv4"
         NotNfs4 "not_nfs4" "the server does not speak NFSv4.1"
         ClientId "client_id" "the server refused the client (EXCHANGE_ID)"
         Session "session" "the server refused a session (CREATE_SESSION)"

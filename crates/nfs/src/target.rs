@@ -102,8 +102,9 @@ impl NfsTarget {
                 (nfs_port, _) if version.is_four() => (nfs_port.unwrap_or(NFS_PORT), 0),
                 (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
                 (nfs_port, mount_port) => {
+                    let server = SocketAddr::new(address.ip(), nfs_port.unwrap_or(NFS_PORT));
                     let asked = wait_for(deadline_ns, |executor| async move {
-                        ask_ports(&executor, address, transport).await
+                        ask_ports(&executor, server, transport).await
                     });
                     let found = asked.map_err(|failure| no_session(&host, &failure, &options))?;
                     (nfs_port.unwrap_or(found.0), mount_port.unwrap_or(found.1))

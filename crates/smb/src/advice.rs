@@ -113,8 +113,8 @@ const HINTS: &[Row] = &[
 
     Row::refused(Refusal::Share, &[BAD_NETWORK_NAME], "The server has no share of this name: check shares against `smbclient -L //HOST`. If it is listed, the server can't serve it: its directory may have been removed, or it is a DFS link to another server; look at its log."),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share lets no guest in: name a user (`user` in a plan, --user on the command line), or allow guests on the server (Samba: guest ok = yes).").when(as_guest),
-    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer.").when(unencrypted),
-    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny)."),
+    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer. Else the server's log says why.").when(unencrypted),
+    Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny). Else the server's log says why: a command may have failed that it runs first (Samba: root preexec, preexec)."),
     Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share takes no more connections: its limit is reached (Samba: max connections). Each client needs one, in Bonnie each seeker: raise the limit, or take fewer clients (-c) or seekers (--seekers)."),
     Row::refused(Refusal::Share, &[], "Look at the server's log for why it refused the share."),
 ];

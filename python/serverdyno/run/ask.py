@@ -110,7 +110,7 @@ def _asked(
             for suite in head.suites:
                 mixes = head.of_suite(suite).mixes
                 with opened(head, configuration, server, mixes) as setup:
-                    looks = looked(setup, mixes)
+                    looks = looked(setup, mixes, sessions=_sessions(setup))
                     if suite.work.uses_documents:
                         # A wrong document root must show before other servers are measured. A server that has gone
                         # since then fails its own run.
@@ -121,13 +121,22 @@ def _asked(
         return error, None
 
 
-def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
+def _sessions(setup: LoadSetup) -> int:
+    """Return the sessions that a suite of steps has at once from this machine."""
+    suite = setup.suite
+    if setup.fleet is not None:
+        return 0
+    steps = suite.work.planned_steps(suite.settings(suite.work), suite.clients[0])
+    return max((step.clients for step in steps), default=0)
+
+
+def looked(setup: LoadSetup, mixes: Sequence[Mix], *, sessions: int = 0) -> list[_native.ShareLook]:
     """Return what the shares report about themselves; empty for a web server.
 
-    Raises ServerError if one can't be used or lacks room for the largest of `mixes`. A server that reports no room is
-    not doubted.
+    Raises ServerError if one can't be used, lacks room for the largest of `mixes`, or refuses so many `sessions` at
+    once. A server that reports no room is not doubted.
     """
-    looks = setup.target.look(secrets.randbits(NONCE_BITS))
+    looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
     if not looks:
         return []
     refused = [look for look in looks if look["why"] is not None]

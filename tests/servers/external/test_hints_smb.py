@@ -29,7 +29,8 @@ SHARES = {
     "kept-below": "vfs objects = recycle\n  recycle:repository = .recycle",
     "full": "",
     "worm": "vfs objects = worm\n  worm:grace_period = 1",
-    "few": "max connections = 1",
+    "few": "max connections = 2",
+    "a-command-first": "root preexec = /bin/false\n  root preexec close = yes",
 }
 SUITE = """
 name = "tiny"
@@ -90,6 +91,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked) -> str:
         (Asked("removed"), "its directory may have been removed"),
         (Asked("absent"), "no share of this name: check shares against `smbclient -L"),
         (Asked("others-alone"), "(Samba: valid users, invalid users, hosts allow, hosts deny)"),
+        (Asked("a-command-first"), "(Samba: root preexec, preexec)"),
         (Asked("other-machines"), "or this machine: give access to it on the server"),
         (Asked("with space", user=""), "lets no guest in: name a user (`user` in a plan, --user"),
         (Asked("with space", user="nobody-there"), "name or password is wrong"),
@@ -124,7 +126,9 @@ def test_a_recycle_bin_is_told_of_bonnie_too(home: Home, server: UsersSmbd) -> N
 def test_a_share_that_takes_too_few_connections_is_told(home: Home, server: UsersSmbd) -> None:
     done = bonnie(home, f"smb://127.0.0.1:{server.port}/few")
     assert done.returncode == 1 and "(Samba: max connections)" in done.stderr, done.stderr
-    assert bonnie(home, f"smb://127.0.0.1:{server.port}/few", "--seekers", "1").returncode == 0
+    # The check before load opens a session per seeker, so that no phase is carried out in vain.
+    assert "could not be carried out" not in done.stderr
+    assert bonnie(home, f"smb://127.0.0.1:{server.port}/few", "--seekers", "2").returncode == 0
 
 
 def test_a_url_of_a_file_is_told(home: Home, server: UsersSmbd) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from serverdyno import _native
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.running import started
 from support.file_server import needs_root, skip_unless_installed
-from support.nfs_server import mixed, target
+from support.nfs_server import inside, mixed, target
 from support.users_smbd import opened_to_others
 
 pytestmark = needs_root
@@ -37,10 +40,12 @@ class Altered(Ganesha):
 
 
 @contextmanager
-def altered(directory: Path, version: str, *changes: tuple[str, str]) -> Iterator[Ganesha]:
+def altered(
+    directory: Path, version: str, *changes: tuple[str, str], kind: type[Altered] = Altered
+) -> Iterator[Ganesha]:
     skip_unless_installed("ganesha.nfsd", "rpcbind")
     opened_to_others(directory.parent)
-    server = Altered(GaneshaSettings.model_validate({"nfs_version": version}), directory, Path(os.devnull))
+    server = kind(GaneshaSettings.model_validate({"nfs_version": version}), directory, Path(os.devnull))
     server.changes = changes
     with started(server):
         yield server
@@ -57,6 +62,13 @@ def first_hint(server: Ganesha, more: str = "") -> str:
     return f"{errors[0]['example']}. {errors[0]['advice']}" if errors else ""
 
 
+class Elsewhere(Altered):
+    """One on a port that is not NFS's own."""
+
+    def choose_port(self) -> int:
+        return 2649
+
+
 SQUASH = ("Squash = All_Squash", "Squash = Root_Squash")
 READ_ONLY = ("Access_Type = RW", "Access_Type = RO")
 LOW_PORTS = ("Access_Type = RW", "Access_Type = RW; PrivilegedPort = true")
@@ -69,18 +81,20 @@ KERBEROS = ("SecType = sys", "SecType = krb5")
     [
         ((SQUASH,), "uid=0&gid=0", "Root counts as nobody there (root_squash)"),
         ((SQUASH,), "uid=4321&gid=4321", "user whose number clients send may not write"),
+        ((), "uid=0&gid=0", "If it maps everybody to nobody (all_squash), let nobody write in the directory"),
+        ((), "uid=4321&gid=4321", "(all_squash), the number that clients send has no effect: chown"),
         ((READ_ONLY,), "", "The export is read-only"),
         ((LOW_PORTS,), "", "Ganesha: PrivilegedPort = false)"),
         ((KERBEROS,), "", "Allow sec=sys on the export"),
     ],
-    ids=["root", "another user", "read-only", "low ports", "Kerberos"],
+    ids=["root", "another user", "root as all", "another user as all", "read-only", "low ports", "Kerberos"],
 )
 def test_an_error_has_the_hint_of_its_cause(
     tmp_path: Path, version: str, changes: tuple[tuple[str, str], ...], more: str, hint: str
 ) -> None:
     with altered(tmp_path / "g", version, *changes) as server:
         [volume] = server.data_directories()
-        if changes == (SQUASH,):
+        if "uid=" in more:
             os.chown(volume, 0, 0)
             volume.chmod(0o755)
         assert hint in first_hint(server, more)
@@ -125,3 +139,32 @@ def test_an_export_for_other_clients_has_the_hint_of_its_list(tmp_path: Path) ->
     others = "CLIENT { Clients = 10.9.9.9; Access_Type = RW; } Access_Type = NONE"
     with altered(tmp_path / "g", "3", ("Access_Type = RW", others)) as server:
         assert "The export denies this client" in first_hint(server)
+
+
+SILENT = "import socket; s = socket.create_server(('127.0.0.1', 111)); print(flush=True); input()"
+"""A portmapper that answers as little as one behind a firewall that drops packets."""
+
+
+def test_a_server_of_nfs4_alone_is_told_with_the_version_to_use(tmp_path: Path) -> None:
+    with altered(tmp_path / "g", "4.1", kind=Elsewhere) as server:
+        place = f"nfs://127.0.0.1:{server.port}/volume1"
+
+        def refused(url: str) -> None:
+            with pytest.raises(_native.SessionError) as caught:
+                target(server, url=url, shares=[])
+            assert "speaks NFSv4" in caught.value.args[0]
+            assert "Measure it with NFSv4.1: ?vers=4.1." in caught.value.args[1]
+
+        refused(place)
+        refused(f"nfs://127.0.0.1/volume1?nfsport={server.port}")
+        [look] = target(server, url=f"{place}?mountport=20048", shares=[]).look(0)
+        assert "?vers=4.1" in (look["advice"] or "")
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            inside(server, sys.executable, "-c", SILENT), stdin=pipe, stdout=pipe
+        ) as silent:
+            assert silent.stdout is not None and silent.stdout.readline()
+            refused(place)
+            silent.communicate()
+        [look] = target(server, url=f"{place}?vers=4.1", shares=[]).look(0)
+        assert look["why"] is None

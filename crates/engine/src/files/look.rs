@@ -8,7 +8,9 @@ use crate::kind::Look;
 use crate::Workspaces;
 use dyno_files::{Call, Files, Reply, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
+use dyno_net::Executor;
 use std::cell::RefCell;
+use std::iter;
 use std::rc::Rc;
 
 /// Limit for all shares, which are asked concurrently.
@@ -25,13 +27,17 @@ struct Answer {
     recycle_bin: Option<(&'static str, u32)>,
 }
 
-/// Asks about every share as clients with `identity`.
-pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
+/// Limit for ending the sessions once all were open.
+const LEAVING_NS: u64 = NS_PER_S;
+
+/// Asks about every share as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
+/// share are on the first share.
+pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32) -> Vec<Look> {
     let answers = apart(|| {
-        let mut answers = look_from_here(sessions, identity)?;
+        let mut answers = look_from_here(sessions, identity, together)?;
         // The bin is in the root of the share, above the clients' directory.
         if let Some(roots) = sessions.at_roots() {
-            for (answer, root) in answers.iter_mut().zip(look_from_here(&roots, identity)?) {
+            for (answer, root) in answers.iter_mut().zip(look_from_here(&roots, identity, 0)?) {
                 if let (Ok(answer), Ok(root)) = (answer, root) {
                     answer.recycle_bin = answer.recycle_bin.or(root.recycle_bin);
                 }
@@ -65,33 +71,61 @@ fn told<S: Sessions>(sessions: &S, share: &str, answer: Result<Answer, Failure>)
     }
 }
 
-fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Result<Answer, Failure>>, Failure> {
+fn look_from_here<S: Sessions>(
+    sessions: &S,
+    identity: u64,
+    together: u32,
+) -> Result<Vec<Result<Answer, Failure>>, Failure> {
     let silent = sessions
         .shares()
         .iter()
         .map(|_| Err(Fault::ResponseTimeout.into()));
     let answers = Rc::new(RefCell::new(silent.collect::<Vec<_>>()));
     let until_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
-    let shares = 0..sessions.shares().len();
-    let clients = (0..).zip(shares);
+    let shares = sessions.shares().len();
+    let all = shares.max(together as usize);
+    let clients = (0..).zip((0..shares).chain(iter::repeat(0)).take(all));
+    let (open, refused) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(None)));
     each_client(
         sessions,
         identity,
         clients,
         || false,
         |client, session, executor| {
-            let (answers, handle) = (answers.clone(), executor.clone());
+            let (answers, open) = (answers.clone(), open.clone());
+            let (refused, handle) = (refused.clone(), executor.clone());
             executor.spawn(async move {
                 handle.set_deadline(until_ns);
                 let mut files = Uncached::new(session);
-                let asked = ask(&mut files).await;
-                // The answer is known, so a failure to end the session does not matter.
-                let _ = files.finish().await;
-                answers.borrow_mut()[client as usize] = asked;
+                if (client as usize) < shares {
+                    let asked = ask(&mut files).await;
+                    answers.borrow_mut()[client as usize] = asked;
+                } else if let Err(failure) = files.connect().await {
+                    refused.borrow_mut().get_or_insert(failure);
+                }
+                open.borrow_mut().push(files);
+                if open.borrow().len() == all {
+                    leave(&handle, open.take());
+                }
             });
         },
     )?;
-    Ok(answers.take())
+    let mut answers = answers.take();
+    if let (Some(failure), Some(first @ Ok(_))) = (refused.take(), answers.first_mut()) {
+        *first = Err(failure);
+    }
+    Ok(answers)
+}
+
+/// Ends sessions. What was asked for is known; how a session ends is of no use to anybody.
+fn leave<F: Files + 'static>(executor: &Executor, open: Vec<F>) {
+    for mut files in open {
+        let handle = executor.clone();
+        executor.spawn(async move {
+            handle.set_deadline(monotonic_ns().saturating_add(LEAVING_NS));
+            let _ = files.finish().await;
+        });
+    }
 }
 
 async fn ask(client: &mut impl Files) -> Result<Answer, Failure> {

@@ -29,8 +29,8 @@ impl<S: Sessions + Clone> Target for S {
         json!({"shares": self.shares()})
     }
 
-    fn look(&self, nonce: u64) -> Vec<Look> {
-        look::look(self, nonce)
+    fn look(&self, nonce: u64, sessions: u32) -> Vec<Look> {
+        look::look(self, nonce, sessions)
     }
 
     fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {

@@ -12,7 +12,7 @@ use crate::wire::{
     Program, Reader, Records, Request, Transport, AUTH_NONE, AUTH_SYS, MOUNT, NFS,
 };
 use dyno_files::Traffic;
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::{Dialer, Executor, Socket};
 use std::net::SocketAddr;
 
@@ -83,24 +83,30 @@ async fn ask(
     }
 }
 
-/// Asks the portmapper of a host for the ports of NFS and of MOUNT, over what they are to be reached by.
+/// Asks the portmapper of `server`'s host for the ports of NFS and of MOUNT, over what they are to be reached by.
+/// `server`: where NFS is looked for if there is no portmapper.
 pub(crate) async fn ask_ports(
     executor: &Executor,
-    host: SocketAddr,
+    server: SocketAddr,
     transport: Transport,
 ) -> Result<(u16, u16), Failure> {
-    match ask_both(executor, (host, transport)).await {
-        // Over UDP silence lasts until the deadline.
-        Err(_) if transport == Transport::Tcp && speaks(executor, host, NFS4).await => {
+    let deadline_ns = executor.deadline_ns();
+    let now_ns = monotonic_ns();
+    // A firewall may swallow all that goes to port 111: half of the time is kept for the question below.
+    executor.set_deadline(now_ns + deadline_ns.saturating_sub(now_ns) / 2);
+    let asked = ask_both(executor, (server, transport)).await;
+    executor.set_deadline(deadline_ns);
+    match asked {
+        Err(_) if transport == Transport::Tcp && speaks(executor, server, NFS4).await => {
             Err(Refusal::OnlyNfs4.failure(None))
         }
         asked => asked,
     }
 }
 
-/// Whether something on NFS's own port carries calls of that program out.
-async fn speaks(executor: &Executor, host: SocketAddr, program: Program) -> bool {
-    let Ok(socket) = Dialer::new(executor.clone(), SocketAddr::new(host.ip(), NFS_PORT), 0).dial(None) else {
+/// Whether something there carries calls of that program out.
+async fn speaks(executor: &Executor, server: SocketAddr, program: Program) -> bool {
+    let Ok(socket) = Dialer::new(executor.clone(), server, 0).dial(None) else {
         return false;
     };
     let mut message = Message::default();
