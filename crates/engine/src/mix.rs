@@ -1,4 +1,4 @@
-//! One mix in whole numbers: how many clients, which of them are here, when each starts and how often it may.
+//! A level in integers: its clients, the ones that this process runs, their start times and due times.
 
 use crate::arrival::{Arrival, DueTimes, OpenArrivals, Pace};
 use crate::spec::{nanoseconds, MixSpec, StartRule};
@@ -9,74 +9,70 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const DELAY_STREAM: u64 = 0x6465_6c61_7973_0000;
 
-/// The clients that this process carries, of those that the whole mix numbers.
+/// The clients of a level that this process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Number of the first.
+    /// Number of the first client.
     pub offset: usize,
-    /// From one run to the next.
+    /// Distance between the starts of two runs.
     pub step: usize,
-    /// How many stand next to each other.
+    /// Consecutive clients in a run.
     pub run: usize,
-    /// How many in all.
+    /// Total number of clients.
     pub clients: usize,
 }
 
 impl Part {
-    /// The number that a client has in the mix.
+    /// Returns the client's number in the level.
     #[must_use]
     pub fn client(&self, place: usize) -> usize {
         self.offset + self.step * (place / self.run) + place % self.run
     }
 }
 
-/// One fixed load for a fixed time.
+/// A fixed load for a fixed time.
 #[derive(Debug, Clone)]
 pub struct Mix {
-    /// Simulated client machines of the whole mix.
+    /// Simulated client machines of the whole level.
     pub clients: usize,
-    /// Request streams in each.
+    /// Request streams per client.
     pub threads: usize,
-    /// Those that are here.
     pub part: Part,
-    /// When, and what of it counts.
+    /// Length and measured part.
     pub window: Window,
-    /// Each client starts at a random moment up to this late.
+    /// Maximum random delay of a client's start.
     pub delay_ns: u64,
-    /// How clients arrive with their operations.
     pub(crate) pace: Pace,
-    /// None: each client thread has a pace of its own.
+    /// None: each client thread has its own pace.
     pub(crate) open: Option<OpenArrivals>,
-    /// How long an operation may take.
     pub timeout_ns: u64,
-    /// Of every random stream.
+    /// Seed of every random stream.
     pub seed: u64,
-    /// Of this mix alone.
+    /// Unique to this level.
     pub nonce: u64,
     /// Errors after which a client leaves; None: never.
     pub leave_after_errors: Option<u32>,
-    /// The share of what is read of which the content is checked, 0 to 1.
+    /// Share of the data read whose content is checked, 0 to 1.
     pub verify_share: f64,
-    /// Operations per second of all clients together, at most.
+    /// Maximum operations per second of all clients together.
     pub max_rate_per_s: Option<f64>,
-    /// Operations of all clients together, after which the mix ends.
+    /// Operations of all clients together after which the level ends.
     pub operations: Option<u64>,
-    /// What sets its start.
     pub start: StartRule,
-    /// OS threads that make the load.
+    /// OS threads that generate the load.
     pub engine_threads: usize,
-    /// The CPUs that they are pinned to, in turn; none: not pinned.
+    /// CPUs to pin them to, in turn; empty: not pinned.
     pub cpus: Vec<usize>,
-    /// Each client has an engine thread of its own, in which it waits for system calls.
+    /// Whether each client has its own engine thread and waits there for system calls.
     pub clients_block: bool,
-    /// CPU time that is wasted on each operation.
+    /// CPU time to waste per operation.
     pub added_cpu_ns: u32,
-    /// So many first operations go into a client's digest.
+    /// Number of a client thread's first operations in the digest.
     pub digest_operations: u32,
 }
 
 impl Mix {
-    /// The mix of a document that was checked, or that is refused for what was found.
+    /// Converts a document, valid or about to be refused.
     pub(crate) fn of(spec: &MixSpec) -> Self {
         let whole = Part {
             offset: 0,
@@ -140,12 +136,12 @@ impl Mix {
         self.clients * self.threads
     }
 
-    /// Whether a client thread that is answered may ask again at once.
+    /// Returns whether a client thread may send again immediately after an answer.
     pub(crate) fn never_waits(&self) -> bool {
         self.pace == (Pace::Closed { think_ns: 0 }) && self.max_rate_per_s.is_none()
     }
 
-    /// The operations of one client thread: its even part of all, or as many as it can make.
+    /// Returns the operations of one client thread: an even share of the total, or no limit.
     pub(crate) fn operations_of(&self, client: usize, thread: usize) -> u64 {
         let (streams, number) = (self.streams() as u64, (client * self.threads + thread) as u64);
         self.operations.map_or(u64::MAX, |operations| {
@@ -153,19 +149,19 @@ impl Mix {
         })
     }
 
-    /// Engine threads of this process: never one without a client.
+    /// Returns the engine threads of this process, each with at least one client.
     pub(crate) fn threads_here(&self) -> usize {
         self.engine_threads.clamp(1, self.part.clients)
     }
 
-    /// The least time between two starts of one client thread that keeps all of the mix below the bound.
+    /// Returns the minimum time between two starts of a client thread that keeps the level below the rate
+    /// limit.
     fn bound_ns(&self) -> u64 {
         self.max_rate_per_s.map_or(0, |rate| {
             (self.streams() as f64 / rate * NS_PER_S as f64).ceil() as u64
         })
     }
 
-    /// The due times of a client thread of a mix that starts at `start_ns`.
     pub(crate) fn due_times(&self, start_ns: u64, client: usize, thread: usize) -> DueTimes {
         let first_ns = start_ns.saturating_add(self.first_start_ns(client, thread));
         DueTimes::new(self.pace, self.bound_ns(), first_ns)
@@ -177,14 +173,14 @@ impl Mix {
         Xoshiro256PlusPlus::seed_from_u64(mixed.next_u64() ^ place)
     }
 
-    /// A number that stands for this mix and no other, whichever process asks for it: by it clients are told from those
-    /// of other mixes, and what they write from what others wrote.
+    /// Returns a number unique to this level, equal in all its processes. It tells its clients and their data
+    /// from those of other levels.
     pub(crate) fn identity(&self) -> u64 {
         xxh3_64_with_seed(&self.nonce.to_le_bytes(), self.seed)
     }
 
-    /// When a client thread starts, since the start of the mix. The threads of a client start together; where there is a
-    /// pace or a bound on the rate, all start one after another.
+    /// Returns when a client thread starts, relative to the start of the level. The threads of a client start
+    /// together, unless there is a pace or a rate limit: then all threads start one after another.
     fn first_start_ns(&self, client: usize, thread: usize) -> u64 {
         let stream = (client * self.threads + thread) as u128;
         let apart_ns = self.bound_ns().max(self.pace.interval_ns());

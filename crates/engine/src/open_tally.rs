@@ -1,4 +1,4 @@
-//! What was counted of open arrivals: a part of the tally of a mix (`tally.rs`), merged like the rest of it.
+//! Counts of open arrivals: part of the tally of a level (`tally.rs`).
 
 use crate::merging as rule;
 use crate::time_fields::seconds;

@@ -1,4 +1,4 @@
-//! Targets that were opened, and mixes that were prepared for them: what the control plane holds of the data plane.
+//! Opened targets, and levels prepared for them: the control plane's handles on the data plane.
 
 use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-/// A destination that load may go to. `open` is the only way to get one, and a mix takes nothing else.
+/// A destination for load. `open` is the only way to get one, and a level accepts nothing else.
 #[derive(Debug)]
 pub struct OpenTarget {
     protocol: String,
@@ -23,7 +23,7 @@ pub struct OpenTarget {
 }
 
 impl OpenTarget {
-    /// Opens the target of a document: resolves its address once, and proves that load is welcome there.
+    /// Opens the target of a document: resolves its address once, and verifies that it permits load.
     ///
     /// # Errors
     /// See `OpenError`.
@@ -40,78 +40,78 @@ impl OpenTarget {
         })
     }
 
-    /// The kind of work.
+    /// Returns the protocol.
     #[must_use]
     pub fn protocol(&self) -> &str {
         &self.protocol
     }
 
-    /// Its section of the document.
+    /// Returns the target's section of the document.
     #[must_use]
     pub fn section(&self) -> &Value {
         &self.section
     }
 
-    /// The address that was checked and is used.
+    /// Returns the address that was checked and is used.
     #[must_use]
     pub fn address(&self) -> String {
         self.inner.address()
     }
 
-    /// Whether it is this machine.
+    /// Returns whether the target is on this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.inner.is_loopback()
     }
 
-    /// What else is to be known of it, by its kind.
+    /// Returns further facts about the target, which depend on its kind.
     #[must_use]
     pub fn facts(&self) -> Value {
         self.inner.facts()
     }
 
-    /// Asks for one document, until a moment of the monotonic clock, and reads no further than so many bytes. None of a
-    /// target that has no documents.
+    /// Requests one document, by `deadline_ns` of the monotonic clock, and reads `most_bytes` at most.
+    /// Returns None if the target has no documents.
     #[must_use]
     pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Option<Result<Answer, Failure>> {
         self.inner.get(path, deadline_ns, most_bytes)
     }
 
-    /// Makes a connection, until a moment of the monotonic clock, and asks nothing on it.
+    /// Connects by `deadline_ns` of the monotonic clock and sends no request.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the connection failed.
     pub fn connect(&self, deadline_ns: u64) -> Result<(), Failure> {
         self.inner.connect(deadline_ns)
     }
 
-    /// Asks what can be asked without load; nothing is written. `nonce` and `sessions`: as of
-    /// `Target::look`.
+    /// Inspects the target without load; writes nothing. `nonce` and `sessions`: as of `Target::look`.
     #[must_use]
     pub fn look(&self, nonce: u64, sessions: u32) -> Vec<Look> {
         self.inner.look(nonce, sessions)
     }
 
-    /// Run a job until `end` stops it. Return None for a target without files, and for one on another machine if
-    /// nothing bounds the rate.
+    /// Runs a job until `end` stops it. Returns None for a target without files, and for a remote one if
+    /// nothing limits the rate.
     #[must_use]
     pub fn carry_out(&self, job: &FileJob, end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         (self.is_loopback() || job.max_rate_per_s.is_some()).then(|| self.inner.carry_out(job, end))?
     }
 
-    /// What to try against a failure of a job.
+    /// Returns a remedy for a failure of a job.
     #[must_use]
     pub fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
         self.inner.advice_on(failure)
     }
 
-    /// Begins to write files until the server is gone. None of a target that has no files. `nonce`: as of `look`.
+    /// Starts to write files until the server is gone. Returns None if the target has no files. `nonce`: as
+    /// for `look`.
     #[must_use]
     pub fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
         self.inner.begin_journal(spec, nonce)
     }
 
-    /// Reads what is left of a journal. None of a target that has no files.
+    /// Reads the remains of a journal. Returns None if the target has no files.
     #[must_use]
     pub fn read_back(
         &self,
@@ -123,7 +123,7 @@ impl OpenTarget {
     }
 }
 
-/// A mix that was checked, with everything built that can be before the clock runs.
+/// A valid level, with everything built that can be before the clock runs.
 #[derive(Debug, Clone)]
 pub struct PreparedMix {
     mix: Arc<Mix>,
@@ -131,10 +131,10 @@ pub struct PreparedMix {
 }
 
 impl PreparedMix {
-    /// Checks a document that was read, and prepares its work for a target that was opened.
+    /// Checks a document, and prepares its work for an open target.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every problem of the document.
     pub fn new(spec: &MixSpec, target: &OpenTarget, material: &Material) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         problems.unless(
@@ -162,7 +162,7 @@ impl PreparedMix {
         spec.check(&mut problems);
         let mut mix = Mix::of(spec);
         if target.inner.clients_block() {
-            // They wait for a disk most of the time: which CPU each gets is left to the kernel.
+            // They mostly wait for a disk, so the kernel chooses their CPUs.
             (mix.engine_threads, mix.cpus) = (mix.part.clients, Vec::new());
             mix.clients_block = true;
         }
@@ -183,13 +183,13 @@ impl PreparedMix {
         &self.work
     }
 
-    /// The room that one client's files need at least; None of work that makes none.
+    /// Returns the minimum space of one client's files, or None if the work makes no files.
     #[must_use]
     pub fn workspace_bytes(&self) -> Option<u64> {
         self.work.workspace_bytes()
     }
 
-    /// Begins to take away every workspace that stands, for `most_ns` at most; None of work that makes none.
+    /// Starts to remove all workspaces, within `most_ns`. Returns None if the work makes none.
     #[must_use]
     pub fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         self.work.remove_workspaces(most_ns)

@@ -1,42 +1,41 @@
-//! What is wrong with a document, gathered so that all of it is told at once, each problem with its key's path.
+//! Problems of a document, collected to report all at once, each with its key's path.
 //!
-//! Why not a library of validators: the rules that matter here hold between keys, or depend on the target, and those
-//! are functions with any of them.
+//! Not a validation library: the rules that matter here compare keys or depend on the target, so any library
+//! would need functions for them too.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt;
 
-/// No time of a document is longer than a day.
+/// Maximum of any time in a document: one day.
 const MAX_LENGTH_S: f64 = 86_400.0;
 
-/// What a key says that does not go with another: the control plane says why, before it makes a document.
+/// Problem of keys that contradict each other. The control plane explains it before it makes a document.
 pub(crate) const CONTRADICTS: &str = "contradicts another key";
 
-/// Problems of one document, a line each.
+/// Problems of one document, one per line.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Problems(Vec<String>);
 
 impl Problems {
-    /// Notes that `path` is wrong, unless it `holds`.
+    /// Records a problem at `path` unless `holds`.
     pub fn unless(&mut self, holds: bool, path: &str, problem: &str) {
         if !holds {
             self.0.push(format!("{path}: {problem}"));
         }
     }
 
-    /// Notes that what `path` says is out of our bounds, unless it `holds`. The control plane says which they are; a
-    /// document of its own never fails here.
+    /// Records that the value at `path` is out of range unless `holds`. The control plane checks and explains
+    /// the same ranges, so its documents never fail here.
     pub(crate) fn bounded(&mut self, holds: bool, path: &str) {
         self.unless(holds, path, "out of bounds");
     }
 
-    /// A time in seconds must lie between 0 and a day.
     pub(crate) fn time(&mut self, seconds: f64, path: &str) {
         self.bounded((0.0..=MAX_LENGTH_S).contains(&seconds), path);
     }
 
-    /// Reads the section that stands at `path` of the document; None where it is wrong.
+    /// Parses the section at `path` of the document; returns None if it is invalid.
     pub fn section<T: DeserializeOwned>(&mut self, path: &str, section: &Value) -> Option<T> {
         match serde_path_to_error::deserialize(section.clone()) {
             Ok(read) => Some(read),
@@ -53,13 +52,13 @@ impl Problems {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `value`, unless there is a problem.
+    /// Returns `value` if there are no problems.
     ///
     /// # Errors
     /// The problems.

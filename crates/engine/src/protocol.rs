@@ -1,4 +1,4 @@
-//! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
+//! The contract of a protocol: one operation at a time per client thread. Each protocol has its own file.
 
 use dyno_http::coding::Decoded;
 use dyno_http::{Handshake, Streams};
@@ -7,62 +7,62 @@ use dyno_net::Executor;
 use dyno_workload::ClassId;
 use std::future::Future;
 
-/// How one operation ended, and what it moved.
+/// Result and traffic of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Performed {
-    /// The class that the operation is counted under.
     pub class: ClassId,
-    /// Success, or why not.
     pub result: Result<(), Failure>,
-    /// Application bytes that came.
+    /// Application bytes received.
     pub bytes_read: u64,
-    /// Application bytes that were handed over to be written.
+    /// Application bytes handed over for writing.
     pub bytes_written: u64,
-    /// All bytes that came, as far as the protocol sees them.
+    /// All bytes received that the protocol can see.
     pub bytes_in: u64,
-    /// All bytes that were sent.
+    /// All bytes sent.
     pub bytes_out: u64,
-    /// From the intended start until the connection stood, where one was made.
+    /// Time from the intended start to the connection, if one was made.
     pub connect_ns: Option<u64>,
-    /// Connections made for it. None where a client keeps a session beyond its operations, and counts it whole.
+    /// Connections made for the operation. None if a client's session outlives its operations and is counted
+    /// as a whole.
     pub connections: u32,
-    /// Streams of HTTP/2 opened for it; none in any other protocol.
+    /// HTTP/2 streams opened for the operation.
     pub streams: Streams,
-    /// The TLS handshake, where one was made.
+    /// The TLS handshake, if any.
     pub handshake: Option<Handshake>,
-    /// Whether an idle connection was found closed and the operation was begun again.
+    /// Whether an idle connection was found closed and the operation was restarted.
     pub reconnected: bool,
-    /// Result of decoding its body; None if the body was not in the sample.
+    /// Result of decoding the body; None if the body was not in the sample.
     pub decoded: Option<Decoded>,
-    /// Whether the session ended, and what depends on it (open files) with it.
+    /// Whether the session ended, and its state (open files) with it.
     pub session_lost: bool,
 }
 
-/// Carries out operations. What it does beneath one (connecting, pipelining, caching) is its own affair.
+/// Performs operations. Connections, pipelining and caching are internal to the protocol.
 #[warn(missing_docs)]
 pub trait Protocol {
-    /// What a workload asks of it.
+    /// Operation of a workload.
     type Op;
 
-    /// Carries out `op`, which was meant to start at `start_ns` of the monotonic clock.
+    /// Performs `op`, whose intended start is `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
-    /// Waits until `due_ns` with nothing outstanding. A protocol in which the server may speak first listens meanwhile.
+    /// Waits until `due_ns` with no operation under way. Meanwhile, protocols with server-initiated messages
+    /// listen.
     fn idle_until(&mut self, executor: &Executor, due_ns: u64) -> impl Future<Output = ()> {
         executor.sleep_until(due_ns)
     }
 }
 
-/// A protocol in which one client may have several operations under way at once.
+/// A protocol in which one client may have several operations under way.
 #[warn(missing_docs)]
 pub trait Overlapping: Protocol {
-    /// Whether `op` may be under way together with others. Else it is performed alone.
+    /// Returns whether `op` may overlap others.
     fn overlaps(op: &Self::Op) -> bool;
 
-    /// Begins `op` and gives the number that its end is told by. `due_ns`: as of `perform`. In the error, `op` has ended
-    /// already.
+    /// Starts `op` and returns the number that `ended` reports it by. `due_ns`: as for `perform`. On an
+    /// error, `op` has already ended.
     fn begin(&mut self, op: &Self::Op, due_ns: u64) -> impl Future<Output = Result<u64, Performed>>;
 
-    /// Waits until one of the operations under way ends. Each ends once, those of a session that is lost too.
+    /// Waits until an operation under way ends. Each ends once, also when its session is lost.
     fn ended(&mut self) -> impl Future<Output = (u64, Performed)>;
 }

@@ -1,14 +1,14 @@
-//! Response times of a mix under way, for who looks on while it runs: counts in buckets an eighth of their value wide.
+//! Live response times of a level: counts in buckets an eighth of their value wide.
 //!
-//! One writer and no lock. Not for results: those are HDR histograms of the window alone.
+//! One writer and no lock. Results use HDR histograms of the window instead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PARTS_LOG2: u32 = 3;
-/// A power of two is divided into so many buckets.
+/// Buckets per power of two.
 const PARTS: u64 = 1 << PARTS_LOG2;
 const BUCKETS: usize = ((u64::BITS - PARTS_LOG2 + 1) << PARTS_LOG2) as usize;
-/// With fewer answers single ones decide what the 99th percentile is.
+/// With fewer answers, the 99th percentile depends on single ones.
 const FEWEST: u64 = 1000;
 
 /// Counts of one engine thread.
@@ -22,14 +22,15 @@ impl Default for ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// Counts one. For the one writer alone.
+    /// Counts one response. Only for the single writer.
     pub(crate) fn record(&self, ns: u64) {
         let count = &self.0[bucket(ns)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
-/// The 99th percentile of all of them together, in nanoseconds, at most an eighth too high; none of few.
+/// Returns the overall 99th percentile in nanoseconds, at most an eighth too high, or None for too few
+/// answers.
 pub(crate) fn p99_ns<'a>(of: impl Iterator<Item = &'a ResponseTimes>) -> Option<u64> {
     let mut counts = vec![0u64; BUCKETS];
     for times in of {
@@ -61,7 +62,7 @@ fn bucket(ns: u64) -> usize {
     bucket as usize
 }
 
-/// The largest value that is counted in a bucket.
+/// Returns the largest value of a bucket.
 fn upper_ns(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     match (bucket / PARTS).checked_sub(1) {

@@ -1,4 +1,4 @@
-//! A removal of workspaces under way, on a thread of its own. Not for: how a workspace is removed (`files/removal.rs`).
+//! Removal of workspaces, on its own thread. `files/removal.rs` removes one workspace.
 
 use crate::workspaces::Workspaces;
 use dyno_measure::{monotonic_ns, Failure};
@@ -9,18 +9,18 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A workspace that still stands.
+/// A workspace that still exists.
 #[derive(Debug, Clone, Serialize)]
 pub struct LeftOver {
     pub client: usize,
     pub share: String,
-    /// From the root of the share.
+    /// Path from the root of the share.
     pub directory: String,
-    /// Why it could not be removed; None: nobody came to it.
+    /// Why its removal failed; None: it was not tried.
     pub why: Option<String>,
 }
 
-/// What the thread that removes and its owner share.
+/// State shared by the removing thread and its owner.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     stop: AtomicBool,
@@ -38,10 +38,10 @@ impl Progress {
     }
 }
 
-/// Client -> its share, and the directory of its workspace from the root of the share.
+/// Client -> its share, and its workspace's path from the root of the share.
 type Place = Box<dyn Fn(usize) -> (String, String) + Send>;
 
-/// A removal under way.
+/// A removal in progress.
 pub struct Removal {
     workspaces: Workspaces,
     place: Place,
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Removal {
 }
 
 impl Removal {
-    /// Begins: `remove` has to end by the moment that it is given, or as soon as its progress is stopped.
+    /// Starts. `remove` must end by the given time, or once its progress is stopped.
     pub(crate) fn start(
         workspaces: Workspaces,
         place: Place,
@@ -74,7 +74,7 @@ impl Removal {
                     thread_progress.note(client, failure);
                 }
             }
-            // The receiver is gone only where nobody wants to know any more.
+            // The receiver is gone only if nobody waits for the result.
             let _ = sender.send(());
         });
         Self {
@@ -86,15 +86,15 @@ impl Removal {
         }
     }
 
-    /// Gives up within a moment.
+    /// Stops the removal soon.
     pub fn stop(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for its end, `timeout` at most; says whether it has ended.
+    /// Waits for its end, at most `timeout`; returns whether it has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         if !self.is_over {
-            // A thread that was lost has ended, too; what it has not removed stands.
+            // A lost thread has ended, too. The workspaces that it has not removed are left.
             self.is_over = self.ended.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout);
         }
         self.is_over

@@ -1,13 +1,12 @@
-//! Which of what was read has its content checked.
+//! Sample of the reads whose content is checked.
 
 use rand_xoshiro::rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Separates the random stream that samples from those that choose operations and delays.
+/// Separates the random stream for sampling from those for operations and delays.
 pub(crate) const SAMPLING_STREAM: u64 = 0x7361_6d70_6c69_6e67;
 
-/// A stated share of all reads, drawn apart from the workload's own stream so
-/// that checking never changes what is asked for.
+/// A given share of all reads, drawn from its own stream so that checks never change the workload.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     below: u64,
@@ -16,7 +15,7 @@ pub(crate) struct Sampling {
 
 impl Sampling {
     pub(crate) fn new(share: f64, random: Xoshiro256PlusPlus) -> Self {
-        // A share of 1 must be every one: the conversion saturates at the largest integer.
+        // A share of 1 must select every read: the conversion saturates at the largest integer.
         let below = (share * 2f64.powi(64)) as u64;
         Self { below, random }
     }

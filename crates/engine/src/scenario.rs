@@ -1,5 +1,5 @@
-//! What one step of a scenario asks for: the commands of a user who works with files. Not for: doing
-//! it (`files/scenario.rs`), nor for which steps a scenario has (the control plane).
+//! Parameters of a scenario step: commands of a user who works with files. `files/scenario.rs` performs it,
+//! and the control plane chooses the steps.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -7,80 +7,76 @@ use std::path::{Path, PathBuf};
 /// Create, stat, read, remove.
 pub(crate) const METADATA_PHASES: usize = 4;
 
-/// Files of a directory that have a name in common.
+/// Files of a directory that share a name prefix.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesSpec {
-    /// What their names begin with; a number from 1 on follows.
+    /// Prefix of their names, before a number from 1.
     pub name: String,
     pub count: u32,
     pub bytes: u64,
 }
 
-/// A directory, directories below it, and the same files in each of them.
+/// A directory tree with the same files in each directory.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeSpec {
     /// The topmost directory, below the scenario's own.
     pub name: String,
-    /// In each directory but the lowest ones.
+    /// Subdirectories of each directory but the lowest.
     pub directories: u32,
-    /// Of directories below the topmost.
+    /// Levels of directories below the topmost.
     pub levels: u32,
     pub files: Vec<FilesSpec>,
-    /// A build has left an object beside each file.
+    /// Whether a build has left an object beside each file.
     #[serde(default)]
     pub built: bool,
 }
 
-/// Files that each client makes, asks for, reads and removes. What it asks for and reads is the next client's, where
-/// there are several: nothing of it lies in its own cache.
+/// Files that each client creates, stats, reads and removes. With several clients, each stats and reads the
+/// next client's files, so that none of them are in its own cache.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetadataSpec {
-    /// Of the directory, or what the names of the clients' directories begin with.
+    /// The directory's name, or the prefix of the clients' directory names.
     pub name: String,
-    /// At once, each with a session and a thread of its own.
+    /// Number of concurrent clients, each with its own session and thread.
     pub clients: u32,
     pub files: u32,
     pub bytes: u64,
-    /// All in one directory; else each client in its own.
+    /// Whether all files are in one directory; otherwise, each client has its own.
     pub shared: bool,
 }
 
-/// Files that are written, and others that are read, by a client each.
+/// Files that are written and read, each by one client.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamsSpec {
-    /// What the names of the files begin with.
+    /// Prefix of the file names.
     pub name: String,
     pub writers: u32,
-    /// Clients that read what they wrote before the clock ran.
+    /// Clients that read the data that they wrote before the clock ran.
     pub readers: u32,
-    /// Of each file, a multiple of the block.
+    /// Size of each file, a multiple of the block.
     pub bytes: u64,
-    /// Of one read or write.
+    /// Size of a read or write.
     pub block_bytes: u32,
-    /// Reads or writes of a client that are under way at once.
+    /// Concurrent reads or writes per client.
     pub depth: u32,
-    /// Each block once in an order that a seed gives; else from the beginning to the end.
+    /// Whether to visit each block once in random order; otherwise, sequentially.
     pub random: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StepAction {
-    /// The scenario's own directory is made; it must not be there.
+    /// Makes the scenario's own directory, which must not exist.
     MakeBase,
-    /// It is removed, where it is there and empty.
+    /// Removes it if it exists and is empty.
     RemoveBase,
-    /// `tar xf`: directories and files with their contents; `times`: each file's times are set.
-    MakeTree {
-        tree: TreeSpec,
-        /// As an archive has them.
-        times: bool,
-    },
-    /// `ls`: names of the topmost directory that match; with `long` their attributes.
+    /// `tar xf`: makes directories and files with their contents; `times`: sets each file's times.
+    MakeTree { tree: TreeSpec, times: bool },
+    /// `ls`: lists the matching names of the topmost directory; with `long`, their attributes.
     List {
         tree: TreeSpec,
         /// With `*` and `?`, which the shell expands.
@@ -88,49 +84,44 @@ pub enum StepAction {
         /// `ls -l`.
         long: bool,
     },
-    /// `find -type f`: every directory is listed with attributes.
+    /// `find -type f`: lists every directory with attributes.
     Find { tree: TreeSpec },
-    /// Attributes of each file, by path.
+    /// Reads the attributes of each file, by path.
     Stat { tree: TreeSpec },
-    /// Each file is read as a whole and compared with what was written.
+    /// Reads each file as a whole and compares it with the data written.
     Read { tree: TreeSpec },
-    /// A build: for each file headers are looked for in vain, it is read, and an object is written.
+    /// A build: per file, searches headers in vain, reads the file and writes an object.
     Build {
         tree: TreeSpec,
-        /// Names that are not there, asked for each file.
+        /// Missing names to look up per file.
         searches: u32,
         object_bytes: u64,
     },
-    /// `rm -r`. `lenient`: what is not there is none the worse.
+    /// `rm -r`. `lenient`: missing files are not an error.
     RemoveTree {
         tree: TreeSpec,
-        /// After a scenario that ended early.
+        /// For use after a scenario that ended early.
         lenient: bool,
     },
-    /// `mkfile`: zeros, the last one first.
+    /// `mkfile`: writes zeros, the last one first.
     MakeFile { file: String, bytes: u64 },
     /// `cp` of a local file.
-    CopyTo {
-        local: PathBuf,
-        /// Its name on the server.
-        file: String,
-    },
+    CopyTo { local: PathBuf, file: String },
     /// `cp` to a local file.
     CopyFrom {
-        /// Its name on the server.
         file: String,
         local: PathBuf,
-        /// The local file that was copied there; None: none was.
+        /// The local file that was copied there, if any.
         copied: Option<PathBuf>,
     },
-    /// mdtest's phases, by several clients at once.
+    /// mdtest's phases, by several concurrent clients.
     Metadata(MetadataSpec),
-    /// Streams of several clients at once.
+    /// Concurrent streams of several clients.
     Streams(StreamsSpec),
     /// `rm`.
     RemoveFile {
         file: String,
-        /// As of a tree.
+        /// As for `RemoveTree`.
         lenient: bool,
     },
 }
@@ -139,17 +130,16 @@ pub enum StepAction {
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
     pub action: StepAction,
-    /// The scenario's own directory, below the target's root.
     pub base: String,
-    /// So many times in one session, each a level; 0: once, in no level.
+    /// Repetitions in one session, each a level; 0: once, without a level.
     pub passes: u32,
-    /// What programs read and write at once, where the file is no smaller: st_blksize.
+    /// Read and write size of programs for files of at least this size: st_blksize.
     pub block_bytes: u32,
     pub seed: u32,
 }
 
 impl StepSpec {
-    /// Return the step with its local files in this directory.
+    /// Returns the step with its local files in this directory.
     pub(crate) fn within(&self, directory: &Path) -> Self {
         let mut step = self.clone();
         match &mut step.action {
@@ -163,17 +153,16 @@ impl StepSpec {
         step
     }
 
-    /// The number of gates that its clients pass.
+    /// Returns the number of gates that its clients pass.
     pub(crate) fn gates(&self) -> u64 {
         match &self.action {
-            // The phases, and once before directories are removed.
+            // The phases, and one gate before directories are removed.
             StepAction::Metadata(_) => 2 * METADATA_PHASES as u64 + 1,
             StepAction::Streams(_) => 2,
             _ => 2 * u64::from(self.passes),
         }
     }
 
-    /// The number of its levels.
     pub(crate) fn levels(&self) -> usize {
         match &self.action {
             StepAction::Metadata(_) => METADATA_PHASES,
@@ -184,7 +173,7 @@ impl StepSpec {
 }
 
 impl TreeSpec {
-    /// Every directory, parents first, below `base`.
+    /// Returns every directory, parents first, below `base`.
     pub(crate) fn directories(&self, base: &str) -> Vec<String> {
         let mut all = vec![format!("{base}/{}", self.name)];
         let mut level = 0..1;
@@ -199,19 +188,19 @@ impl TreeSpec {
         all
     }
 
-    /// Names of the files of one directory, each with its size.
+    /// Returns the names and sizes of the files of one directory.
     pub(crate) fn files(&self) -> impl Iterator<Item = (String, u64)> + '_ {
         self.files.iter().flat_map(|files| {
             (1..=files.count).map(|number| (format!("{}{number}", files.name), files.bytes))
         })
     }
 
-    /// How many directories are the lowest ones.
+    /// Returns the number of lowest directories.
     pub(crate) fn lowest(&self) -> usize {
         (self.directories as usize).saturating_pow(self.levels)
     }
 
-    /// Directories in each but the lowest ones, so in the topmost.
+    /// Returns the number of subdirectories per directory that is not a lowest one.
     pub(crate) fn below_top(&self) -> u32 {
         if self.levels == 0 {
             0

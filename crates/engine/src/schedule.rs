@@ -1,15 +1,16 @@
-//! Open arrivals: when requests come that do not wait for answers, and which connection takes which.
+//! Open arrivals: times of requests that do not wait for answers, and their assignment to connections.
 //!
-//! Every client of a mix is a source of arrivals of its own, seeded by its number, so the moments of the whole mix are
-//! the same however its clients are dealt out to threads and processes. Sources that are independent and Poisson add up
-//! to a Poisson process; uniform ones take turns. All connections of an engine thread serve all of its arrivals: who is
-//! free takes the next one, ahead of its time where it is to come. So an arrival is late only where no connection was
-//! free, and those that wait are served in their order (G/G/c, first come, first served).
+//! Each client of a level is a separate source of arrivals, seeded by its number, so the level's arrivals
+//! don't depend on how its clients are distributed to threads and processes. Independent Poisson sources add
+//! up to a Poisson process; uniform ones take turns. All connections of an engine thread serve all of its
+//! arrivals: a free connection takes the next one, and waits for it if necessary. An arrival is therefore
+//! late only if no connection was free. Waiting arrivals are served in order (G/G/c, first come, first
+//! served).
 //!
-//! An arrival ends in one of four ways, to the request: done, failed, dropped (the queue was full) or overdue (it was due
-//! before the end of the mix, and no connection came to it).
+//! Each arrival ends as done, failed, dropped (the queue was full) or overdue (due before the end of the
+//! level, but no connection took it).
 //!
-//! Not for: what is late (`client.rs`), what is counted of it (`tally.rs`).
+//! `client.rs` determines lateness, `tally.rs` has the counts.
 
 use crate::arrival::{Law, OpenArrivals};
 use crate::mix::Mix;
@@ -21,7 +22,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 const ARRIVAL_STREAM: u64 = 0x6172_7269_7661_6c73;
 
-/// The arrivals of one client as a source.
+/// The arrivals of one client.
 #[derive(Debug)]
 enum Source {
     Poisson {
@@ -51,11 +52,11 @@ impl Source {
         }
     }
 
-    /// The arrival after the one at `last_ns`, since the start of the mix.
+    /// Returns the arrival after the one at `last_ns`, relative to the start of the level.
     fn next_ns(&mut self, last_ns: u64) -> u64 {
         match self {
             Self::Poisson { mean_ns, random } => {
-                // More than 0 and at most 1, in steps of 2^-53.
+                // In (0, 1], in steps of 2^-53.
                 let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
                 last_ns.saturating_add((-drawn.ln() * *mean_ns).round() as u64)
             }
@@ -72,7 +73,7 @@ impl Source {
     }
 }
 
-/// What became of the arrivals of a schedule, but for those that were begun.
+/// Counts of a schedule's arrivals, except those that were begun.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ArrivalCounts {
     pub arrivals: u64,
@@ -82,32 +83,33 @@ pub(crate) struct ArrivalCounts {
     pub overdue: u64,
 }
 
-/// The arrivals of the clients of one engine thread.
+/// The arrivals of one engine thread's clients.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     start_ns: u64,
     length_ns: u64,
     window: std::ops::Range<u64>,
     sources: Vec<Source>,
-    /// When each source has its next arrival, since the start of the mix; none at or after its end.
+    /// Each source's next arrival, relative to the start of the level and before its end.
     coming: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Due, and waiting for a connection.
+    /// Arrivals that are due and wait for a connection.
     queue: VecDeque<u64>,
     most_waiting: usize,
-    /// Taken by connections that left before they began.
+    /// Arrivals taken by connections that left before they started them.
     returned: BinaryHeap<Reverse<u64>>,
     counts: ArrivalCounts,
 }
 
 impl Schedule {
-    /// Of the `clients` of one engine thread, by their numbers in a mix that starts at `start_ns`.
+    /// Returns the schedule of one engine thread's `clients`, by their numbers, for a level that starts at
+    /// `start_ns`.
     pub(crate) fn new(
         mix: &Mix,
         open: OpenArrivals,
         start_ns: u64,
         clients: impl ExactSizeIterator<Item = usize>,
     ) -> Self {
-        // A share of the queue as of the clients, rounded up.
+        // The queue's share in proportion to the clients, rounded up.
         let most_waiting = (open.queue as u128 * clients.len() as u128).div_ceil(mix.clients as u128);
         let mut schedule = Self {
             start_ns,
@@ -133,7 +135,7 @@ impl Schedule {
         }
     }
 
-    /// The next arrival of all sources, where it is no later than `until_ns`; since the start of the mix.
+    /// Takes the next arrival of all sources up to `until_ns`, relative to the start of the level.
     fn arrive(&mut self, until_ns: u64) -> Option<u64> {
         let mut first = self.coming.peek_mut()?;
         let Reverse((due_ns, source)) = *first;
@@ -152,7 +154,7 @@ impl Schedule {
         Some(due_ns)
     }
 
-    /// What arrived up to `until_ns`, since the start of the mix, found no connection free.
+    /// Queues or drops the arrivals up to `until_ns`, which found no connection free.
     fn let_wait(&mut self, until_ns: u64) {
         while let Some(due_ns) = self.arrive(until_ns) {
             if self.queue.len() < self.most_waiting {
@@ -164,8 +166,8 @@ impl Schedule {
         }
     }
 
-    /// The arrival for a connection that is free at `now_ns`: the one that waits longest, or the next to come. None: no
-    /// more come before the end of the mix.
+    /// Returns the arrival for a connection that is free at `now_ns`: the one that waited longest, or the
+    /// next in the future. None: there are no more before the end of the level.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<u64> {
         let now_ns = now_ns.saturating_sub(self.start_ns);
         self.let_wait(now_ns);
@@ -181,12 +183,13 @@ impl Schedule {
         due_ns.map(|due_ns| self.start_ns + due_ns)
     }
 
-    /// An arrival that was taken and not begun, because its connection left or the mix ended.
+    /// Returns an arrival to the schedule that was not started, because its connection left or the level
+    /// ended.
     pub(crate) fn give_back(&mut self, due_ns: u64) {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
     }
 
-    /// What became of all arrivals, once every connection is done.
+    /// Returns the counts of all arrivals, once every connection is done.
     pub(crate) fn close(&mut self) -> ArrivalCounts {
         self.let_wait(self.length_ns);
         self.counts.overdue = (self.queue.len() + self.returned.len()) as u64;

@@ -1,7 +1,7 @@
-//! The document that says what a mix is: the one line down from the control plane. Read and checked here once.
+//! The document that describes a level: the one line from the control plane. Parsed and checked here once.
 //!
-//! The sections `target`, `workload` and `client` belong to the kind of work (`kinds/`), which reads them itself.
-//! Secrets and blobs travel beside the document and stand in no record.
+//! The `target`, `workload` and `client` sections belong to the protocols (`kinds/`), which parse them.
+//! Secrets and blobs travel beside the document and are not recorded.
 
 use crate::arrival::Arrival;
 use crate::problems::{Problems, CONTRADICTS};
@@ -13,15 +13,15 @@ pub const VERSION: u32 = 1;
 const MAX_STREAMS: usize = 1_000_000;
 const MAX_ENGINE_THREADS: usize = 256;
 const MAX_CPUS: usize = 1024;
-/// Of operations a second that come, of a whole mix: many times what any machine can make.
+/// Maximum rate of arrivals of a level: far above what any machine can generate.
 const MAX_RATE_PER_S: f64 = 1e8;
 const MAX_WAITING: usize = 100_000_000;
 
-/// When and how much of a mix counts.
+/// Length and measured part of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowSpec {
-    /// The whole mix, both ramps included.
+    /// Whole level, both ramps included.
     pub length_s: f64,
     /// Uncounted time at the start.
     pub ramp_up_s: f64,
@@ -29,89 +29,85 @@ pub struct WindowSpec {
     pub ramp_down_s: f64,
 }
 
-/// The clients that one process carries: `client_run` of them from `client_offset` on, as many from `client_offset +
-/// client_step` on, and so on.
+/// The clients that one process runs: `client_run` of them from `client_offset` on, as many from
+/// `client_offset + client_step` on, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartSpec {
-    /// Number of the first.
+    /// Number of the first client.
     pub client_offset: usize,
-    /// From one run to the next.
+    /// Distance between the starts of two runs.
     pub client_step: usize,
-    /// How many stand next to each other.
+    /// Consecutive clients in a run.
     pub client_run: usize,
-    /// How many in all.
+    /// Total number of clients.
     pub clients: usize,
 }
 
-/// The threads that make the load.
+/// The threads that generate the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
     pub threads: usize,
-    /// The CPUs that they are pinned to, in turn; none: not pinned.
+    /// CPUs to pin them to, in turn; empty: not pinned.
     pub cpus: Vec<usize>,
 }
 
-/// What sets the moment at which a mix starts.
+/// Condition for a level to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartRule {
-    /// That every client of this process is ready.
+    /// All clients of this process are ready.
     #[default]
     Ready,
-    /// Whoever started it, once every client of every process is ready: `Load::go`.
+    /// A call of `Load::go`, once all clients of all processes are ready.
     OnCommand,
 }
 
-/// One mix: a fixed load for a fixed time.
+/// A level: a fixed load for a fixed time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MixSpec {
     pub version: u32,
-    /// The kind of work: a line of the table in `kinds/`.
+    /// The protocol: a line of the table in `kinds/`.
     pub protocol: String,
-    /// Where to, as the kind of work reads it. No secrets.
+    /// Target, in the format of the protocol. No secrets.
     pub target: Value,
-    /// What clients do, by `name`, with its own parameters.
+    /// Workload: its `name` and parameters.
     pub workload: Value,
     /// How a client uses the protocol.
     pub client: Value,
-    /// Simulated client machines of the whole mix.
+    /// Simulated client machines of the whole level.
     pub clients: usize,
-    /// Request streams in each.
+    /// Request streams per client.
     pub threads: usize,
-    /// The part of it that this process carries; None: all.
+    /// The part of the level that this process runs; None: all.
     pub part: Option<PartSpec>,
-    /// How clients arrive with their operations.
     pub arrival: Arrival,
-    /// Operations per second of the whole mix, at most: a safety bound, shared out by client. Not a pace.
+    /// Maximum operations per second of the whole level: a safety limit, divided among the clients. Not a
+    /// pace.
     pub max_rate_per_s: Option<f64>,
-    /// Operations of the whole mix, after which it ends before its length is over; None: it ends by its length alone.
+    /// Operations of the whole level after which it ends early; None: its length alone ends it.
     pub operations: Option<u64>,
-    /// Its length, and what of it counts.
     pub window: WindowSpec,
-    /// Each client starts at a random moment up to this late.
+    /// Maximum random delay of a client's start.
     pub delay_s: f64,
-    /// How long an operation may take.
     pub timeout_s: f64,
     /// Errors after which a client leaves; None: never.
     pub leave_after_errors: Option<u32>,
-    /// The share of what is read of which the content is checked.
+    /// Share of the data read whose content is checked.
     pub verify_share: f64,
-    /// Of every random stream.
+    /// Seed of every random stream.
     pub seed: u64,
-    /// Another for each mix that is made: tells its clients and what they write from those of any other.
+    /// Unique to each level: tells its clients and their data from those of any other.
     pub nonce: u64,
-    /// What sets its start.
     #[serde(default)]
     pub start: StartRule,
-    /// The threads that make the load.
     pub engine: EngineSpec,
-    /// CPU time that the generator wastes on each operation, for tests of what a slower generator would show.
+    /// CPU time that the generator wastes per operation, to test the effect of a slower generator.
     #[serde(default)]
     pub added_cpu_ns: u32,
-    /// So many of a client thread's first operations go into the digest of what the client did; 0: no digest.
+    /// Number of a client thread's first operations in the digest; 0: no digest.
     #[serde(default)]
     pub digest_operations: u32,
 }
@@ -127,10 +123,10 @@ impl WindowSpec {
 }
 
 impl MixSpec {
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// The first place at which it is none, by its path, or another version.
+    /// The path of the first invalid place, or another version.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let value: Option<Value> = match serde_json::from_str(text) {
@@ -153,7 +149,7 @@ impl MixSpec {
         problems.none_or(spec)
     }
 
-    /// Everything in it that is wrong, whatever the kind of work; goes to `problems`.
+    /// Adds all problems that don't depend on the protocol to `problems`.
     pub(crate) fn check(&self, problems: &mut Problems) {
         self.check_times(problems);
         self.check_clients(problems);

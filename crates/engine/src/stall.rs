@@ -1,9 +1,10 @@
-//! Whether this process stood still while it made load: stopped by a signal, paused with its machine, or its clock set.
+//! Detects whether this process stood still under load: stopped by a signal, paused with its machine, or its
+//! clock set.
 //!
-//! A thread of its own looks at the clocks a few times per second, and adds up by how much it is late. What it spent
-//! ready to run without a CPU is not counted: a busy machine is no stall, and run delay says so elsewhere.
+//! A separate thread reads the clocks a few times per second and adds up its lateness. Time ready to run
+//! without a CPU is not counted: a busy machine is no stall, and run delay reports it.
 //!
-//! Not for: what a stall makes of a level, which the control plane decides.
+//! The control plane decides what a stall means for a level.
 
 use crate::start::Start;
 use dyno_measure::{monotonic_ns, NS_PER_S};
@@ -15,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const LOOK_NS: u64 = 100_000_000;
-/// The kernel and a slow machine may wake a thread this late.
+/// Normal lateness of a wakeup by the kernel or on a slow machine.
 const TOLERATED_NS: u64 = 100_000_000;
 
 /// Watches one load until it is asked.
@@ -27,7 +28,7 @@ pub(crate) struct StallWatch {
 }
 
 impl StallWatch {
-    /// Begins to watch. Only stalls after the start of the level count, and before its end.
+    /// Starts to watch. Only stalls between the start and the end of the level count.
     pub(crate) fn begin(start: Arc<Start>, length_ns: u64) -> Self {
         let (end, ended) = channel::<()>();
         let thread = std::thread::spawn(move || {
@@ -66,9 +67,9 @@ impl StallWatch {
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     monotonic_ns: u64,
-    /// Goes on while the machine is suspended.
+    /// Includes time that the machine was suspended.
     boot_ns: u64,
-    /// Of the calendar: it is set after a pause that the machine did not notice.
+    /// Calendar time, which is set after a pause that the machine did not notice.
     calendar_ns: u64,
     run_delay_ns: u64,
 }
@@ -83,7 +84,7 @@ impl Clocks {
         }
     }
 
-    /// How long the process stood still between two looks that lie `look_ns` apart otherwise.
+    /// Returns how long the process stood still between two readings that are normally `look_ns` apart.
     fn stalled_since(&self, before: &Self, look_ns: u64) -> u64 {
         let passed_ns = self.monotonic_ns - before.monotonic_ns;
         let own_ns = look_ns + (self.run_delay_ns - before.run_delay_ns) + TOLERATED_NS;

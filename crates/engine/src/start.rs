@@ -1,4 +1,4 @@
-//! The one moment at which a mix starts, for all engine threads: once everybody is ready, or once it is told after that.
+//! The start of a level for all engine threads: once all are ready, or by a command after that.
 
 use crate::spec::StartRule;
 use dyno_measure::{monotonic_ns, unix_s, NS_PER_S};
@@ -6,12 +6,12 @@ use dyno_net::Executor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// How often somebody who waits looks.
+/// Polling interval of those who wait.
 const LOOK_NS: u64 = 1_000_000;
-/// From the moment that everybody is ready to the start, so that all have looked by then.
+/// Time from readiness of all to the start, so that all have polled by then.
 const NOTICE_NS: u64 = 5_000_000;
 
-/// Everybody arrives; then there is a start.
+/// Barrier that sets the start once all have arrived.
 #[derive(Debug)]
 pub(crate) struct Start {
     rule: StartRule,
@@ -30,7 +30,8 @@ impl Start {
         }
     }
 
-    /// So many are ready, or will never be. The last one sets the start, unless it is to be told.
+    /// Records that `count` clients are ready or never will be. The last one sets the start, unless a command
+    /// sets it.
     pub(crate) fn arrive(&self, count: usize) {
         let last = self.missing.fetch_sub(count, Ordering::AcqRel) == count;
         if last && self.rule == StartRule::Ready {
@@ -38,7 +39,7 @@ impl Start {
         }
     }
 
-    /// The mix starts at `start_ns` of the monotonic clock. The first moment that was set stays.
+    /// Starts the level at `start_ns` of the monotonic clock. Later calls have no effect.
     pub(crate) fn go(&self, start_ns: u64) {
         self.moment.get_or_init(|| {
             let ahead_s = (start_ns as f64 - monotonic_ns() as f64) / NS_PER_S as f64;
@@ -46,22 +47,21 @@ impl Start {
         });
     }
 
-    /// How many have arrived.
     pub(crate) fn arrived(&self) -> usize {
         self.expected - self.missing.load(Ordering::Relaxed).min(self.expected)
     }
 
-    /// When the mix starts, on the monotonic clock; None while that is not known.
+    /// Returns the level's start on the monotonic clock, or None if it is not yet known.
     pub(crate) fn ns(&self) -> Option<u64> {
         self.moment.get().map(|moment| moment.0)
     }
 
-    /// The same in seconds since 1970.
+    /// Returns the start in seconds since 1970.
     pub(crate) fn unix_s(&self) -> Option<f64> {
         self.moment.get().map(|moment| moment.1)
     }
 
-    /// Ends once the moment is known, not when it has come.
+    /// Waits until the start is known, not until it is reached.
     pub(crate) async fn wait(&self, executor: &Executor) -> u64 {
         loop {
             if let Some(start_ns) = self.ns() {

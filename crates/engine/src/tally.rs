@@ -1,9 +1,11 @@
-//! What a mix counted, as it goes up to the control plane: one versioned document whose parts can be merged in any order.
+//! Counts of a level, as sent to the control plane: a versioned document whose parts can be merged in any
+//! order.
 //!
-//! A figure is a field of one of these structures. Its attributes say how two parts merge (`merging.rs`) and how it is
-//! called in records; its text is its row of docs/data-format.md. From `schema`, `tools/records.py` generates what records
-//! are in Python. Counting is in `counting.rs`. Histograms are HDR V2; times are whole nanoseconds here and seconds in the
-//! document, so that a sum does not depend on its order.
+//! Each figure is a field of one of these structures. Its attributes define how two parts merge
+//! (`merging.rs`) and its name in records; its doc comment is its row in docs/data-format.md.
+//! `tools/records.py` generates the records in Python from `schema`. Counting is in `counting.rs`. Histograms
+//! are HDR V2. Times are whole nanoseconds here and seconds in the document, so that a sum does not depend on
+//! its order.
 
 use crate::break_tally::BreakTally;
 use crate::client_rows::{self, by_number, ClientTally};
@@ -108,13 +110,13 @@ pub struct RequestTally {
     pub count: u64,
 }
 
-/// What sessions of one kind agreed on with the server, in the protocol's own terms.
+/// Terms that sessions agreed on with the server, in the protocol's own words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge)]
 pub struct SessionTally {
     #[serde(flatten)]
     #[merge(skip)]
     pub agreed: BTreeMap<String, Value>,
-    /// Clients that had such a session: one that agreed anew on something else counts in both.
+    /// Clients that had such a session. A client that later agreed on other terms counts in both.
     #[merge(strategy = rule::sum)]
     pub clients: u64,
 }
@@ -356,7 +358,7 @@ pub struct MixTally {
     pub generator: GeneratorTally,
 }
 
-/// Returns the JSON schema of a mix with all that was counted, rows of clients included.
+/// Returns the JSON schema of a level with all counts, rows of clients included.
 #[must_use]
 pub fn schema() -> Value {
     #[derive(JsonSchema)]
@@ -371,7 +373,7 @@ pub fn schema() -> Value {
 }
 
 impl MixTally {
-    /// An empty one of this version.
+    /// Returns an empty tally of this version.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -380,7 +382,7 @@ impl MixTally {
         }
     }
 
-    /// Sets the sums over classes and clients, of one thread that has counted.
+    /// Sets the sums over classes and clients, for the counts of one thread.
     pub(crate) fn set_sums(&mut self) {
         let left = self.by_client.iter().filter(|client| client.left_at_ns.is_some());
         self.clients_participating = self.clients_planned.saturating_sub(left.count() as u64);
@@ -392,7 +394,7 @@ impl MixTally {
         }
     }
 
-    /// The document, as CBOR, and the rows of the clients behind it.
+    /// Returns the document as CBOR, followed by the rows of the clients.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -402,10 +404,10 @@ impl MixTally {
         bytes
     }
 
-    /// Reads what `to_bytes` wrote.
+    /// Parses the output of `to_bytes`.
     ///
     /// # Errors
-    /// Says why `bytes` is no tally that can be read here.
+    /// Why `bytes` is not a tally that this version can read.
     pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, String> {
         let mut tally: Self =
             ciborium::from_reader(&mut bytes).map_err(|error| format!("not a mix tally: {error}"))?;
@@ -420,11 +422,11 @@ impl MixTally {
         Ok(tally)
     }
 
-    /// The parts of one mix, as `to_bytes` wrote them, in any order. The rows of clients are put in order once for all:
-    /// a thousand nodes have millions.
+    /// Merges the parts of one level, as `to_bytes` wrote them, in any order. Sorts the rows of clients once
+    /// at the end: a thousand nodes have millions.
     ///
     /// # Errors
-    /// Says which is no tally that can be read here, or that they are not of one mix.
+    /// Which part is not a tally that this version can read, or that they are not of one level.
     pub fn from_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, String> {
         let (mut sum, mut clients) = (Self::new(), Vec::new());
         for part in parts {
@@ -436,10 +438,10 @@ impl MixTally {
         Ok(sum)
     }
 
-    /// The two parts of one mix together.
+    /// Merges two parts of one level.
     ///
     /// # Errors
-    /// Where they are not of one mix: their workloads' classes differ.
+    /// They are not of one level: their workloads' classes differ.
     pub fn merged(mut self, other: Self) -> Result<Self, Problems> {
         let names = |tally: &Self| -> Vec<String> {
             let classes = tally.by_operation.iter();
@@ -459,7 +461,7 @@ impl MixTally {
     }
 }
 
-/// What one part with engine threads does not know of them is not known of all.
+/// A figure that one part with engine threads lacks is unknown for all.
 fn generator(ours: &mut GeneratorTally, theirs: GeneratorTally) {
     let known = |figure: fn(&GeneratorTally) -> Option<u64>| {
         [&*ours, &theirs]
@@ -488,7 +490,7 @@ impl Keyed for ErrorTally {
 }
 
 impl Merge for ErrorTally {
-    /// The example is that of the first; of those at one moment, the first by its words.
+    /// Keeps the earliest example; if two have the same time, the first in order of their text.
     fn merge(&mut self, mut other: Self) {
         let of = |row: &Self| {
             (

@@ -1,4 +1,5 @@
-//! Times of a tally: whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
+//! Times of a tally: whole nanoseconds here and seconds in the document, so that a sum does not depend on its
+//! order.
 
 use dyno_measure::NS_PER_S;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,5 +1,6 @@
-//! The workspaces on a server, from mix to mix: which there are, so that they can be taken away whatever happens, and
-//! what their files should contain, so that what an earlier mix wrote can be checked. Knows no protocol.
+//! The workspaces on a server across levels: which exist, so that they can always be removed, and the
+//! expected contents of their files, so that data of earlier levels can be checked. Independent of the
+//! protocol.
 
 use dyno_workload::Ledger;
 use std::collections::hash_map::RandomState;
@@ -7,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Those of one load. Processes that share a load give each other its `name`.
+/// Workspaces of one load. Processes that share a load use the same `name`.
 #[derive(Debug, Clone)]
 pub struct Workspaces {
     directory: Arc<str>,
@@ -15,7 +16,7 @@ pub struct Workspaces {
 }
 
 impl Default for Workspaces {
-    /// Those of a load that has yet to begin, under a name that the system's randomness gives.
+    /// Returns those of a new load, with a random name.
     fn default() -> Self {
         Self::named((RandomState::new().build_hasher().finish() >> 32) as u32)
     }
@@ -24,18 +25,18 @@ impl Default for Workspaces {
 #[derive(Debug, Default)]
 struct Known {
     ledgers: HashMap<usize, Ledger>,
-    /// Clients that have begun to make one, which has not been taken away as a whole.
+    /// Clients whose workspace was begun and is not completely removed.
     standing: BTreeSet<usize>,
     begun: bool,
 }
 
 impl Workspaces {
-    /// How the directory begins that each load makes in a share, with one directory a client in it. The rest of its
-    /// name is the load's own: two that meet on a share, or one after another that was killed, don't touch each other's
-    /// files.
+    /// Prefix of the directory that each load makes in a share, with one directory per client. The rest of
+    /// the name is unique to the load, so that loads on the same share, concurrent or after one that was
+    /// killed, don't touch each other's files.
     pub const DIRECTORY: &str = "serverdyno-clients";
 
-    /// Those of the load of that name.
+    /// Returns the workspaces of the load of that name.
     #[must_use]
     pub fn named(name: u32) -> Self {
         Self {
@@ -48,35 +49,35 @@ impl Workspaces {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// That of all clients, from the target's directory in its share.
+    /// Returns the directory of all clients, relative to the target's directory in its share.
     pub(crate) fn directory(&self) -> &str {
         &self.directory
     }
 
-    /// A client's workspace, from the target's directory in its share.
+    /// Returns a client's workspace, relative to the target's directory in its share.
     pub(crate) fn directory_of(&self, client: usize) -> String {
         format!("{}/{client}", self.directory)
     }
 
-    /// What a client's files should contain after its last mix; None where nobody knows.
+    /// Returns the expected contents of a client's files after its last level, or None if unknown.
     #[must_use]
     pub fn ledger_of(&self, client: usize) -> Option<Ledger> {
         self.known().ledgers.get(&client).cloned()
     }
 
-    /// The clients whose workspaces stand on the server, whole or in part.
+    /// Returns the clients whose workspaces exist on the server, in whole or in part.
     #[must_use]
     pub fn standing(&self) -> Vec<usize> {
         self.known().standing.iter().copied().collect()
     }
 
-    /// Whether any was ever begun, also where it is gone by now.
+    /// Returns whether any was ever begun, even if it is removed by now.
     #[must_use]
     pub fn begun(&self) -> bool {
         self.known().begun
     }
 
-    /// Clients of this load may have workspaces that whoever carried them can't tell of any more.
+    /// Marks workspaces as possibly existing, for clients whose process can no longer report them.
     pub fn assume_standing(&self, clients: &[usize]) {
         clients.iter().for_each(|client| self.begin(*client));
     }

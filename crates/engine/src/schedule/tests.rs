@@ -1,11 +1,11 @@
-//! Arrivals by a clock of the tests' own: no sleeping, no machine that is too slow.
+//! Tests of arrivals with a simulated clock, so machine speed doesn't matter.
 
 use super::*;
 use crate::spec::MixSpec;
 use serde_json::{json, Value};
 
 const MS: u64 = 1_000_000;
-/// Any start: moments are those of a clock that has run for long.
+/// Any start: that of a clock that has run for long.
 const START_NS: u64 = 777 * NS_PER_S;
 
 fn mix(clients: usize, length_s: f64, rate_per_s: f64, law: &str, queue: usize) -> Mix {
@@ -30,8 +30,8 @@ fn arrivals(mix: &Mix, clients: impl ExactSizeIterator<Item = usize>) -> Vec<u64
     std::iter::from_fn(|| schedule.take(START_NS)).collect()
 }
 
-/// What each request took, of `connections` that serve one after another; a service takes what `service_ns` says for
-/// one that begins at a moment. The connections' clock is exact.
+/// Results of requests on `connections`. A request that starts at a time takes what `service_ns` returns for
+/// it. The connections' clock is exact.
 struct Served {
     responses_ns: Vec<u64>,
     waits_ns: Vec<u64>,
@@ -41,7 +41,7 @@ struct Served {
 fn serve(mix: &Mix, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
     let mut schedule = schedule(mix, 0..mix.clients);
     let end_ns = START_NS + mix.window.length_ns;
-    // By the moment from which on each is free; those of one moment in turn.
+    // Ordered by the time from which each is free, then by number.
     let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..connections)
         .map(|number| Reverse((START_NS, number)))
         .collect();
@@ -101,7 +101,7 @@ fn the_arrivals_of_a_mix_are_the_same_however_its_clients_are_dealt_out() {
 fn poisson_arrivals_have_their_rate_and_gaps_without_memory() {
     let mix = mix(7, 200.0, 5000.0, "poisson", 10);
     let moments = arrivals(&mix, 0..7);
-    // A million expected, with a deviation of 1,000.
+    // Expected: a million, with a standard deviation of 1,000.
     assert!(moments.len().abs_diff(1_000_000) < 4_000, "{}", moments.len());
     let gaps: Vec<f64> = moments
         .windows(2)
@@ -132,16 +132,17 @@ fn a_stall_of_a_second_in_ten_is_nine_tenths_of_a_second_in_the_99th_percentile(
     });
     served.responses_ns.sort_unstable();
     assert_eq!(served.responses_ns.len(), 10_000);
-    // The server catches up ten times as fast as requests come, which adds a little to the 900 ms.
+    // The server catches up ten times as fast as requests arrive, which adds a little to the 900 ms.
     let p99_ms = served.responses_ns[9_900] / MS;
     assert!((891..=928).contains(&p99_ms), "{p99_ms} ms");
 }
 
-/// Mean waiting times of the textbook: M/D/1 rho S / 2 (1 - rho), M/M/1 rho S / (1 - rho) (Kleinrock, Queueing Systems I,
-/// 5.67 and 3.2).
+/// Mean waiting times from the textbook: M/D/1 rho S / 2 (1 - rho), M/M/1 rho S / (1 - rho) (Kleinrock,
+/// Queueing Systems I, 5.67 and 3.2).
 #[test]
 fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
-    // Long enough that chance leaves about 1 % (the mean of M/M/1 varies by 20 / sqrt(T / S) at a load of 0.9).
+    // Long enough to limit random deviations to about 1 % (the mean of M/M/1 varies by 20 / sqrt(T / S) at a
+    // load of 0.9).
     for (load, length_s) in [(0.5, 500.0), (0.7, 1_000.0), (0.9, 4_000.0)] {
         let mix = mix(4, length_s, load * 1000.0, "poisson", 10_000_000);
         let fixed = serve(&mix, 1, |_| MS);
@@ -160,7 +161,8 @@ fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
     }
 }
 
-/// Erlang's formulas, of four connections at a load of 0.8 each: waiting with probability C, losing with probability B.
+/// Erlang's formulas for four connections at a load of 0.8 each: C gives the probability of waiting, B that
+/// of loss.
 #[test]
 fn several_connections_wait_and_lose_as_erlang_says() {
     let (connections, offered) = (4, 3.2);
@@ -189,7 +191,7 @@ fn several_connections_wait_and_lose_as_erlang_says() {
 
 #[test]
 fn every_arrival_is_done_or_dropped_or_overdue() {
-    // Twice as many come as can be served, and ten may wait.
+    // Arrivals are twice the capacity, and ten may wait.
     let overloaded = mix(5, 1.0, 2000.0, "uniform", 10);
     let served = serve(&overloaded, 1, |_| MS);
     let ArrivalCounts {
@@ -201,7 +203,7 @@ fn every_arrival_is_done_or_dropped_or_overdue() {
     assert_eq!(arrivals, 2000);
     assert_eq!(served.responses_ns.len() as u64 + dropped + overdue, arrivals);
     assert_eq!(overdue, 10);
-    // Who is served waited for ten others at most.
+    // A served request waited for at most ten others.
     assert!(served.waits_ns.iter().max().is_some_and(|wait| *wait <= 11 * MS));
 }
 
@@ -216,7 +218,7 @@ fn what_a_connection_gives_back_is_the_next_that_is_taken() {
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[1]));
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(START_NS + 30 * MS));
     schedule.give_back(START_NS + 30 * MS);
-    // Three of a hundred were begun: those two, and one that was never given back.
+    // Three of a hundred were taken: two begun, and one that was never given back.
     assert_eq!(schedule.close().overdue, 100 - 3);
 }
 

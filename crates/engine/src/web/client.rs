@@ -1,4 +1,5 @@
-//! HTTP under the engine's contract: requests built beforehand, every response judged against what the file should be.
+//! HTTP under the engine's contract: requests built in advance, and each response compared with the expected
+//! file.
 
 use super::decoding::{Sample, SampledBody};
 use super::page::{placeholder, Page};
@@ -11,22 +12,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
-/// Everything that can be asked for, with its request as bytes. Shared by all client threads.
+/// All possible requests, as bytes. Shared by all client threads.
 #[derive(Debug)]
 pub(crate) struct WebCatalogue<R> {
     pub(super) requests: Vec<R>,
     pub(super) expects: Vec<Expect>,
-    /// Where pages are, without their queries, by the index of the path; empty of others.
+    /// Paths of pages without their queries, by the index of the path; empty for other entries.
     pub(super) pages: Vec<Box<str>>,
     pub(super) stated: Option<Stated>,
-    /// Whether requests are HEAD.
     pub(super) is_head: bool,
 }
 
-/// What its user says of every right answer, in place of what a workload knows.
+/// The user's criteria for a correct answer, which replace those of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stated {
-    /// One of these; none: 200 to 299.
+    /// Permitted status codes; empty: 200 to 299.
     pub status: Vec<u16>,
     pub bytes: Option<u64>,
 }
@@ -90,7 +90,7 @@ impl<T: Transport> Web<T> {
         }
     }
 
-    /// Asks for the dynamic page, and checks it byte for byte.
+    /// Requests the dynamic page, and checks it byte for byte.
     async fn ask_page(&mut self, get: &Get, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
         let place = get.path as usize;
         let template = &self.catalogue.requests[place];
@@ -100,7 +100,7 @@ impl<T: Transport> Web<T> {
         self.page.judge(head, body, &self.catalogue.pages[place], cost)
     }
 
-    /// Asks for a document, and judges it by what is known of it.
+    /// Requests a document, and checks the answer.
     async fn ask_document(&mut self, get: &Get, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
         let place = get.path as usize;
         let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
@@ -134,7 +134,7 @@ impl<T: Transport> Protocol for Web<T> {
     }
 }
 
-/// How an operation ended, for what it cost.
+/// Returns the result of an operation with its cost.
 pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exchange) -> Performed {
     Performed {
         class,
@@ -153,7 +153,7 @@ pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exch
     }
 }
 
-/// Whether a whole response is the right one.
+/// Checks a complete response.
 fn judge(head: Head, expect: Expect, cost: &Exchange, body: &BodyCheck) -> Result<(), Failure> {
     let status = |fault| {
         Err(Failure {
@@ -178,7 +178,7 @@ fn judge(head: Head, expect: Expect, cost: &Exchange, body: &BodyCheck) -> Resul
     }
 }
 
-/// Whether a whole response is as its user said.
+/// Checks a complete response by the user's criteria.
 pub(super) fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Result<(), Failure> {
     let right = match stated.status.as_slice() {
         [] => (200..300).contains(&head.status),
@@ -202,8 +202,8 @@ pub(super) fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Resu
     }
 }
 
-/// Checks a body: its XXH3-64 digest, and whether it can be decoded. Nearly all bodies come in one piece and are hashed
-/// at once.
+/// Checks a body: its XXH3-64 digest, and whether it can be decoded. Most bodies arrive in one piece and are
+/// hashed at once.
 #[derive(Default)]
 pub(super) struct BodyCheck {
     wanted: bool,
@@ -215,8 +215,8 @@ pub(super) struct BodyCheck {
 }
 
 impl BodyCheck {
-    /// Prepare for the response to an operation that starts at `now_ns`. `wanted`: compute its digest; `is_head`: the request
-    /// is HEAD; `decodes`: the body may be decoded.
+    /// Prepares for the response to an operation that starts at `now_ns`. `wanted`: compute its digest;
+    /// `is_head`: the request is HEAD; `decodes`: the body may be decoded.
     pub(super) fn begin(
         &mut self,
         wanted: bool,
@@ -231,7 +231,7 @@ impl BodyCheck {
         self.streaming = false;
     }
 
-    /// Whether the response whose body this was is the right one: as its user said, or as the workload knows.
+    /// Checks the response of this body by the user's criteria or the workload's.
     pub(super) fn judge(
         &self,
         head: Head,
@@ -247,12 +247,12 @@ impl BodyCheck {
         Ok(())
     }
 
-    /// Release the decoder after the response, successful or not.
+    /// Releases the decoder after the response, successful or not.
     pub(super) fn end(&mut self) {
         self.sampled.end();
     }
 
-    /// None where it was not wanted or the body has not ended.
+    /// Returns None if no digest was wanted or the body has not ended.
     fn digest(&self) -> Option<u64> {
         self.whole
     }

@@ -1,5 +1,5 @@
-//! The sample of responses that are looked at more closely: the first, for what the server calls itself, and a few whose
-//! bodies are decoded to check them. It is small, so that it costs little, and covers the whole mix.
+//! Sample of the responses to inspect: the first one, for the server's name, and a few whose bodies are
+//! decoded to check them. It is small to save time, and covers the whole level.
 
 use crate::engine_thread::ServerClaim;
 use dyno_http::coding::{ContentCheck, Decoded};
@@ -8,9 +8,9 @@ use dyno_measure::Failure;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Least time between two bodies that an engine thread decodes.
+/// Minimum time between two bodies that an engine thread decodes.
 const PAUSE_NS: u64 = 10_000_000;
-/// Most bodies that an engine thread decodes at the same time. A br decoder may need 16 MiB.
+/// Maximum concurrent bodies that an engine thread decodes. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
 
 /// Decides which responses of an engine thread are in the sample.
@@ -19,7 +19,7 @@ pub(super) struct Sample {
     next_ns: Cell<u64>,
     claim: ServerClaim,
     had_first: Cell<bool>,
-    /// Each active decoder holds a clone, so that the count of clones is known.
+    /// Each active decoder holds a clone, to count the decoders.
     under_way: Rc<()>,
 }
 
@@ -31,8 +31,8 @@ impl Sample {
         }
     }
 
-    /// Return what looks at the response to the operation that starts at `now_ns`, or None if it is not in the sample.
-    /// `decodes`: whether its body may be decoded.
+    /// Returns the inspection of the response to the operation that starts at `now_ns`, or None if it is not
+    /// in the sample. `decodes`: whether its body may be decoded.
     #[inline]
     fn draw(&self, decodes: bool, now_ns: u64) -> Option<Box<Look>> {
         if !decodes && self.had_first.get() {
@@ -59,12 +59,13 @@ struct Look {
     claim: Option<ServerClaim>,
 }
 
-/// Looks at a response if it is in the sample.
+/// Inspects a response if it is in the sample.
 #[derive(Debug, Default)]
 pub(super) struct SampledBody(Option<Box<Look>>);
 
 impl SampledBody {
-    /// Prepare for the response to an operation that starts at `now_ns`. `decodes`: whether its body may be decoded.
+    /// Prepares for the response to an operation that starts at `now_ns`. `decodes`: whether its body may be
+    /// decoded.
     pub(super) fn begin(&mut self, sample: &Sample, decodes: bool, now_ns: u64) {
         self.0 = sample.draw(decodes, now_ns);
     }
@@ -74,7 +75,7 @@ impl SampledBody {
         Some(check)
     }
 
-    /// Return the result for a complete response with this status.
+    /// Returns the result for a complete response with this status.
     ///
     /// # Errors
     /// The body can't be decoded.
@@ -83,7 +84,7 @@ impl SampledBody {
         decoding.map_or(Ok(None), |(check, _)| check.judge(status))
     }
 
-    /// Release the decoder after the response, successful or not.
+    /// Releases the decoder after the response, successful or not.
     pub(super) fn end(&mut self) {
         self.0 = None;
     }

@@ -1,4 +1,4 @@
-//! Work on documents over HTTP: what is asked for, and the client threads that ask.
+//! Work on documents over HTTP: the requests, and the client threads that send them.
 
 mod client;
 mod decoding;
@@ -41,26 +41,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use streams::{AnswerBody, WebStreams};
 
-/// Keeps what is drawn for the requests of a client thread over TLS apart from what is drawn for those in the clear.
+/// Separates the random stream for a client thread's TLS requests from that for plain ones.
 const OVER_TLS: u64 = u64::from_le_bytes(*b"over tls");
 
-/// What clients ask for.
 #[derive(Debug, Clone)]
 pub(crate) enum WebWorkload {
-    /// The WebBench static tree.
     WebbenchStatic,
-    /// The WebBench static tree and the dynamic page, a part of them over TLS.
+    /// The WebBench static tree and the dynamic page, in part over TLS.
     WebbenchDynamic(Shares),
-    /// The target's own URL, again and again.
+    /// The target's own URL, repeatedly.
     Url,
     /// Several paths of the target's server, each with a weight.
     Urls(Vec<(String, u32)>),
-    /// Steps that build on each other.
+    /// Steps that depend on each other.
     Session(Arc<[StepSection]>),
 }
 
 impl WebWorkload {
-    /// Whether a part of the requests goes over TLS, beside others in the clear.
+    /// Returns whether some requests use TLS and others don't.
     pub(crate) fn is_split(&self) -> bool {
         matches!(self, Self::WebbenchDynamic(shares) if shares.secure > 0)
     }
@@ -110,7 +108,7 @@ impl WebWorkload {
     }
 }
 
-/// A catalogue whose paths lie below the path of the server's URL.
+/// Returns a catalogue whose paths are below the path of the server's URL.
 fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
     let base = target.path().trim_end_matches('/');
     for entry in &mut catalogue.entries {
@@ -119,52 +117,50 @@ fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
     catalogue
 }
 
-/// How clients use HTTP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WebClientOptions {
-    /// The HTTP version that requests name, where they name one.
+    /// The HTTP version in requests that name one.
     pub version: Version,
-    /// HTTP/2, with so many threads of a client on one connection; None: HTTP/1.
+    /// HTTP/2: threads of a client per connection; None: HTTP/1.
     pub streams: Option<usize>,
-    /// Of HTTP/1.1: so many threads of a client on one connection, whose requests are sent ahead.
+    /// HTTP/1.1 pipelining: threads of a client per connection.
     pub pipeline: Option<usize>,
-    /// Use a connection again.
+    /// Whether to reuse connections.
     pub keep_alive: bool,
     /// Close with a reset instead of an ordinary close.
     pub reset: bool,
-    /// Make a new socket for every connection also on loopback, where it can be spared.
+    /// Use a new socket for every connection even on loopback, where it could be avoided.
     pub fresh_sockets: bool,
-    /// The most that one receive call takes.
+    /// Maximum size of one receive call.
     pub receive_buffer_bytes: usize,
-    /// Bounds of one response.
+    /// Limits of one response.
     pub limits: Limits,
 }
 
 impl WebClientOptions {
-    /// The connections of a client with so many threads: several may share one.
+    /// Returns the connections of a client with this number of threads, several of which may share one.
     fn connections_of_client(&self, threads: usize) -> usize {
         threads.div_ceil(self.streams.or(self.pipeline).unwrap_or(1).max(1))
     }
 }
 
-/// How clients use TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     pub client: TlsClient,
-    /// The share of connections that offer an earlier session.
+    /// Share of connections that offer to resume an earlier session.
     pub resumption: f64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Targets {
     pub target: Target,
-    /// Where the target speaks TLS, and how.
+    /// TLS parameters if the target uses TLS.
     pub tls: Option<Tls>,
-    /// Where the same server speaks TLS beside a target in the clear, and how.
+    /// TLS target on the same server and its parameters, beside a target without TLS.
     pub secure: Option<(Target, Tls)>,
 }
 
-/// One workload or the other; an enum because it lies in the hot path.
+/// Any of the workloads; an enum because it is in the hot path.
 #[derive(Debug)]
 enum AnyWorkload {
     WebbenchStatic(WebbenchStatic),
@@ -195,15 +191,15 @@ impl Workload for AnyWorkload {
     }
 }
 
-/// Every request of a mix, built as far as it can be before the clock runs. Shared by all client threads.
+/// All requests of a level, built in advance as far as possible. Shared by all client threads.
 #[derive(Debug, Clone)]
 enum Requests {
     Http1(Arc<WebCatalogue<Box<[u8]>>>),
-    /// With so many threads of a client on a connection, as the next.
+    /// With the number of a client's threads per connection.
     Pipelined(Arc<WebCatalogue<Box<[u8]>>>, usize),
     Http2(Arc<WebCatalogue<Request>>, usize),
     Session(Arc<Script>),
-    /// With so many threads of a client on a connection, as above.
+    /// With the number of a client's threads per connection.
     SessionHttp2(Arc<Script>, usize),
 }
 
@@ -213,15 +209,15 @@ pub(crate) struct WebWork {
     target: Target,
     workload: WebWorkload,
     options: WebClientOptions,
-    /// Where the target speaks it.
+    /// TLS parameters if the target uses TLS.
     tls: Option<Tls>,
-    /// Where the same server speaks TLS beside a target in the clear, and how.
+    /// TLS target on the same server and its parameters, beside a target without TLS.
     secure: Option<(Target, Tls)>,
-    /// Which entries are asked for there.
+    /// Which entries are requested over TLS.
     over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
-    /// Whether requests carry the header Authorization.
+    /// What requests have that a hint depends on.
     asking: Asking,
     /// Whether requests ask for a content coding. Sessions decide it per step.
     asks_coding: bool,
@@ -231,7 +227,7 @@ pub(crate) struct WebWork {
 
 impl WebWork {
     /// # Errors
-    /// What is wrong with the steps of a session, a sentence each.
+    /// Problems of the steps of a session, one sentence each.
     pub(crate) fn new(
         targets: Targets,
         workload: WebWorkload,
@@ -295,7 +291,7 @@ impl WebWork {
         })
     }
 
-    /// Puts client threads on a loop, all of whose connections `transport` makes.
+    /// Adds client threads to a loop. `transport` makes all of their connections.
     fn spawn_over<T: Transport + 'static>(
         &self,
         engine: &Rc<EngineThread>,
@@ -346,8 +342,8 @@ impl WebWork {
         }
     }
 
-    /// Makes the client threads of one engine thread once the mix has started, over what `protocol` makes for each of
-    /// them by its number.
+    /// Makes the client threads of one engine thread once the level has started. `protocol` makes the client
+    /// of each thread, by its number.
     fn spawning<P: Protocol<Op = Get> + 'static>(
         &self,
         engine: Rc<EngineThread>,
@@ -386,7 +382,7 @@ impl WebWork {
         }
     }
 
-    /// What makes the connections of one engine thread to a target.
+    /// Returns the dialer of one engine thread for a target.
     fn dialer(&self, target: &Target, thread: &EngineThread) -> Rc<Dialer> {
         let dialer = target.dialer(&thread.executor, thread.dialer_number());
         Rc::new(if self.options.fresh_sockets {
@@ -400,7 +396,7 @@ impl WebWork {
 /// The shared connection that the next thread of a client may join.
 type JoinableConnection<T, C> = RefCell<Option<Rc<SharedConnection<T, C>>>>;
 
-/// What the client threads of one engine thread share.
+/// State shared by the client threads of one engine thread.
 struct ClientContext {
     engine: Rc<EngineThread>,
     connecting: Connecting,
@@ -411,7 +407,7 @@ struct ClientContext {
 }
 
 impl ClientContext {
-    /// Return the sample of responses, and whether bodies may be decoded.
+    /// Returns the sample of responses, and whether bodies may be decoded.
     fn sample(&self, may_ask: bool) -> (Rc<Sample>, bool) {
         let is_checked = self.engine.mix.verify_share > 0.0;
         (self.sample.clone(), may_ask && is_checked)
@@ -427,7 +423,8 @@ impl ClientContext {
         )
     }
 
-    /// One client thread over connections of `transport`. `apart`: another for each that one thread of a client has.
+    /// Returns one client thread over connections of `transport`. `apart`: separates the random
+    /// streams of the clients that one thread has.
     fn web<T: Transport>(
         &self,
         catalogue: &Arc<WebCatalogue<Box<[u8]>>>,
@@ -453,7 +450,7 @@ impl ClientContext {
         )
     }
 
-    /// One client thread on a connection of several.
+    /// Returns one client thread on a shared connection.
     fn web_streams<T: Transport + 'static, C: Conversation<Body = AnswerBody> + 'static, R: PageRequest>(
         &self,
         catalogue: &Arc<WebCatalogue<R>>,
@@ -476,8 +473,8 @@ impl ClientContext {
         }
     }
 
-    /// Return one client thread's part of a connection of several. The first of each so many threads of a client begins
-    /// another connection, for them all.
+    /// Returns one client thread's part of a shared connection. The first of each group of a client's threads
+    /// opens a connection for the group.
     fn stream_client<T: Transport + 'static, C: Conversation + 'static>(
         &self,
         threads: usize,

@@ -1,4 +1,4 @@
-//! The dynamic page under load: each request carries a number of its own, and each answer is checked byte for byte.
+//! The dynamic page under load: each request has its own number, and each answer is checked byte for byte.
 
 use dyno_http::h2::Request;
 use dyno_http::{Body, Exchange, Head};
@@ -6,32 +6,33 @@ use dyno_measure::{Detail, Failure, Fault};
 use rand_xoshiro::rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The query: a name, without which CGI would make arguments of it (RFC 3875, section 4.4), and a number in hexadecimal.
+/// Prefix of the query: a name, without which CGI would treat it as arguments (RFC 3875, section 4.4). A
+/// hexadecimal number follows.
 const NAME: &str = "n=";
 const NUMBER_BYTES: usize = 16;
 const QUERY_BYTES: usize = NAME.len() + NUMBER_BYTES;
 const NO_QUERY: [u8; QUERY_BYTES] = *b"n=0000000000000000";
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
-/// Keeps the numbers of pages apart from what else is drawn for a client thread.
+/// Separates the random stream for page numbers from the others of a client thread.
 pub(crate) const PAGE_STREAM: u64 = u64::from_le_bytes(*b"pagenumb");
 
-/// The path that a catalogue has for a page, with a query that stands for any.
+/// Returns the catalogue's path of a page, with a placeholder query.
 pub(crate) fn placeholder(path: &str) -> String {
     format!("{path}?{NAME}{}", "0".repeat(NUMBER_BYTES))
 }
 
-/// The page of one client thread's request under way.
+/// The page of one client thread's current request.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// No two requests of a mix have the same, nor those of two mixes, so that no cache can answer one.
+    /// Unique to each request of any level, so that no cache can answer one.
     number: u64,
     query: [u8; QUERY_BYTES],
     body: Vec<u8>,
 }
 
-/// A request in which the query of a page can be exchanged for that of another.
+/// A request in which the query of a page can be replaced.
 pub(crate) trait PageRequest: Clone + Default {
-    /// Puts `after` where `before` is, which has as many bytes.
+    /// Replaces `before` by `after`, which has the same length.
     fn exchange(&mut self, before: &[u8], after: &[u8]);
 }
 
@@ -59,8 +60,8 @@ impl Page {
         }
     }
 
-    /// Makes `request` the next one from one that was built for `placeholder(path)`, and gives what takes its answer: for
-    /// `judge`.
+    /// Fills `request` with the next request from a template for `placeholder(path)`. Returns the receiver of
+    /// its answer, for `judge`.
     pub(crate) fn begin<R: PageRequest>(&mut self, template: &R, request: &mut R) -> PageBody {
         self.number = self.number.wrapping_add(1);
         for (place, digit) in self.query.iter_mut().rev().take(NUMBER_BYTES).enumerate() {
@@ -73,7 +74,7 @@ impl Page {
         PageBody(std::mem::take(&mut self.body))
     }
 
-    /// Whether a whole response is the page at `path` that answers this request.
+    /// Checks that a complete response is the page at `path` for this request.
     pub(crate) fn judge(
         &mut self,
         head: Head,
@@ -111,7 +112,7 @@ impl Page {
     }
 }
 
-/// Keeps the beginning of a body, no more than a page can have.
+/// Keeps the beginning of a body, up to the maximum length of a page.
 #[derive(Debug, Default)]
 pub(crate) struct PageBody(Vec<u8>);
 

@@ -1,9 +1,9 @@
-//! The script of a session: what each step sends, and what it takes from its answer for the steps behind it. Pure, and the same
-//! over every version of HTTP.
+//! The script of a session: the request of each step, and the values that it extracts from the answer for
+//! later steps. Pure, and the same for every version of HTTP.
 //!
-//! Answers are hostile: of a body no more than `MOST_SEARCHED_BYTES` is kept, and only where a step searches it; a value
-//! has `MOST_VALUE_BYTES`; regular expressions take linear time and bounded memory. Not for: cookies that are kept and
-//! redirects that are followed by themselves; each step says what it sends.
+//! Answers are hostile: at most `MOST_SEARCHED_BYTES` of a body are kept, and only if a step searches it; a
+//! value has at most `MOST_VALUE_BYTES`; regular expressions take linear time and limited memory. There is no
+//! automatic handling of cookies or redirects: each step states what it sends.
 
 use super::client::Stated;
 use super::decoding::SampledBody;
@@ -18,30 +18,29 @@ use std::sync::Arc;
 
 /// Steps are counted as classes.
 const MOST_STEPS: usize = 250;
-/// Of all steps together.
+/// Maximum values of all steps together.
 const MOST_VALUES: usize = 64;
-/// Of a body, where a step searches it.
+/// Maximum bytes kept of a body that a step searches.
 pub(crate) const MOST_SEARCHED_BYTES: usize = 256 * 1024;
 pub(crate) const MOST_VALUE_BYTES: usize = 4096;
-/// Of a compiled expression, and of what it remembers while it searches.
+/// Limit of a compiled expression, and of its search cache.
 const MOST_REGEX_BYTES: usize = 1 << 20;
 const MOST_THINK_S: f64 = 86_400.0;
 
-/// Where a value stands in an answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Source {
-    /// The value of a header; of several the first.
+    /// The value of a header; if there are several, the first.
     Header(String),
-    /// The value that `Set-Cookie` gives to a name; of several the last.
+    /// The value that `Set-Cookie` gives to a name; if there are several, the last.
     Cookie(String),
-    /// The first group of a regular expression in the body, or all that it matches where it has no group.
+    /// The first group of a regular expression in the body, or the whole match if it has no group.
     Regex(String),
-    /// A JSON pointer (RFC 6901) to a string, a number, or true or false, in the body.
+    /// A JSON pointer (RFC 6901) to a string, number or Boolean in the body.
     JsonPointer(String),
 }
 
-/// One step as the document has it. `path`, values of `headers` and `body` are templates.
+/// One step as in the document. `path`, values of `headers` and `body` are templates.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StepSection {
@@ -61,7 +60,7 @@ impl StepSection {
         crate::spec::nanoseconds(self.think_s)
     }
 
-    /// What it sends, before all values are known. `common`: fields of every step, as they are.
+    /// Returns the shape of the request before all values are known. `common`: fixed fields of every step.
     fn shape(&self, common: &[(String, String)]) -> Shape {
         let plain = common
             .iter()
@@ -74,7 +73,6 @@ impl StepSection {
     }
 }
 
-/// How a value is found.
 #[derive(Debug)]
 enum Finder {
     Header(String),
@@ -154,13 +152,13 @@ impl Finder {
     }
 }
 
-/// What its library says of an expression in several lines, for people.
+/// Returns the readable last line of the library's multi-line message about an expression.
 fn last_line(text: &str) -> &str {
     let line = text.lines().last().unwrap_or(text);
     line.strip_prefix("error: ").unwrap_or(line)
 }
 
-/// One value that a step takes.
+/// A value that a step extracts.
 #[derive(Debug)]
 struct Take {
     name: ValueName,
@@ -180,7 +178,6 @@ pub(crate) struct Step {
     pub(crate) stated: Stated,
     /// Whether it may be sent twice.
     pub(crate) repeat: bool,
-    /// Whether it asks for a content coding.
     pub(crate) asks_coding: bool,
 }
 
@@ -191,10 +188,10 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// The script of these steps to one server, by its host.
+    /// Returns the script of these steps for the host of a server.
     ///
     /// # Errors
-    /// Everything that is wrong with them, a sentence each.
+    /// All problems of the steps, one sentence each.
     pub(crate) fn new(
         sections: &[StepSection],
         host: &str,
@@ -292,7 +289,7 @@ impl Step {
         let body = body.map_err(|problem| wrong.push(problem)).ok().flatten();
         let mut takes = Vec::new();
         for (name, source) in &section.take {
-            // What this step takes is known to those behind it alone.
+            // Only later steps can use the values of this step.
             match (names.take(name), Finder::of(source)) {
                 (Ok((name, slot)), Ok(finder)) => takes.push(Take { name, slot, finder }),
                 (Err(problem), _) | (_, Err(problem)) => wrong.push(problem),
@@ -317,7 +314,7 @@ impl Step {
         }
     }
 
-    /// Writes the request of a user. `part`: for what is being written.
+    /// Writes the request of a user. `part`: scratch buffer.
     pub(crate) fn write<'a, F: RequestForm>(
         &self,
         user: &User,
@@ -342,7 +339,7 @@ impl Step {
         Ok(form.end(body))
     }
 
-    /// Takes the values of an answer that was right.
+    /// Extracts the values of a correct answer.
     pub(crate) fn finish(&self, user: &mut User, taking: &mut Taking) -> Result<(), Failure> {
         let reads_json = self
             .takes
@@ -376,29 +373,28 @@ fn of_value(fault: Fault, name: ValueName) -> Failure {
     }
 }
 
-/// Takes what a step needs of an answer while it comes.
+/// Collects what a step needs from an answer while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Taking {
     /// None: nothing is needed.
     step: Option<Arc<Step>>,
-    /// By the place of what the step takes: what was found in fields so far.
+    /// Values found in fields so far, by index among the step's values.
     in_fields: Vec<Option<Vec<u8>>>,
-    /// Of the body, where the step searches it.
+    /// The body, if the step searches it.
     body: Vec<u8>,
     pub(super) sampled: SampledBody,
 }
 
 impl Taking {
-    /// What a buffer may keep of its room from one step to the next.
+    /// Maximum capacity that a buffer keeps between steps.
     const KEPT_BYTES: usize = 4096;
 
-    /// The answer to a step is to come.
+    /// Prepares for the answer to a step.
     pub(crate) fn begin(&mut self, step: &Arc<Step>) {
         self.step = Some(step.clone());
         self.clear();
     }
 
-    /// Forgets what was taken.
     pub(crate) fn clear(&mut self) {
         self.in_fields.clear();
         if let Some(step) = &self.step {
@@ -411,7 +407,7 @@ impl Taking {
 
 impl Body for Taking {
     fn wants_fields(&mut self) -> bool {
-        // Of an attempt that was not the last, something may be there.
+        // An earlier attempt may have left something.
         self.clear();
         let decodes = self.sampled.wants_fields();
         let mut takes = self.step.iter().flat_map(|step| &step.takes);
@@ -441,7 +437,7 @@ impl Body for Taking {
     }
 }
 
-/// Everything that is wrong with the steps of a session in a document, a sentence each.
+/// Returns all problems of a document's session steps, one sentence each.
 #[must_use]
 pub fn session_problems(steps: &str) -> Vec<String> {
     let sections: Vec<StepSection> = match serde_json::from_str(steps) {

@@ -1,5 +1,5 @@
-//! One client thread as a user with a session: steps that build on what earlier answers said. Over HTTP/1 each has a connection
-//! of its own, over HTTP/2 several share one.
+//! One client thread as a user with a session: steps that depend on earlier answers. Over HTTP/1 each thread
+//! has its own connection; over HTTP/2 several share one.
 
 use super::client::{judge_stated, performed};
 use super::decoding::Sample;
@@ -13,12 +13,12 @@ use dyno_workload::Get;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What carries the requests of a user.
+/// Transport of a user's requests.
 pub(super) trait Carrier {
-    /// How they are written.
+    /// Format of the requests.
     type Form: RequestForm;
 
-    /// Sends a request, which may be sent again where `repeat` says so, and reads the answer whole.
+    /// Sends a request, which may be resent if `repeat` is set, and reads the whole answer.
     async fn exchange(
         &mut self,
         request: &<Self::Form as RequestForm>::Request,
@@ -69,7 +69,7 @@ pub(super) struct Session<C: Carrier> {
     taking: Taking,
     sample: Rc<Sample>,
     decodes: bool,
-    /// Of the request, while it is written.
+    /// Scratch buffer for writing the request.
     part: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! One client thread whose requests go partly in the clear and partly over TLS, each on connections of its own.
+//! One client thread whose requests go in part without and in part over TLS, on separate connections.
 
 use crate::protocol::{Performed, Protocol};
 use dyno_workload::Get;

@@ -1,5 +1,5 @@
-//! A client thread on a connection that it may share with other threads of its client: HTTP/2, or HTTP/1.1 with requests sent
-//! ahead.
+//! A client thread on a connection that it may share with other threads of its client: HTTP/2, or HTTP/1.1
+//! with pipelining.
 
 use super::client::{performed, BodyCheck, WebCatalogue};
 use super::decoding::Sample;
@@ -13,7 +13,7 @@ use std::borrow::Borrow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where the body of a response goes on a connection that outlives it.
+/// Receiver of a response's body on a connection that outlives it.
 #[derive(Default)]
 pub(super) struct AnswerBody {
     check: BodyCheck,
@@ -58,7 +58,7 @@ where
     C: Conversation<Body = AnswerBody> + 'static,
     R: Borrow<C::Request> + PageRequest,
 {
-    /// Asks for the dynamic page, and checks it byte for byte.
+    /// Requests the dynamic page, and checks it byte for byte.
     async fn ask_page(&mut self, place: usize, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
         let template = &self.catalogue.requests[place];
         self.body.page = Some(self.page.begin(template, &mut self.page_request));
@@ -72,7 +72,7 @@ where
         exchanged.and_then(|head| self.page.judge(head, body, path, cost))
     }
 
-    /// Asks for a document, and judges it by what is known of it.
+    /// Requests a document, and checks the answer.
     async fn ask_document(
         &mut self,
         place: usize,

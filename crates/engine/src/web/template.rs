@@ -1,11 +1,11 @@
-//! Texts with places for values: `${name}` as it is, `${name:url}` percent-encoded, `$${` for a plain `${`.
+//! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands
+//! for a plain `${`.
 //!
-//! A value comes from a server, so where it would end the part of a request that it stands in, it is not sent.
+//! Values come from a server, so one that would end its part of the request is not sent.
 
 use dyno_measure::ValueName;
 use std::collections::BTreeMap;
 
-/// Values that are known from the beginning.
 const BUILT_IN: [(&str, Slot); 3] = [
     ("client", Slot::Client),
     ("thread", Slot::Thread),
@@ -14,13 +14,13 @@ const BUILT_IN: [(&str, Slot); 3] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// Of an answer, by its place among all values of the script.
+    /// Value of an answer, by its index among all values of the script.
     Taken(usize),
     /// The number of the client, from 1.
     Client,
     /// The number of its thread, from 1.
     Thread,
-    /// How many sessions this thread has begun.
+    /// How many sessions this thread has started.
     Round,
 }
 
@@ -29,12 +29,12 @@ pub(crate) enum Slot {
 pub(crate) struct Names(BTreeMap<String, usize>);
 
 impl Names {
-    /// How many values answers give.
+    /// Returns the number of values from answers.
     pub(crate) fn values(&self) -> usize {
         self.0.len()
     }
 
-    /// A name that an answer gives a value to from now on.
+    /// Adds a name whose value an answer provides.
     pub(crate) fn take(&mut self, name: &str) -> Result<(ValueName, usize), String> {
         let Some(value_name) = ValueName::new(name) else {
             return Err(format!(
@@ -59,7 +59,7 @@ impl Names {
     }
 }
 
-/// What one thread of a client knows.
+/// Values of one thread of a client.
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) client: usize,
@@ -68,10 +68,9 @@ pub(crate) struct User {
     pub(crate) values: Vec<Option<Vec<u8>>>,
 }
 
-/// What a value may be made of, by where it stands.
+/// Where a value is inserted, which limits its characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the request line.
     Path,
     Field,
     Body,
@@ -101,7 +100,7 @@ enum Part {
     },
 }
 
-/// A text with places for values.
+/// A text with placeholders for values.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 
@@ -110,7 +109,7 @@ impl Template {
         Self::parse(text, Place::Path, names).map(Self)
     }
 
-    /// That of a header's value.
+    /// Parses the template of a header's value.
     pub(crate) fn of_field(text: &str, names: &Names) -> Result<Self, String> {
         Self::parse(text, Place::Field, names).map(Self)
     }
@@ -155,7 +154,7 @@ impl Template {
         Ok(parts)
     }
 
-    /// Writes it with the values of a user. The error is the value that can't stand where it would.
+    /// Writes the text with the values of a user. The error is the value that is not permitted in its place.
     pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>) -> Result<(), ValueName> {
         out.clear();
         for part in &self.0 {
@@ -187,7 +186,7 @@ impl Template {
                     number.as_bytes()
                 }
             };
-            // A path that is a value as a whole must be one: no URL of another host.
+            // A path that starts with a value must still be a path: no URL of another host.
             let begins_path = *place == Place::Path && out.is_empty();
             if begins_path && (*encoded || !value.starts_with(b"/")) {
                 return Err(*name);
@@ -204,7 +203,7 @@ impl Template {
     }
 }
 
-/// All but what RFC 3986 reserves for no purpose (section 2.3).
+/// Encodes all characters but the unreserved ones (RFC 3986, section 2.3).
 fn percent_encode(value: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in value {
