@@ -77,3 +77,9 @@ def test_rates_and_statuses_are_written_as_people_say_them() -> None:
 )
 def test_other_units_are_refused(option: str, text: str, words: str) -> None:
     assert words in refusal(**{option: text})
+
+
+def test_a_user_in_the_url_is_answered_by_the_option() -> None:
+    assert "export DYNO_AUTHORIZATION=user:password, and give --auth basic" in refusal(
+        "http://me:x@127.0.0.1:9/"
+    )

@@ -262,7 +262,9 @@ def _filled(document: dict[str, Any], kind: type[BaseModel], values: Mapping[str
 
 def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> Iterator[str]:
     if problem := url_problem(url, HTTP.schemes):
-        yield f"URL: {problem}"
+        has_user = "@" in url.partition("://")[2].partition("/")[0]
+        other = "; export DYNO_AUTHORIZATION=user:password, and give --auth basic" if has_user else ""
+        yield f"URL: {problem}{other}"
         return
     if found := re.match("http://(https?)(/+)", url):
         yield f"URL: the colon is missing: {found[1]}://{url[found.end() :]}"
