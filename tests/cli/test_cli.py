@@ -459,3 +459,4 @@ def test_servers_are_listed_one_per_line(home: Home) -> None:
     *listed, last = home.here("servers").stdout.splitlines()
     assert [line.split()[0] for line in listed] == list(DRIVERS)
     assert last == "dyno servers NAME lists the settings of one."
+    assert "(channels of [smb])" in " ".join(home.here("servers", "samba").stdout.split())

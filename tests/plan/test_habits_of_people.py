@@ -33,3 +33,53 @@ def test_a_body_or_a_cookie_from_a_file_is_not_sent_as_the_files_name() -> None:
     assert "a body from a file is --data-file body.json" in refusal(data="@body.json")
     assert "'jar.txt' is not name=value" in refusal(cookie="jar.txt")
     quick_plan(URL, {"data": "a@b", "cookie": "a=b"})
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("clients", "1k,2e3", [1000, 2000]),
+        ("clients", "1.5k", [1500]),
+        ("length", "1500ms", 1.5),
+        ("length", "1m30s", 90),
+        ("length", "1h", 3600),
+        ("timeout", "500ms", 0.5),
+        ("length", "90", 90),
+    ],
+)
+def test_numbers_have_the_units_that_other_tools_take(option: str, text: str, value: Any) -> None:
+    _, suite, made = quick_plan(URL, {option: text})
+    name = {"length": "length_s", "timeout": "timeout_s"}.get(option, option)
+    assert getattr(suite, name) == value and text in made
+
+
+def test_rates_and_statuses_are_written_as_people_say_them() -> None:
+    _, suite, _ = quick_plan(URL, {"rate": "1k,2000/s", "expect_status": "2xx,404", "length": "10s"})
+    assert suite.open is not None and suite.open.rate_per_s == [1000, 2000]
+    assert suite.parameters()["http.request"]["status"] == [*range(200, 300), 404]  # type: ignore[index]
+    _, suite, _ = quick_plan(URL, {"rate": "10-5k", "objective": "p99<50ms"})
+    assert suite.open is not None and suite.open.rate_per_s == [10, 5000]
+    assert quick_plan(URL, {"requests": "100k"})[1].operations == 100_000
+    assert quick_plan(URL, {"requests": "1e6", "max_rate": "5k"})[0].servers[0].bounds is not None
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "words"),
+    [
+        ("clients", "1x", "--clients: must be a whole number, not '1x'"),
+        ("clients", "0.1k5", "--clients: must be a whole number"),
+        ("length", "1m 30s", "'1m 30s' is not a length like 10s, 500ms or 1m30s"),
+        ("length", "5x", "'5x' is not a length"),
+        ("rate", "0.5", "--rate: for less than one request per second, use --clients 1 --think 2s"),
+        ("expect_bytes", "1k", "--expect-bytes: must be a whole number, not '1k'"),
+        ("expect_status", "6xx", "--expect-status: must be a whole number, not '6xx'"),
+    ],
+)
+def test_other_units_are_refused(option: str, text: str, words: str) -> None:
+    assert words in refusal(**{option: text})
+
+
+def test_a_user_in_the_url_is_answered_by_the_option() -> None:
+    assert "export DYNO_AUTHORIZATION=user:password, and give --auth basic" in refusal(
+        "http://me:x@127.0.0.1:9/"
+    )

@@ -23,6 +23,7 @@ def servers(
     ] = None,
 ) -> None:
     """List the servers that can be measured, with installed versions; with NAMES, their settings."""
+    from rich.markup import escape  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
@@ -46,7 +47,7 @@ def servers(
             for key in OF_EXTERNALS:
                 settings.add_row(key, "", f"{ServerPlan.model_fields[key].description} Not under settings.")
         for setting, field in driver.settings_type.model_fields.items():
-            settings.add_row(setting, repr(field.default), field.description)
+            settings.add_row(setting, escape(repr(field.default)), escape(field.description or ""))
         console.print(settings)
 
 

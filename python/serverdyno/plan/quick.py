@@ -119,6 +119,8 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     own = {"objective": TRIAL, "rate": OPEN, "requests": COUNTED}
     usual = USUAL | next((texts for name, texts in own.items() if name in given), {})
     texts = {name: {**usual, **given}[name] for name in fields() if name in given or name in usual}
+    if "objective" in texts and "rate" in texts:  # the range of a search, not a list of rates
+        texts["rate"] = re.sub(r"^\s*(\w+)-(\w+)\s*$", r"\1,\2", texts["rate"])
     values, problems = read_all(texts, fields())
     if "objective" in texts and "rate" not in texts:
         values["rate"] = _searched(values.get("max_rate"))
@@ -260,7 +262,9 @@ def _filled(document: dict[str, Any], kind: type[BaseModel], values: Mapping[str
 
 def _url_problems(url: str, options: HttpOptions, texts: Mapping[str, Any]) -> Iterator[str]:
     if problem := url_problem(url, HTTP.schemes):
-        yield f"URL: {problem}"
+        has_user = "@" in url.partition("://")[2].partition("/")[0]
+        other = "; export DYNO_AUTHORIZATION=user:password, and give --auth basic" if has_user else ""
+        yield f"URL: {problem}{other}"
         return
     if found := re.match("http://(https?)(/+)", url):
         yield f"URL: the colon is missing: {found[1]}://{url[found.end() :]}"
@@ -284,6 +288,8 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
         yield "--trials: only with --objective"
     if "arrivals" in texts and not {"rate", "objective"} & set(texts):
         yield "--arrivals: only with --rate or --objective"
+    if re.match(r"0?\.\d", texts.get("rate", "")):
+        yield "--rate: for less than one request per second, use --clients 1 --think 2s"
     rates, bound = values.get("rate", []), values.get("max_rate")
     if bound is not None and rates and bound < max(rates):
         yield f"--max-rate: {bound:g} is below the highest rate, {max(rates)}"

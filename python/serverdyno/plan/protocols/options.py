@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +19,11 @@ from serverdyno import wording
 
 MOST_IN_RANGE = 4096
 _RANGE = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s|)", re.ASCII)
+_TIMES = re.compile(rf"(?:{_TIME.pattern.removesuffix('|)')}))*{_TIME.pattern}", re.ASCII)
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 1e-3}
+_COUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(k|M|e\d|)(?:/s)?", re.ASCII | re.IGNORECASE)
+_CLASS = re.compile("([1-5])xx", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +95,42 @@ def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple
 
 
 def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
-    """Return the value in an option's text, and the problem with the text."""
+    """Return the value in an option's text, and the problem with the text.
+
+    A size in bytes has no unit, because 1k may be 1000 or 1024 of them.
+    """
     option = option_of(name, field)
     if option.is_time:
-        match = _TIME.fullmatch(text.strip())
-        if match is None:
-            return None, f"{text!r} is not a length like 10s or 2m"
-        text = float(match[1]) * (60 if match[2] == "m" else 1)
+        if _TIMES.fullmatch(text.strip()) is None:
+            return None, f"{text!r} is not a length like 10s, 500ms or 1m30s"
+        text = sum(float(number) * _SECONDS[unit] for number, unit in _TIME.findall(text.strip()))
     if option.listed:
         parts = (part.strip() for part in text.split(","))
         text = [value for part in parts for value in _in_range(part, option.ranges)]
     try:
         return type_of(name, field).validate_python(text, strict=False), None
     except ValidationError as error:
-        return None, "; ".join(map(_refusal, error.errors(include_url=False)))
+        found = error.errors(include_url=False)
+    counted = text if "bytes" in name else [*map(_count, text)] if isinstance(text, list) else _count(text)
+    if counted != text and all(each["type"] in ("int_parsing", "float_parsing") for each in found):
+        with contextlib.suppress(ValidationError):
+            return type_of(name, field).validate_python(counted, strict=False), None
+    return None, "; ".join(map(_refusal, found))
+
+
+def _count(text: Any) -> Any:
+    """Return the number in a text such as 1k, 1e6 or 100/s, as other tools take it, or what is given."""
+    found = _COUNT.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        return text
+    unit = found[2].lower()
+    factor = 10 ** int(unit[1:]) if unit.startswith("e") else {"k": 1000, "m": 1_000_000}.get(unit, 1)
+    return f"{round(float(found[1]) * factor, 6):.15g}"
 
 
 def _in_range(part: str, ranges: str | None) -> list[str]:
     """Return the numbers in a part of a list, or the part itself if it is not a range."""
+    part = _CLASS.sub(r"\g<1>00-\g<1>99", part) if ranges == "each" else part
     found = _RANGE.fullmatch(part) if ranges else None
     low, high = map(int, found.groups()) if found else (0, 0)
     if not 0 < low < high and not (ranges == "each" and low < high):
