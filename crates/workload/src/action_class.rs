@@ -1,5 +1,5 @@
-//! The classes under which the disk mix and load files count actions on files, so that their figures have the same rows.
-//! Not for: workloads with few kinds of actions, which have classes of their own.
+//! Classes under which the disk mix and load files count file actions, so that both report the same rows.
+//! Workloads with few kinds of actions have their own classes.
 
 use crate::{ClassId, FileAction, Intent};
 

@@ -1,15 +1,15 @@
-//! Everything that a workload can ask for, listed beforehand, so that requests can be built before load starts.
+//! All possible requests of a workload, listed in advance so that they can be built before load starts.
 //!
-//! Not for: choosing what to ask for next; that is the workload's part.
+//! The workload chooses among them.
 
 use crate::{ClassId, Tree};
 
 /// The class of the dynamic page.
 const PAGE_CLASS: &str = "dynamic";
-/// How the classes over TLS end, where others are in the clear.
+/// Suffix of the classes over TLS if there are others without.
 const OVER_TLS: &str = " over TLS";
 
-/// The right answer to a request for one path.
+/// The correct answer to a request for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     Found {
@@ -21,19 +21,19 @@ pub enum Expect {
     Missing,
     /// The dynamic page, which depends on the query of its request.
     Page,
-    /// Nothing is known of it; every complete answer that says success is right.
+    /// Unknown content: every complete answer with a success status is correct.
     Unknown,
 }
 
-/// One path that a workload can ask for.
+/// A path that a workload can request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Absolute path on the server, beginning with a slash.
     pub path: String,
-    /// The class that requests for it are counted under.
+    /// The class of requests for this path.
     pub class: ClassId,
     pub expect: Expect,
-    /// Over TLS, where the others are in the clear.
+    /// Whether to use TLS, if other entries don't.
     pub secure: bool,
 }
 
@@ -47,9 +47,10 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in its order, then the missing ones.
+    /// Returns the catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in order, then the
+    /// missing ones.
     ///
-    /// Computes the content digests of `tree` where that has not been done.
+    /// Computes the content digests of `tree` if necessary.
     #[must_use]
     pub fn webbench_static(tree: &Tree) -> Self {
         let found = tree
@@ -77,8 +78,8 @@ impl Catalogue {
         }
     }
 
-    /// The catalogue of [`crate::WebbenchDynamic`]: that of the static workload and the page at `page`, and all of it
-    /// once more over TLS where `secure`.
+    /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload and the page at `page`, and
+    /// if `secure`, all of it again over TLS.
     #[must_use]
     pub fn webbench_dynamic(tree: &Tree, page: &str, secure: bool) -> Self {
         let mut clear = Self::webbench_static(tree);
@@ -105,7 +106,7 @@ impl Catalogue {
         }
     }
 
-    /// The catalogue of [`crate::WeightedUrls`]: a class for each path, of which nothing is known.
+    /// Returns the catalogue of [`crate::WeightedUrls`]: one class per path, with unknown content.
     #[must_use]
     pub fn urls(paths: &[String]) -> Self {
         let entries = paths.iter().zip(0..);
@@ -122,7 +123,7 @@ impl Catalogue {
         }
     }
 
-    /// The catalogue of [`crate::Steps`]: a class for each step by its name, with the template of its path.
+    /// Returns the catalogue of [`crate::Steps`]: one class per step, by name, with the template of its path.
     #[must_use]
     pub fn steps(steps: impl Iterator<Item = (String, String)>) -> Self {
         let (classes, paths): (Vec<String>, Vec<String>) = steps.unzip();
@@ -132,7 +133,7 @@ impl Catalogue {
         }
     }
 
-    /// The catalogue of [`crate::SingleUrl`]: one path, of which nothing is known.
+    /// Returns the catalogue of [`crate::SingleUrl`]: one path with unknown content.
     #[must_use]
     pub fn single_url(path: &str) -> Self {
         Self {

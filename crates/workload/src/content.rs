@@ -1,11 +1,11 @@
-//! What is in the files: random bytes that cannot be compressed, behind a valid GIF or HTML wrapper of exact length.
+//! Contents of the files: incompressible random bytes in a valid GIF or HTML wrapper of exact length.
 //!
-//! Not for: which files there are. A file's content depends on its path, size and kind only.
+//! A file's content depends only on its path, size and kind.
 
 use crate::random::RandomStream;
 use serde::Deserialize;
 
-/// What kind of file a class has.
+/// Type of the files of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Extension {
@@ -15,7 +15,7 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// The extension without its dot.
+    /// Returns the extension without its dot.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,10 +39,11 @@ const HTML_HEAD: &str =
     <title>Serverdyno</title>\n</head>\n<body>\n<p>";
 const HTML_TAIL: &str = "</p>\n</body>\n</html>\n";
 
-/// The 188 bytes of ISO-8859-1 that text may hold, by a random byte; some stand twice.
+/// The 188 permitted bytes of ISO-8859-1 text, indexed by a random byte; some occur twice.
 ///
-/// Left out: controls (also 80 to 9F, which browsers read as another character set) and the three characters
-/// that could begin or end markup. 7.5 bits of each byte are random, so text compresses by 7 % at most.
+/// Excluded: controls (including 80 to 9F, which browsers read as another character set) and the three
+/// characters that could start or end markup. 7.5 bits of each byte are random, so text compresses by at most
+/// 7 %.
 const TEXT: [u8; 256] = text_bytes();
 
 const fn text_bytes() -> [u8; 256] {
@@ -63,7 +64,8 @@ const fn is_text(byte: u8) -> bool {
     matches!(byte, 0x20..=0x7e | 0xa0..=0xff) && !matches!(byte, b'<' | b'>' | b'&')
 }
 
-/// The wrapper alone. A GIF has one byte of comment besides, because an empty sub-block would end it.
+/// Returns the size of the wrapper. A GIF has one more byte of comment, because an empty sub-block would end
+/// it.
 pub(crate) const fn least_bytes(extension: Extension) -> u64 {
     match extension {
         Extension::Gif => (GIF_HEAD.len() + 2 + GIF_TAIL.len()) as u64,
@@ -71,7 +73,7 @@ pub(crate) const fn least_bytes(extension: Extension) -> u64 {
     }
 }
 
-/// The content of the file at `path`; `bytes` is at least [`least_bytes`].
+/// Returns the content of the file at `path`; `bytes` must be at least [`least_bytes`].
 pub(crate) fn content(path: &str, extension: Extension, bytes: usize) -> Vec<u8> {
     let (head, tail) = match extension {
         Extension::Gif => (GIF_HEAD, GIF_TAIL),
@@ -90,12 +92,12 @@ pub(crate) fn content(path: &str, extension: Extension, bytes: usize) -> Vec<u8>
     content
 }
 
-/// Writes a length byte at the beginning of every sub-block; `body` is at least two bytes.
+/// Writes a length byte at the start of every sub-block; `body` has at least two bytes.
 fn divide_into_sub_blocks(body: &mut [u8]) {
     let mut start = 0;
     while start < body.len() {
         let left = body.len() - start;
-        // A single byte must not be left over: it would be a length without data.
+        // A single remaining byte would be a length without data.
         let block = if left == GIF_BLOCK_BYTES + 1 {
             GIF_BLOCK_BYTES - 1
         } else {

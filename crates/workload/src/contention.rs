@@ -1,8 +1,8 @@
-//! Contention: all clients work on the same few files. A turn opens one of them, locks a block, reads it, in some turns
-//! writes it anew, unlocks and closes. So a server that lets clients cache has to take it back again and again.
+//! Contention: all clients work on the same few files. A turn opens one of them, locks a block, reads it,
+//! sometimes rewrites it, unlocks and closes. A server that lets clients cache must revoke it repeatedly.
 //!
-//! The first client makes the files. Which file, which block, and whether a turn writes, is drawn by each client for
-//! itself. Not for: what a block holds, and whether what is read is right (`versions.rs`).
+//! The first client makes the files. Each client draws its files, blocks and writes independently.
+//! `versions.rs` defines the contents of a block and checks what is read.
 
 use crate::random::RandomStream;
 use crate::upkeep::{self, make_directory, make_file, open};
@@ -19,24 +19,21 @@ const CLOSE: ClassId = ClassId(5);
 
 const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
-/// Shared files follow.
 const FIRST_FILE: u32 = 2;
 const SLOT: Slot = Slot(0);
-/// Keeps the turns of a client apart from its other random numbers.
+/// Separates a client's random stream for turns from its others.
 const TURNS_STREAM: u32 = u32::MAX - 1;
 
-/// What every client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentionOptions {
-    /// Shared files.
     pub files: u32,
     pub blocks: u32,
     pub block_bytes: u32,
-    /// Of a hundred turns, so many write; the others only read.
+    /// Percentage of turns that write; the others only read.
     pub writes_percent: u32,
 }
 
-/// What a turn does next.
+/// Next step of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Open,
@@ -47,14 +44,13 @@ enum Step {
     Close,
 }
 
-/// The operations of one client.
 #[derive(Clone, Debug)]
 pub struct Contention {
     options: ContentionOptions,
     catalogue: FileCatalogue,
     random: RandomStream,
     first: bool,
-    /// What was asked for last; `Close` before the first turn.
+    /// Last step given; `Close` before the first turn.
     last: Step,
     path: PathId,
     offset: u64,
@@ -63,7 +59,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Of a client in a mix of that seed. Its paths are those below the directory of all clients.
+    /// Returns the client's operations for this seed. Its paths are below the directory of all clients.
     #[must_use]
     pub fn new(options: ContentionOptions, seed: u64, client: u32) -> Self {
         let shared = (0..options.files).map(|file| format!("0/shared-{file}"));
@@ -92,8 +88,8 @@ impl Contention {
         self.writes = self.random.below(100) < self.options.writes_percent;
     }
 
-    /// What follows the last step. What failed leaves out what depends on it: nothing is written that was not read under
-    /// the lock, and what is not locked is not unlocked.
+    /// Returns the step after the last one. A failure skips the steps that depend on it: no write without a
+    /// read under the lock, and no unlock without a lock.
     fn following(&self, last: &Outcome) -> Step {
         if last.session_lost {
             return Step::Open;
@@ -137,7 +133,7 @@ impl Workload for Contention {
         self.last = step;
         let (slot, path, offset, bytes) = (SLOT, self.path, self.offset, self.options.block_bytes);
         let (class, action) = match step {
-            // A reader's lock is of the same kind, and over NFS and POSIX that takes a file open for writing.
+            // Readers take the same kind of lock, which requires a file open for writing over NFS and POSIX.
             Step::Open => (OPEN, open(SLOT, path, Intent::Edit)),
             Step::Lock => {
                 let bytes = bytes.into();
@@ -196,7 +192,7 @@ impl FileWorkload for Contention {
     fn leaving(&self) -> Vec<FileAction> {
         let (slot, offset, bytes) = (SLOT, self.offset, self.options.block_bytes.into());
         let close = FileAction::Close { slot };
-        // A lock has to go first: NFS may refuse to close a file that has one, and then others wait for it in vain.
+        // Unlock first: NFS may refuse to close a locked file, and others would wait for it in vain.
         match self.last {
             Step::Read | Step::Write | Step::Unlock => {
                 vec![FileAction::Unlock { slot, offset, bytes }, close]
@@ -320,7 +316,7 @@ mod tests {
         let mut workload = Contention::new(options, 1, 0);
         let mut held = Vec::new();
         let mut next = workload.next(&Outcome::START);
-        // A turn and the beginning of another. The operation that was given last is not carried out.
+        // A turn and the start of another. The last operation given is not performed.
         for _ in 0..8 {
             let leaving = workload.leaving();
             let unlocks = leaving

@@ -1,8 +1,8 @@
-//! Failover: each client keeps a file of its own open and goes on writing and reading it, whatever becomes of the server.
-//! It writes a block, flushes after every few, and reads one; blocks are drawn at random. After the mix every block is read
-//! back.
+//! Failover: each client keeps its own file open and continues to write and read it through server outages.
+//! It writes a block, flushes after every few writes, and reads a block; blocks are drawn at random. After
+//! the level, every block is read back.
 //!
-//! Not for: what a block holds, and what may be lost of it (`versions.rs`); nor for who ends what when.
+//! `versions.rs` defines the contents of a block and what may be lost.
 
 use crate::random::RandomStream;
 use crate::upkeep::{self, make_directory, open};
@@ -18,22 +18,18 @@ const READ: ClassId = ClassId(3);
 const DIRECTORY: PathId = PathId(0);
 const FILE: PathId = PathId(1);
 const SLOT: Slot = Slot(0);
-/// For reading everything back.
+/// Slot for reading everything back.
 const SECOND_SLOT: Slot = Slot(1);
-/// Keeps the blocks of a client apart from its other random numbers.
+/// Separates a client's random stream for blocks from its others.
 const BLOCKS_STREAM: u32 = u32::MAX - 2;
 
-/// What every client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailoverOptions {
-    /// Of a client's file.
     pub blocks: u32,
     pub block_bytes: u32,
-    /// After so many writes it flushes.
     pub writes_per_flush: u32,
 }
 
-/// What was asked for last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     None,
@@ -43,7 +39,6 @@ enum Step {
     Read,
 }
 
-/// The operations of one client.
 #[derive(Clone, Debug)]
 pub struct Failover {
     options: FailoverOptions,
@@ -55,7 +50,7 @@ pub struct Failover {
 }
 
 impl Failover {
-    /// Of a client in a mix of that seed.
+    /// Returns the client's operations for this seed.
     #[must_use]
     pub fn new(options: FailoverOptions, seed: u64, client: u32) -> Self {
         Self {
@@ -72,7 +67,7 @@ impl Failover {
         }
     }
 
-    /// What follows the last step. A file that could not be opened, and one of a lost session, is opened again.
+    /// Returns the step after the last one. Reopens a file whose open failed or whose session was lost.
     fn following(&self, last: &Outcome) -> Step {
         match self.last {
             _ if last.session_lost => Step::Open,
@@ -147,7 +142,8 @@ impl FileWorkload for Failover {
         &self.catalogue
     }
 
-    /// The file is made anew for each mix: versions count from 0, and none of an earlier mix can be mistaken for one.
+    /// The file is made anew for each level: versions count from 0, and none of an earlier level can be
+    /// mistaken for one.
     fn preparation(&self, _found: bool) -> Vec<FileAction> {
         let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];
         made.extend(self.offsets().map(|offset| self.write(offset)));

@@ -1,15 +1,16 @@
-//! What stands in files: incompressible, seeded, and known to whoever reads it back.
+//! Contents of files: incompressible, seeded, and known to any reader.
 //!
-//! Contents are stretches of one pool of random bytes, so that a write needs no copy and a check is one comparison.
-//! Its period is a prime number of bytes: no two blocks of a file are alike at the block sizes that servers look at.
+//! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one
+//! comparison. Its period is a prime number of bytes: no two blocks of a file are alike at the block sizes
+//! that servers inspect.
 
 use crate::random::RandomStream;
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bytes after which the pool repeats itself: the largest prime below 1 MiB.
+/// Period of the pool: the largest prime below 1 MiB.
 const PERIOD: usize = 1_048_573;
-/// The most that can be had in one piece.
+/// Maximum size of one piece.
 pub const MOST_BYTES_AT_ONCE: usize = 1 << 20;
 const FILE_SEED: u64 = u64::from_le_bytes(*b"shifts01");
 
@@ -24,20 +25,19 @@ fn pool() -> &'static [u8] {
     })
 }
 
-/// A file as far as its content goes: whose it is, which one, and which of its writings.
+/// Identity of a file's content: its owner, file and generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writing {
-    /// The client that writes it.
     pub client: u32,
-    /// The mix that it is written in, so that what a former mix left in its place is not taken for it.
+    /// The level that wrote it, so that data left by an earlier level is not mistaken for it.
     pub mix: u32,
-    /// The file, by a number that stays with it when it is renamed.
+    /// Number of the file, which it keeps when it is renamed.
     pub file: u32,
-    /// Raised whenever the file, or a part of it, is written anew.
+    /// Raised whenever the file, or a part of it, is rewritten.
     pub generation: u32,
 }
 
-/// The `bytes` from `offset` on, [`MOST_BYTES_AT_ONCE`] at most.
+/// Returns `bytes` bytes from `offset` on, at most [`MOST_BYTES_AT_ONCE`].
 #[must_use]
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
     let numbers = [writing.client, writing.mix, writing.file, writing.generation];

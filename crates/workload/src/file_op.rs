@@ -1,5 +1,5 @@
-//! Operations on the files of one client's workspace, as its applications ask for them. Not for: how they are carried
-//! out, nor what a cache makes of them.
+//! Operations of applications on the files of one client's workspace, independent of their execution and of
+//! caches.
 
 use crate::ClassId;
 
@@ -7,50 +7,46 @@ use crate::ClassId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(pub u32);
 
-/// An application's own number for a file that it has open.
+/// An application's own number for an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u16);
 
-/// One operation on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileOp {
-    /// The class that it is counted under.
     pub class: ClassId,
-    /// What is asked for.
     pub action: FileAction,
 }
 
-/// What an application opens a file for.
+/// Purpose of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// Look at its attributes; it must be there. Setting them takes `Edit`.
+    /// Read the attributes of an existing file. Setting them takes `Edit`.
     Look,
-    /// Read; it must be there.
+    /// Read an existing file.
     Read,
-    /// Read and write, and set attributes; it must be there.
+    /// Read and write an existing file, and set its attributes.
     Edit,
-    /// Read and write; it is made and must not have been there.
+    /// Make a file that must not exist; read and write it.
     Make,
-    /// Read and write; it is made where it is not there.
+    /// Open or make a file; read and write it.
     MakeOrEdit,
-    /// Read and write; it is made, or emptied where it is there.
+    /// Make or empty a file; read and write it.
     Replace,
 }
 
-/// Whether a path must be there.
+/// Whether a path must exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Presence {
     There,
-    /// It must not; the answer that says so is a success.
+    /// It must not exist; the answer that says so is a success.
     NotThere,
     Either,
 }
 
-/// What is asked for. Offsets and lengths in bytes.
+/// The action. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileAction {
-    /// Open `path` under the number `slot`, which is free. Where it is right that the path is not there, `slot` stays
-    /// free.
+    /// Open `path` with the free number `slot`. If the path is rightly missing, `slot` stays free.
     Open {
         slot: Slot,
         path: PathId,
@@ -61,11 +57,11 @@ pub enum FileAction {
     Close {
         slot: Slot,
     },
-    /// Close what may have been lost already.
+    /// Close a file that may be lost already.
     LetGo {
         slot: Slot,
     },
-    /// Read; at the end of the file fewer bytes come, which is right.
+    /// Read; fewer bytes at the end of the file are correct.
     Read {
         slot: Slot,
         offset: u64,
@@ -78,7 +74,7 @@ pub enum FileAction {
         bytes: u32,
         generation: u32,
     },
-    /// Read a block that several clients write, and hold it against the rules (see [`crate::Versions`]).
+    /// Read a block that several clients write, and check it against the rules (see [`crate::Versions`]).
     ReadBlock {
         slot: Slot,
         path: PathId,
@@ -92,7 +88,7 @@ pub enum FileAction {
         offset: u64,
         bytes: u32,
     },
-    /// Read such a block after the mix: what is wrong with it is counted, and no failure.
+    /// Read such a block after the level: faults are counted and are not failures.
     ReadBack {
         slot: Slot,
         path: PathId,
@@ -107,7 +103,7 @@ pub enum FileAction {
         offset: u64,
         bytes: u64,
     },
-    /// Lock a range as soon as nobody else has it.
+    /// Lock a range as soon as nobody else holds it.
     LockWaiting {
         slot: Slot,
         offset: u64,
@@ -118,11 +114,11 @@ pub enum FileAction {
         offset: u64,
         bytes: u64,
     },
-    /// Ask for size and attributes of an open file.
+    /// Query size and attributes of an open file.
     QueryFile {
         slot: Slot,
     },
-    /// Ask for the times of an open file.
+    /// Query the times of an open file.
     QueryTimes {
         slot: Slot,
     },
@@ -135,12 +131,12 @@ pub enum FileAction {
     SetTimes {
         slot: Slot,
     },
-    /// Ask for size and attributes by path.
+    /// Query size and attributes by path.
     QueryPath {
         path: PathId,
         presence: Presence,
     },
-    /// Ask for the space on the volume.
+    /// Query the space on the volume.
     QuerySpace,
     /// List the names in `directory` that match `pattern`, an index into [`FileCatalogue::patterns`].
     Find {
@@ -152,12 +148,12 @@ pub enum FileAction {
         from: PathId,
         to: PathId,
     },
-    /// Delete. With `Presence::Either` it may be gone.
+    /// Delete. With `Presence::Either`, it may be missing.
     Delete {
         path: PathId,
         presence: Presence,
     },
-    /// Make a directory. With `Presence::Either` it may be there.
+    /// Make a directory. With `Presence::Either`, it may exist.
     MakeDirectory {
         path: PathId,
         presence: Presence,
@@ -167,7 +163,7 @@ pub enum FileAction {
         path: PathId,
         presence: Presence,
     },
-    /// Make a file or empty it, write all of it at once, and close it.
+    /// Make or empty a file, write all of it at once, and close it.
     WriteFile {
         path: PathId,
         bytes: u32,
@@ -181,8 +177,8 @@ pub enum FileAction {
 }
 
 impl FileAction {
-    /// What it takes, in order, in actions on open files: itself, except of a file as a whole. That takes [`Slot`] 0,
-    /// which is free, and nothing between open and close where there are no bytes.
+    /// Returns its parts as actions on open files, in order: itself, unless it is on a file as a whole. That
+    /// uses [`Slot`] 0, which must be free, and has nothing between open and close if there are no bytes.
     pub fn steps(&self) -> impl Iterator<Item = Self> {
         let slot = Slot(0);
         let open = |path, intent| Self::Open {
@@ -227,34 +223,36 @@ impl FileAction {
 pub struct FileCatalogue {
     /// Names of the classes, in the order of their ids: "open", "read" ...
     pub classes: Vec<String>,
-    /// Paths below the directory of one client, parts separated by `/`; the first is that directory itself, "". What
-    /// begins with `../` is in the directory that the clients' own directories are in, and `..` is that directory itself.
+    /// Paths below the directory of one client, with `/` between parts; the first is that directory itself,
+    /// "". Paths that begin with `../` are in the parent directory of the clients' own directories, and `..`
+    /// is that directory itself.
     pub paths: Vec<String>,
     /// Patterns of finds: "*", "*.xyz".
     pub patterns: Vec<String>,
 }
 
-/// A workload on files: it has something to do before and after the mix, which is not measured.
+/// A workload on files: it has actions before and after the level, which are not measured.
 pub trait FileWorkload: crate::Workload<Op = FileOp> {
     fn catalogue(&self) -> &FileCatalogue;
 
-    /// What brings the workspace about, to be done before the mix. `found`: the marker of an earlier mix is there (its
-    /// path is `marker`), so that the files are and only what an earlier mix may have left must be removed.
+    /// Returns the actions that make the workspace before the level. `found`: the marker of an earlier level
+    /// exists (its path is `marker`), so the files do too and only leftovers of an earlier level must be
+    /// removed.
     fn preparation(&self, found: bool) -> Vec<FileAction>;
 
-    /// The file whose presence says that the workspace is whole; made last by `preparation`.
+    /// Returns the file that marks a complete workspace; `preparation` makes it last.
     fn marker(&self) -> PathId;
 
-    /// What closes and removes everything that the operations so far have left beside the workspace, after the mix. The
-    /// operation that was given last is not carried out.
+    /// Returns the actions after the level that close and remove everything the operations so far have left
+    /// beside the workspace. The last operation given is not performed.
     fn leaving(&self) -> Vec<FileAction>;
 
-    /// What removes the workspace itself, after `leaving`.
+    /// Returns the actions that remove the workspace itself, after `leaving`.
     fn removal(&self) -> Vec<FileAction>;
 
-    /// Whole passes that have been completed.
+    /// Returns the number of complete passes.
     fn passes(&self) -> u64;
 
-    /// The operations of an undisturbed pass.
+    /// Returns the operations of an undisturbed pass.
     fn pass_operations(&self) -> u64;
 }

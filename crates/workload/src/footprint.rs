@@ -1,15 +1,16 @@
-//! What room a client's files need: a pass of its workload played on sizes alone. Not for: contents (`played.rs`).
+//! Space that a client's files need: plays a pass of its workload on sizes only. For contents, see
+//! `played.rs`.
 
 use crate::{FileAction, FileWorkload, Intent, Outcome, PathId};
 use std::collections::HashMap;
 
-/// A load file may have no end of operations; what so many need is needed at least.
+/// A load file may have an unlimited number of operations; the result covers at most this many.
 const MOST_OPERATIONS: u32 = 5_000_000;
 
 #[derive(Clone, Copy, Default)]
 struct Size {
     end_bytes: u64,
-    /// What was really written, so that a file with holes counts for no more than a server must keep.
+    /// Bytes really written, so that holes in a file don't count.
     written_bytes: u64,
 }
 
@@ -21,8 +22,9 @@ struct Sizes {
     most_bytes: u64,
 }
 
-/// The most bytes that the files of `workload`, which has not begun, have at one time, from the making of the workspace
-/// to the end of its first pass. A server needs as much, and some more for names and for ends of blocks.
+/// Returns the maximum bytes that the files of `workload`, which has not begun, have at one time, from the
+/// making of the workspace to the end of its first pass. A server needs this, plus some for names and partial
+/// blocks.
 #[must_use]
 pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
     let mut sizes = Sizes::default();
@@ -41,7 +43,7 @@ pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
 }
 
 impl Sizes {
-    /// Does one action, step by step; how many bytes it read.
+    /// Performs an action step by step; returns the bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }

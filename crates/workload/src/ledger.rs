@@ -1,22 +1,23 @@
-//! What each file of one client should contain: kept along with the operations that succeeded, and held against what
-//! is read back.
+//! Expected contents of each file of one client: updated by the operations that succeeded, and compared with
+//! what is read back.
 //!
-//! A file is a row of extents, each written by one generation of one mix, zero, or unknown; runs that continue each
-//! other are one extent, so that the books of a workspace stay at some thousand entries. What can't be known any more (a
-//! write that failed half-way, a session that was lost before data was sent) is unknown, and is never reported as wrong.
+//! A file is a list of extents, each written by one generation of one level, zero, or unknown. Runs that
+//! continue each other are one extent, so the ledger of a workspace stays at some thousand entries. Content
+//! that can no longer be known (a failed write, a session lost before data was sent) is unknown and never
+//! reported as wrong.
 //!
-//! The books go on from mix to mix with the workspace. Each mix writes contents of its own, and the books say of each
-//! extent which mix wrote it: a write that is lost leaves what a former mix wrote, and that is wrong.
+//! The ledger persists from level to level with the workspace. Each level writes its own contents, and the
+//! ledger has the level of each extent: a lost write leaves the data of an earlier level, which is reported
+//! as wrong.
 //!
-//! Not for: asking the server, nor for judging lengths and answers; the engine does that.
+//! The engine queries the server, and checks lengths and answers.
 
 use crate::{content_of, FileAction, Intent, PathId, Slot, Writing, MOST_BYTES_AT_ONCE};
 use std::collections::{BTreeMap, HashMap};
 
-/// Beyond it the two shortest neighbours of a file become one extent that is unknown: memory before checking.
+/// Above it, the two shortest neighbours of a file become one unknown extent: memory before checking.
 const MOST_EXTENTS_OF_A_FILE: usize = 4096;
 
-/// What a stretch of a file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Written { mix: u32, generation: u32 },
@@ -31,15 +32,15 @@ struct Extent {
     kind: Kind,
 }
 
-/// One file. Its extents follow each other from 0 without gaps; they end at its size where that is known.
+/// One file. Its extents start at 0 and have no gaps; they end at its size if that is known.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     extents: Vec<Extent>,
-    /// The end of the extents is the end of the file. Else the file may end anywhere.
+    /// Whether the file ends where its extents end. Otherwise, it may end anywhere.
     size_known: bool,
-    /// Something was written that no flush or close has sent for certain.
+    /// Whether something was written that no flush or close has certainly sent.
     unsent: bool,
-    /// Paths (one at most) and slots that lead here.
+    /// Number of paths (at most one) and slots that refer to the file.
     links: u32,
 }
 
@@ -48,7 +49,7 @@ impl Contents {
         self.extents.last().map_or(0, |extent| extent.end)
     }
 
-    /// Makes `start` .. `end` be of `kind`, and what lies between the end of the file and `start` zero.
+    /// Sets `start` .. `end` to `kind`, and a gap between the end of the file and `start` to zero.
     fn put(&mut self, start: u64, end: u64, kind: Kind) {
         if start >= end {
             return;
@@ -90,7 +91,7 @@ impl Contents {
         }
     }
 
-    /// Joins neighbours of one kind among the extents `from` .. `to`.
+    /// Joins neighbours of the same kind among the extents `from` .. `to`.
     fn join(&mut self, from: usize, to: usize) {
         let mut place = from;
         for _ in from..to {
@@ -144,7 +145,7 @@ impl Contents {
         self.unsent = false;
     }
 
-    /// Holds `data` against the extents; how many bytes were known.
+    /// Compares `data` with the extents; returns how many bytes were known.
     fn check(&self, writing: Writing, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let end = offset + data.len() as u64;
         if self.size_known && end > self.end() {
@@ -191,29 +192,29 @@ fn is_content(writing: Writing, offset: u64, data: &[u8]) -> bool {
     })
 }
 
-/// Something else was read than was written.
+/// The data read differs from the data written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the content from {offset} on is not what was written there")]
 pub struct Mismatch {
-    /// The beginning of the extent, or of the part of it that was read, in which the contents differ.
+    /// Start of the differing extent, or of the part of it that was read.
     pub offset: u64,
 }
 
-/// The books of one client.
+/// The ledger of one client.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     client: u32,
-    /// Of what is written from here on.
+    /// Level of subsequent writes.
     mix: u32,
     files: HashMap<u32, Contents>,
     next_file: u32,
-    /// None: it is known not to be there. A path that is missing here may lead to anything.
+    /// None: known not to exist. A path that is not in the map may refer to anything.
     paths: BTreeMap<PathId, Option<u32>>,
     slots: Vec<Option<u32>>,
 }
 
 impl Ledger {
-    /// Of one client, whose files nobody knows.
+    /// Returns the ledger of one client whose files are unknown.
     #[must_use]
     pub fn new(client: u32) -> Self {
         Self {
@@ -226,38 +227,39 @@ impl Ledger {
         }
     }
 
-    /// What is written from here on belongs to `mix`. What former mixes wrote stays known.
+    /// Starts a level, to which subsequent writes belong. Data of earlier levels stays known.
     pub fn begin_mix(&mut self, mix: u32) {
         self.mix = mix;
     }
 
-    /// What is written now belongs to this one.
+    /// Returns the level of current writes.
     #[must_use]
     pub fn mix(&self) -> u32 {
         self.mix
     }
 
-    /// Whose files they are.
+    /// Returns the client.
     #[must_use]
     pub fn client(&self) -> u32 {
         self.client
     }
 
-    /// Forgets every file. Numbers of files are not used again.
+    /// Forgets every file. File numbers are not reused.
     pub fn clear(&mut self) {
         self.files.clear();
         self.paths.clear();
         self.slots.clear();
     }
 
-    /// The session is gone with all slots. What was written into open files since they were last sent is unknown.
+    /// Closes all slots, as the session is lost. Data written to open files since it was last sent is
+    /// unknown.
     pub fn session_lost(&mut self) {
         for place in 0..self.slots.len() {
             self.leave(place);
         }
     }
 
-    /// What a write into `slot` writes. None: there is no such slot.
+    /// Returns the writing of a write to `slot`, or None if there is no such slot.
     #[must_use]
     pub fn writing(&self, slot: Slot, generation: u32) -> Option<Writing> {
         let file = self.file_of(slot)?;
@@ -269,7 +271,7 @@ impl Ledger {
         })
     }
 
-    /// How many bytes a read must bring. None: the size is not known.
+    /// Returns how many bytes a read must return, or None if the size is unknown.
     #[must_use]
     pub fn expected_bytes(&self, slot: Slot, offset: u64, bytes: u32) -> Option<u32> {
         let size = self.known_bytes(self.file_of(slot)?)?;
@@ -277,7 +279,7 @@ impl Ledger {
         Some(u32::try_from(left).map_or(bytes, |left| left.min(bytes)))
     }
 
-    /// Holds what was read from `slot` against what was written; how many bytes of it were known.
+    /// Compares what was read from `slot` with what was written; returns how many bytes were known.
     ///
     /// # Errors
     /// The contents differ.
@@ -295,31 +297,32 @@ impl Ledger {
         id.map_or(Ok(0), |id| self.check_file(id, offset, data))
     }
 
-    /// Every file that is known to be there, with its size where that is known.
+    /// Returns every file known to exist, with its size if known.
     pub fn files(&self) -> impl Iterator<Item = (PathId, Option<u64>)> + '_ {
         let there = self.paths.iter().filter_map(|(&path, &id)| Some((path, id?)));
         there.map(|(path, id)| (path, self.known_bytes(id)))
     }
 
-    /// How many extents all files have: what the books cost.
+    /// Returns the total number of extents: the cost of the ledger.
     #[must_use]
     pub fn extents(&self) -> usize {
         self.files.values().map(|file| file.extents.len()).sum()
     }
 
-    /// Nobody knows any more what stands in this stretch: a write into it failed.
+    /// Marks a stretch as unknown, because a write to it failed.
     pub fn forget(&mut self, slot: Slot, offset: u64, bytes: u32) {
         let Some(file) = self.open_file(slot) else { return };
         let end = offset + u64::from(bytes);
         if file.size_known && end > file.end() {
-            // Somewhere between its old end and the new one, or beyond a gap: up to its old end it is certain.
+            // Its end is between the old and the new one, or beyond a gap; it is certain only up to the old
+            // end.
             file.size_known = false;
         }
         let end = end.min(file.end());
         file.put(offset, end, Kind::Unknown);
     }
 
-    /// Notes an action that succeeded.
+    /// Records an action that succeeded.
     pub fn apply(&mut self, action: &FileAction) {
         match *action {
             FileAction::Open {
@@ -400,7 +403,6 @@ impl Ledger {
         }
     }
 
-    /// An empty file at `path`.
     fn new_file(&mut self, path: PathId) -> u32 {
         let id = self.unknown_file();
         if let Some(file) = self.files.get_mut(&id) {
@@ -410,7 +412,7 @@ impl Ledger {
         id
     }
 
-    /// A file of which nothing is known, without a path. Numbers begin again after four thousand million files.
+    /// Adds an unknown file without a path. Numbers wrap after 2^32 files.
     fn unknown_file(&mut self) -> u32 {
         while self.files.contains_key(&self.next_file) {
             self.next_file = self.next_file.wrapping_add(1);
@@ -421,7 +423,7 @@ impl Ledger {
         id
     }
 
-    /// Makes `path` lead to another file, or to none.
+    /// Makes `path` refer to another file, or to none.
     fn lead(&mut self, path: PathId, to: Option<u32>) {
         if let Some(file) = to.and_then(|id| self.files.get_mut(&id)) {
             file.links += 1;
@@ -431,7 +433,7 @@ impl Ledger {
         }
     }
 
-    /// Frees a slot. Where no close has succeeded before, what was not sent for certain is unknown from here on.
+    /// Frees a slot. If no close has succeeded before, data that was not certainly sent becomes unknown.
     fn leave(&mut self, place: usize) {
         let Some(id) = self.slots.get_mut(place).and_then(Option::take) else {
             return;

@@ -1,9 +1,9 @@
-//! What a client does: pure, seeded generators of operations, and the tree of files that they ask for.
+//! The behaviour of a client: pure, seeded generators of operations, and the tree of files that they request.
 //!
-//! The same seed gives the same operations on every machine, in every version and whatever the protocol;
-//! golden digests in the tests hold that. Re-created from published parameters, not the original programs.
+//! The same seed gives the same operations on every machine, in every version and with every protocol; golden
+//! digests in the tests verify it. Re-created from published parameters, not from the original programs.
 //!
-//! Not for: sockets, time, counting. Nothing here waits, measures or knows how an operation is carried out.
+//! Nothing here uses sockets, waits, measures time or counts.
 
 use std::hash::Hash;
 
@@ -62,25 +62,25 @@ pub struct ClassId(pub u8);
 /// A request for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Get {
-    /// The class that the operation is counted under.
+    /// The class of the operation.
     pub class: ClassId,
     /// Index into [`Catalogue::entries`].
     pub path: u32,
 }
 
-/// What a workload may know of how its last operation ended.
+/// Result of a workload's last operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The operation ended as a success. The right answer to a missing file is a success.
+    /// Whether the operation succeeded. The correct answer to a missing file is a success.
     pub ok: bool,
-    /// Application bytes that came back.
+    /// Application bytes received.
     pub bytes_read: u64,
-    /// The session with the server ended, and every open file with it.
+    /// Whether the session with the server ended, and every open file with it.
     pub session_lost: bool,
 }
 
 impl Outcome {
-    /// What a client thread hands in before its first operation.
+    /// The outcome before a client thread's first operation.
     pub const START: Self = Self {
         ok: true,
         bytes_read: 0,
@@ -88,24 +88,25 @@ impl Outcome {
     };
 }
 
-/// The operations of one client thread, without end.
+/// The endless operations of one client thread.
 ///
-/// An implementation is pure: what it returns depends on its seed and on the outcomes handed in, on nothing else.
-/// It is called once an operation, so it allocates nothing.
+/// An implementation is pure: its results depend only on its seed and the outcomes it gets. It is called once
+/// per operation, so it allocates nothing.
 #[warn(missing_docs)]
 pub trait Workload: Send {
-    /// What it asks for. Its hash stands for it in the digest of what a client did.
+    /// Type of its operations. The hash goes into the digest of a client's operations.
     type Op: Hash + std::fmt::Debug;
 
-    /// The next operation; `last` is how the one before it ended ([`Outcome::START`] at first).
+    /// Returns the next operation; `last` is the outcome of the previous one ([`Outcome::START`] at first).
     fn next(&mut self, last: &Outcome) -> Self::Op;
 
-    /// Whether the operation that `next` gave last begins a piece of work: think time comes before these alone.
+    /// Returns whether the last operation from `next` starts a piece of work: only these follow a think time.
     fn begins_piece(&self) -> bool {
         true
     }
 
-    /// How long the client waits before the operation that `next` gave last, beyond the think time of its mix.
+    /// Returns the client's pause before the last operation from `next`, in addition to its level's think
+    /// time.
     fn pause_ns(&self) -> u64 {
         0
     }

@@ -1,29 +1,29 @@
-//! Metadata: each client makes small files, asks for their attributes, reads them and removes them, each for all its files
-//! before the next begins: the phases of mdtest, again and again. Between making and reading them it may look at the directory
-//! several times: it lists it, asks for a name that is not there, and for the attributes of all its files.
+//! Metadata: each client creates small files, stats them, reads them and removes them, each for all its files
+//! before the next phase: the phases of mdtest, repeatedly. Between creating and reading, it may look at the
+//! directory several times: it lists it, looks up a missing name, and stats all its files.
 //!
-//! An operation is a file as a whole: `create` opens, writes and closes it, `read` opens, reads and closes it. Clients don't
-//! wait for each other between phases. Not for: when an operation is due, nor what a client's cache would keep.
+//! An operation is on a file as a whole: `create` opens, writes and closes it, `read` opens, reads and closes
+//! it. Clients don't wait for each other between phases. Due times and the client's cache are outside this
+//! module.
 
 use crate::upkeep::{self, make_directory, make_file};
 use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Outcome, PathId, Presence, Workload};
 
 const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
-/// The path of the first file; the others follow, and then, for who looks at it, the directory that they are all in, and a name
-/// that is not there.
+/// The path of the first file; the others follow, and then, for looks, the directory of all files and a
+/// missing name.
 const FIRST_FILE: u32 = 2;
 
-/// What every client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataOptions {
     pub files: u32,
-    /// Of each file; it is written and read at once.
+    /// Size of each file, which is written and read at once.
     pub bytes: u32,
-    /// All clients' files are in one directory; else each client has one of its own.
+    /// Whether all clients' files are in one directory; otherwise, each client has its own.
     pub shared: bool,
-    /// How often a client looks at the directory before it reads its files; 0: it asks for their attributes once, and lists
-    /// nothing.
+    /// Number of looks at the directory before a client reads its files; 0: it stats the files once, and
+    /// lists nothing.
     pub looks: u32,
 }
 
@@ -37,7 +37,7 @@ enum Phase {
     Absent,
 }
 
-/// The names of phases, in the order of their classes. The last two are there for who looks at the directory.
+/// The names of phases, in the order of their classes. The last two are only for looks at the directory.
 const PHASES: [(Phase, &str); 6] = [
     (Phase::Create, "create"),
     (Phase::Stat, "stat"),
@@ -48,7 +48,6 @@ const PHASES: [(Phase, &str); 6] = [
 ];
 
 impl Phase {
-    /// Operations of one pass through it.
     fn operations(self, files: u32) -> u32 {
         match self {
             Self::List | Self::Absent => 1,
@@ -58,7 +57,7 @@ impl Phase {
 }
 
 impl MetadataOptions {
-    /// The phases of a pass, one after the other.
+    /// Returns the phases of a pass in order.
     fn pass(&self) -> Vec<Phase> {
         let look = match self.looks {
             0 => [Phase::Stat].as_slice(),
@@ -70,16 +69,15 @@ impl MetadataOptions {
     }
 }
 
-/// What a client knows of one of its files.
+/// State of a file, as known to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Absent,
     There,
-    /// What would have made or removed it failed.
+    /// Its creation or removal failed.
     Unknown,
 }
 
-/// The operations of one client.
 #[derive(Clone, Debug)]
 pub struct Metadata {
     options: MetadataOptions,
@@ -90,7 +88,7 @@ pub struct Metadata {
     phase: usize,
     /// The next file of this phase.
     file: u32,
-    /// The phase and the file of the operation that was given last.
+    /// Phase and file of the last operation given.
     last: Option<(Phase, u32)>,
     passes: u64,
 }
@@ -129,7 +127,7 @@ impl Metadata {
         }
     }
 
-    /// Notes how the operation that was given last ended.
+    /// Records the result of the last operation given.
     fn learn(&mut self, last: &Outcome) {
         let Some((phase, file)) = self.last.take() else {
             return;
@@ -143,7 +141,7 @@ impl Metadata {
         self.known[file as usize] = known;
     }
 
-    /// What the phase does with the file; None: it has nothing to do with one that may not be there.
+    /// Returns the phase's action on the file, or None if the file may be missing and so has none.
     fn action(&self, phase: Phase, file: u32) -> Option<FileAction> {
         let (path, bytes) = (PathId(FIRST_FILE + file), self.options.bytes);
         let known = self.known[file as usize];
@@ -152,7 +150,7 @@ impl Metadata {
             Phase::Create => Some(FileAction::WriteFile {
                 path,
                 bytes,
-                // What a pass writes differs from what the one before it wrote.
+                // Each pass writes different data.
                 generation: u32::try_from(self.passes).unwrap_or(u32::MAX),
             }),
             Phase::Stat => there.then_some(FileAction::QueryPath {
@@ -173,7 +171,7 @@ impl Metadata {
         }
     }
 
-    /// Goes on to the next file, or to the first of the next phase.
+    /// Advances to the next file, or to the first of the next phase.
     fn advance(&mut self) {
         self.file += 1;
         if self.file == self.pass[self.phase].operations(self.options.files) {
@@ -220,7 +218,7 @@ impl FileWorkload for Metadata {
         &self.catalogue
     }
 
-    /// An empty directory, into which the first phase makes its files.
+    /// Makes an empty directory, in which the first phase creates its files.
     fn preparation(&self, found: bool) -> Vec<FileAction> {
         if found {
             return Vec::new();
@@ -306,7 +304,7 @@ mod tests {
         client.next(&Outcome::START);
         client.next(&FAILED);
         assert_eq!(classes(&mut client, 7), [0, 1, 1, 2, 2, 3, 3]);
-        // The first file may be there in part.
+        // The first file may be partly written.
         let either = |file| FileAction::Delete {
             path: PathId(FIRST_FILE + file),
             presence: Presence::Either,
@@ -316,7 +314,7 @@ mod tests {
             .map(|last| client.next(&last).action)
             .into();
         assert_eq!(ops[3..], [either(0), either(1)]);
-        // The first is gone, and nobody knows what becomes of the second.
+        // The first is gone, and the state of the second is unknown.
         assert_eq!(client.leaving(), [either(1), either(2)]);
     }
 

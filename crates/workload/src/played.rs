@@ -1,6 +1,6 @@
-//! What a client's files contain after so many operations: the workload played on files in memory, every byte written
-//! out. For holding a server's files against after a mix. Not for: checking what is read during one; the ledger says that
-//! without keeping any bytes, and is asked here for the numbers of files alone.
+//! Contents of a client's files after a number of operations: plays the workload on files in memory, byte by
+//! byte, to compare a server's files with after a level. Reads during a level are checked by the ledger,
+//! which keeps no bytes and only numbers the files here.
 
 use crate::{content_of, FileAction, FileWorkload, Intent, Ledger, Outcome, PathId, MOST_BYTES_AT_ONCE};
 use std::cell::RefCell;
@@ -9,15 +9,15 @@ use std::rc::Rc;
 
 type Bytes = Rc<RefCell<Vec<u8>>>;
 
-/// Files as a server without faults keeps them, beside the books that number them.
+/// Files as a faultless server keeps them, and the ledger that numbers them.
 struct InMemory {
     files: BTreeMap<PathId, Bytes>,
     open: HashMap<u16, Bytes>,
     books: Ledger,
 }
 
-/// Plays `workload`, whose client has no files yet, from making the workspace to leaving it, with so many operations
-/// between; gives its files by path. All operations succeed. What is written belongs to `mix`.
+/// Plays `workload`, whose client has no files yet: makes the workspace, performs this many operations and
+/// leaves. Returns its files by path. All operations succeed. Writes belong to `mix`.
 #[must_use]
 pub fn played(
     workload: &mut impl FileWorkload,
@@ -52,7 +52,7 @@ pub fn played(
 }
 
 impl InMemory {
-    /// Does one action, step by step; how many bytes it read.
+    /// Performs an action step by step; returns the bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }
@@ -96,7 +96,7 @@ impl InMemory {
         0
     }
 
-    /// Opens a file; false where it is not there.
+    /// Opens a file; returns false if it does not exist.
     fn open(&mut self, slot: u16, path: PathId, intent: Intent) -> bool {
         let makes = matches!(intent, Intent::Make | Intent::MakeOrEdit | Intent::Replace);
         if !makes && !self.files.contains_key(&path) {

@@ -1,52 +1,51 @@
-//! The player of scripts: piece after piece, pass after pass, and recovery from errors. A script is data.
+//! Plays scripts piece by piece and pass by pass, and recovers from errors. A script is data.
 //!
-//! An operation that fails must not spoil the passes after it. While a piece is disturbed, its steps forgive what may have
-//! been left or may be missing, and a file that was not opened is left alone until its close. Then the piece's recovery
-//! brings back what later pieces, or the next pass, begin with.
+//! A failed operation must not spoil later passes. While a piece is disturbed, its steps tolerate leftover
+//! and missing files, and a file that was not opened is skipped until its close. Then the piece's recovery
+//! restores the initial state of later pieces, or of the next pass.
 //!
-//! Not for: what scripts consist of, nor for making and removing the workspace (`diskmix`, `loadfile`).
+//! `diskmix` and `loadfile` make scripts, and make and remove the workspace.
 
 use crate::{FileAction, FileOp, Intent, Outcome, Presence, Slot, Workload};
 use std::sync::Arc;
 
-/// A part of a script.
 #[derive(Clone, Debug)]
 pub struct Piece {
     /// Writes number their generations from 1.
     pub(crate) steps: Vec<FileOp>,
     /// The number of generations of its writes.
     pub(crate) generations: u32,
-    /// Restores the workspace after steps of which none failed.
+    /// Restores the workspace if no step failed.
     pub(crate) restore: Vec<FileOp>,
-    /// Restores it after steps of which one failed, whatever they have left.
+    /// Restores the workspace after a failed step, whatever is left.
     pub(crate) recovery: Vec<FileOp>,
-    /// Deletes what other pieces left, so that a failure in any of them disturbs it.
+    /// Whether it deletes files of other pieces, so that a failure in any of them disturbs it.
     pub(crate) sweeps: bool,
 }
 
-/// What a player has to know of a script besides its pieces.
+/// Properties of a script besides its pieces.
 pub trait Scripted {
-    /// No piece but the sweep uses what another one made. So the next begins as soon as the session is lost, and a
-    /// recovery that fails disturbs only the sweep.
+    /// Whether only the sweep uses files of other pieces. Then the next piece starts as soon as the session
+    /// is lost, and a failed recovery disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
-    /// Opens in vain and searches are for names that a pass makes, so that what was left may be found.
+    /// Whether failing opens and searches are for names that a pass makes, so that leftovers may be found.
     const LOOKS_FOR_ITS_OWN: bool;
 
     fn pieces(&self) -> &[Piece];
 
-    /// The most files that a piece has open at once.
+    /// Returns the maximum concurrently open files of a piece.
     fn slots(&self) -> usize;
 }
 
-/// One client's way through a script.
+/// One client's progress through a script.
 #[derive(Clone, Debug)]
 pub struct Player<S> {
     pub(crate) script: Arc<S>,
-    /// Numbers of the pieces of a pass.
+    /// Indices of the pieces of a pass.
     pub(crate) order: Vec<usize>,
     /// Index into `order`.
     piece: usize,
-    /// Among the steps of the piece, then those that restore; among those of its recovery while `recovers`.
+    /// Index into the steps of the piece and then its restore, or into its recovery while `recovers`.
     next: usize,
     recovers: bool,
     /// By slot.
@@ -56,13 +55,13 @@ pub struct Player<S> {
     /// An operation of this piece, or of this pass, failed.
     is_disturbed: bool,
     pass_is_disturbed: bool,
-    /// Generations of the current piece count from here.
+    /// First generation of the current piece.
     generation: u32,
     pub(crate) passes: u64,
 }
 
 impl<S: Scripted> Player<S> {
-    /// Play these pieces of `script` in each pass. Generations of writes count from `generation`.
+    /// Plays these pieces of `script` in each pass. Generations of writes start at `generation`.
     pub(crate) fn of_pieces(script: Arc<S>, order: Vec<usize>, generation: u32) -> Self {
         let open = vec![false; script.slots()];
         Self {
@@ -81,24 +80,23 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Return the pieces of this pass, up to the current one.
+    /// Returns the pieces of this pass, up to the current one.
     pub(crate) fn begun(&self) -> impl Iterator<Item = &Piece> {
         let pieces = self.script.pieces();
         self.order[..=self.piece].iter().map(|&piece| &pieces[piece])
     }
 
-    /// Return whether the current piece has left nothing yet. The operation that was given last is not carried out.
+    /// Returns whether the current piece has left nothing yet. The last operation given is not performed.
     pub(crate) fn is_at_beginning(&self) -> bool {
         self.next <= 1 && !self.recovers && !self.is_disturbed
     }
 
-    /// Return what closes everything that is open.
+    /// Returns the actions that close all open files.
     pub(crate) fn closes(&self) -> impl Iterator<Item = FileAction> + '_ {
         let open = (0_u16..).zip(&self.open).filter(|(_, open)| **open);
         open.map(|(slot, _)| FileAction::Close { slot: Slot(slot) })
     }
 
-    /// Return the number of operations of an undisturbed pass.
     pub(crate) fn operations_of_pass(&self) -> u64 {
         let pieces = self.order.iter().map(|&piece| &self.script.pieces()[piece]);
         pieces
@@ -110,7 +108,7 @@ impl<S: Scripted> Player<S> {
         &self.script.pieces()[self.order[self.piece]]
     }
 
-    /// Note how the last operation ended.
+    /// Records the result of the last operation.
     fn note(&mut self, last: &Outcome) {
         let Some(action) = self.last.take() else { return };
         match action {
@@ -144,7 +142,7 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Return the next operation of the piece or of its recovery, or None once that is over.
+    /// Returns the next operation of the piece or of its recovery, or None once it is over.
     fn find_op(&mut self) -> Option<FileOp> {
         let number = self.next;
         self.next += 1;
@@ -162,7 +160,7 @@ impl<S: Scripted> Player<S> {
         piece.restore.get(number - piece.steps.len()).copied()
     }
 
-    /// Begin the recovery of a disturbed piece, or the next piece.
+    /// Starts the recovery of a disturbed piece, or the next piece.
     fn go_on(&mut self) {
         self.next = 0;
         if self.is_disturbed && !self.recovers {
@@ -181,7 +179,7 @@ impl<S: Scripted> Player<S> {
         }
     }
 
-    /// Return whether the action's file is open, if it must be.
+    /// Returns whether the action's file is open, if it must be.
     fn can_be_done(&self, action: &FileAction) -> bool {
         slot_of(action).is_none_or(|slot| self.open[usize::from(slot.0)])
     }
@@ -197,7 +195,7 @@ impl<S: Scripted> Player<S> {
     }
 }
 
-/// Change an action so that a file that was left, or is missing, does not fail it.
+/// Changes an action so that a leftover or missing file does not fail it.
 fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
     match action {
         // Directories can't be replaced.
@@ -210,7 +208,7 @@ fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
                 Intent::Replace
             };
         }
-        // Found after all, it would have to be closed again, which the script does not do.
+        // If it were found, it would have to be closed, which the script does not do.
         FileAction::Open {
             path,
             presence: Presence::NotThere,
@@ -228,7 +226,7 @@ fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
     }
 }
 
-/// Return the slot that must be open for an action.
+/// Returns the slot that must be open for an action.
 fn slot_of(action: &FileAction) -> Option<Slot> {
     match *action {
         FileAction::Close { slot }

@@ -1,15 +1,15 @@
-//! The random numbers of workloads: Xoshiro256++, and what is built on it, fixed for good.
+//! Random numbers of workloads: Xoshiro256++ and functions on top, which never change.
 //!
-//! Seeding and range reduction are written out here because the operations of a seed must stay the same when a
-//! library changes its mind about them. Not for: secrets; every number can be foretold from the seed.
+//! Seeding and range reduction are written out here because a seed's operations must stay the same if a
+//! library changes them. Not for secrets: the seed predicts every number.
 
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Keeps the streams of file contents apart from those of requests. Raise the number to change every content.
+/// Separates the streams of file contents from those of requests. Change it to change every content.
 const CONTENT_SEED: u64 = u64::from_le_bytes(*b"content1");
-/// Keeps the streams of requests apart from those of contents. Raise the number to change every request.
+/// Separates the streams of requests from those of contents. Change it to change every request.
 const REQUEST_SEED: u64 = u64::from_le_bytes(*b"request1");
 
 /// An endless stream of random numbers.
@@ -17,10 +17,10 @@ const REQUEST_SEED: u64 = u64::from_le_bytes(*b"request1");
 pub(crate) struct RandomStream(Xoshiro256PlusPlus);
 
 impl RandomStream {
-    /// The stream of one client thread.
+    /// Returns the stream of one client thread.
     ///
-    /// Its state is four outputs of SplitMix64, started from XXH3-64 over the three numbers (8, 4 and 4 bytes, little
-    /// endian). Two of a million streams coincide with a probability of 3 in 10^8.
+    /// Its state is four outputs of SplitMix64, seeded with XXH3-64 over the three numbers (8, 4 and 4 bytes,
+    /// little endian). The probability that two of a million streams coincide is 3 in 10^8.
     pub(crate) fn of_thread(suite_seed: u64, client: u32, thread: u32) -> Self {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&suite_seed.to_le_bytes());
@@ -29,25 +29,27 @@ impl RandomStream {
         Self::from_word(xxh3_64_with_seed(&key, REQUEST_SEED))
     }
 
-    /// The stream that the content of the file at `path` is filled from.
+    /// Returns the stream for the content of the file at `path`.
     pub(crate) fn of_file(path: &str) -> Self {
         Self::from_word(xxh3_64(path.as_bytes()) ^ CONTENT_SEED)
     }
 
-    /// `seed_from_u64` of this generator is SplitMix64, as its authors advise (Blackman and Vigna, prng.di.unimi.it).
+    /// `seed_from_u64` of this generator is SplitMix64, as its authors recommend (Blackman and Vigna,
+    /// prng.di.unimi.it).
     fn from_word(word: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(word))
     }
 
-    /// A number from 0 to `bound` - 1: the upper half of the 128-bit product of a draw and `bound`.
+    /// Returns a number from 0 to `bound` - 1: the upper half of the 128-bit product of a draw and `bound`.
     ///
-    /// One draw a number, always. No value is more probable than another by more than `bound` / 2^64 of its share.
+    /// Always one draw per number. The relative bias of any value is at most `bound` / 2^64.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let product = u128::from(self.0.next_u64()) * u128::from(bound);
         u32::try_from(product >> 64).expect("the upper half is less than the bound")
     }
 
-    /// Fills `bytes`, eight a draw, little endian; a rest of one to four bytes takes the upper half of a draw.
+    /// Fills `bytes`, eight per draw, little endian; a remainder of one to four bytes takes the upper half of
+    /// a draw.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
@@ -59,7 +61,8 @@ mod tests {
 
     #[test]
     fn the_generator_is_xoshiro256_plus_plus_seeded_by_splitmix64() {
-        // Own arithmetic of the two published algorithms, so that a library's change of seeding is seen here.
+        // Our own arithmetic of the two published algorithms, so that a changed seeding of the library fails
+        // here.
         let mut word = 42_u64;
         let mut state = [0_u64; 4].map(|_| {
             word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,7 @@
-//! The WebBench workloads with dynamic content: static documents, the dynamic page, and a part of both over TLS.
+//! The WebBench workloads with dynamic content: static documents and the dynamic page, both in part over TLS.
 //!
-//! Each request draws whether it goes over TLS, then whether it is dynamic, each by a published share, then a document
-//! as the static workload does. Not for: what the page says (`dyno-page`).
+//! Each request draws whether to use TLS, then whether it is dynamic, each with a published share, then a
+//! document as in the static workload. `dyno-page` has the page.
 
 use std::sync::Arc;
 
@@ -9,22 +9,23 @@ use crate::random::RandomStream;
 use crate::webbench::draw;
 use crate::{ClassId, Get, Outcome, Tree, Workload};
 
-/// Shares are counted in these.
+/// Unit of shares: 1 / `PARTS`.
 pub const PARTS: u32 = 10_000;
 
-/// How the requests are divided, each in ten-thousandths.
+/// Shares of the requests, in ten-thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Requests over TLS, of all.
+    /// Share of all requests that use TLS.
     pub secure: u32,
-    /// Requests for the dynamic page, of those over TLS.
+    /// Share of requests over TLS that are for the dynamic page.
     pub dynamic_of_secure: u32,
-    /// Requests for the dynamic page, of those in the clear.
+    /// Share of requests without TLS that are for the dynamic page.
     pub dynamic_of_clear: u32,
 }
 
 impl Shares {
-    /// From shares of 0 to 1: `dynamic` in the clear and `secure` are of all requests. None where they don't fit.
+    /// Converts shares of 0 to 1 of all requests: `dynamic` is that of dynamic ones without TLS. Returns None
+    /// if they don't fit.
     #[must_use]
     pub fn new(dynamic: f64, secure: f64, dynamic_of_secure: f64) -> Option<Self> {
         let sound = |share: f64| (0.0..=1.0).contains(&share);
@@ -45,7 +46,6 @@ impl Shares {
     }
 }
 
-/// The requests of one client thread.
 #[derive(Clone, Debug)]
 pub struct WebbenchDynamic {
     tree: Arc<Tree>,
@@ -54,7 +54,7 @@ pub struct WebbenchDynamic {
 }
 
 impl WebbenchDynamic {
-    /// The stream of one thread of one client. Each (seed, client, thread) has its own.
+    /// Returns the stream of one thread of one client. Each (seed, client, thread) has its own.
     #[must_use]
     pub fn new(tree: Arc<Tree>, shares: Shares, seed: u64, client: u32, thread: u32) -> Self {
         Self {

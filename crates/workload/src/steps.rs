@@ -1,22 +1,22 @@
-//! The steps of a session: one request after the other, as one logged-in user makes them, and then all over again.
+//! The steps of a session: one request after the other, as a logged-in user makes them, repeated.
 //!
-//! Not for: the requests themselves and what is taken from their answers, which belong to the protocol.
+//! The protocol makes the requests and extracts values from their answers.
 
 use crate::{ClassId, Get, Outcome, Workload};
 use std::sync::Arc;
 
-/// Asks for the entries of a catalogue of [`crate::Catalogue::steps`] in their order. A step that fails ends the session:
-/// those behind it build on it, so the next one is the first again.
+/// Requests the entries of a catalogue of [`crate::Catalogue::steps`] in order. A failed step ends the
+/// session: later ones depend on it, so the first is next.
 #[derive(Clone, Debug)]
 pub struct Steps {
-    /// How long the user waits before each.
+    /// Think time before each step.
     think_ns: Arc<[u64]>,
     /// None before the first.
     last: Option<usize>,
 }
 
 impl Steps {
-    /// `think_ns`: of each step, of which there is at least one.
+    /// `think_ns`: one per step, and at least one.
     #[must_use]
     pub fn new(think_ns: Arc<[u64]>) -> Self {
         Self { think_ns, last: None }

@@ -1,8 +1,9 @@
-//! Streams: each client reads or writes one large file of its own, block by block, in order or at random, again and
-//! again. Blocks do not depend on each other, so that several may be under way at once, or come at a rate of their own.
+//! Streams: each client reads or writes its own large file, block by block, in order or at random,
+//! repeatedly. Blocks don't depend on each other, so several may be under way at once, or arrive at their own
+//! rate.
 //!
-//! A client that writes asks for a flush after each pass through its file, among its other blocks. Not for: how many
-//! blocks are under way, nor when they are due.
+//! A writing client requests a flush after each pass through its file, among its other blocks. The engine
+//! determines the number of concurrent blocks, and when they are due.
 
 use crate::random::RandomStream;
 use crate::upkeep::{self, make_directory, make_file, open, writes};
@@ -21,25 +22,25 @@ const FILE: PathId = PathId(1);
 const MARKER: PathId = PathId(2);
 const SLOT: Slot = Slot(0);
 
-/// What is written at once while the workspace is made, at least: what every server takes.
+/// Minimum write size while the workspace is made, which every server accepts.
 const MAKING_BYTES: u32 = 1 << 16;
-/// Keeps the order of blocks apart from other random numbers of a client.
+/// Separates a client's random stream for the order of blocks from its others.
 const ORDER_STREAM: u32 = u32::MAX;
 
-/// What every client does. All clients share it.
+/// Parameters that all clients share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamsOptions {
-    /// Of the file of each client: whole blocks.
+    /// Size of each client's file: whole blocks.
     pub file_bytes: u64,
     pub block_bytes: u32,
-    /// Each pass asks for the blocks in a random order, the same each time; else from the beginning to the end.
+    /// Whether each pass requests the blocks in the same random order; otherwise, sequentially.
     pub random: bool,
-    /// Of a hundred clients, so many write; the others read.
+    /// Percentage of clients that write; the others read.
     pub writers_percent: u32,
 }
 
 impl StreamsOptions {
-    /// Whether a client writes. Writers are spread evenly among the clients.
+    /// Returns whether a client writes. Writers are spread evenly among the clients.
     #[must_use]
     pub fn writes(&self, client: u32) -> bool {
         let writers = |clients: u64| clients * u64::from(self.writers_percent) / 100;
@@ -51,8 +52,8 @@ impl StreamsOptions {
     }
 }
 
-/// Where the blocks of a file of so many bytes begin, in the order in which they are asked for. `random`: the seed and
-/// the client of a random order; None: from the beginning to the end.
+/// Returns the offsets of a file's blocks in the order of requests. `random`: the seed and the client of a
+/// random order; None: sequential.
 #[must_use]
 pub fn block_offsets(bytes: u64, block_bytes: u32, random: Option<(u64, u32)>) -> Vec<u64> {
     let block = u64::from(block_bytes);
@@ -79,7 +80,6 @@ fn catalogue() -> &'static Arc<FileCatalogue> {
     })
 }
 
-/// Whether the stream's file is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
@@ -87,20 +87,19 @@ enum State {
     Closed,
 }
 
-/// The operations of one client.
 #[derive(Clone, Debug)]
 pub struct Streams {
     options: StreamsOptions,
     writes: bool,
     offsets: Vec<u64>,
     state: State,
-    /// Among the offsets of this pass; as many as there are: a flush comes next.
+    /// Index into the offsets of this pass; if equal to their number, a flush is next.
     place: usize,
     passes: u64,
 }
 
 impl Streams {
-    /// Of a client in a mix of that seed.
+    /// Returns the client's operations for this seed.
     #[must_use]
     pub fn new(options: StreamsOptions, seed: u64, client: u32) -> Self {
         let random = options.random.then_some((seed, client));
@@ -129,7 +128,7 @@ impl Streams {
             }
             return FileOp { class: READ, action };
         }
-        // What a pass writes differs from what the one before it wrote; 0 is what the workspace was made with.
+        // Each pass writes different data; the workspace was made with 0.
         let generation = u32::try_from(self.passes + 1).unwrap_or(u32::MAX);
         let action = FileAction::Write {
             slot,
@@ -319,7 +318,7 @@ mod tests {
         }
         assert_eq!(offsets(&[reader.next(&Outcome::START)]), [3 * 4096]);
         assert_eq!(reader.leaving(), [FileAction::Close { slot: SLOT }]);
-        // A block that failed alone is no reason to open the file again.
+        // A single failed block is no reason to reopen the file.
         assert_eq!(offsets(&[reader.next(&failed)]), [4 * 4096]);
     }
 

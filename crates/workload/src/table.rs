@@ -1,50 +1,49 @@
-//! The class table of the static workload: reading and checking the data file.
+//! The class table of the static workload: parses and checks the data file.
 //!
-//! Not for: the files themselves, which `tree.rs` makes of the table.
+//! `tree.rs` makes the files from the table.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::{least_bytes, Extension};
 
-/// The format of the data file that this version reads.
+/// Supported format of the data file.
 const FORMAT: u32 = 1;
-/// What the weights of all classes add up to: they are percentages.
+/// Sum of the weights of all classes: they are percentages.
 pub(crate) const WEIGHTS_TOTAL: u32 = 100;
-/// Names carry four digits.
+/// Names have four digits.
 const MOST_FILES_OF_A_CLASS: u32 = 10_000;
-/// A whole tree is held in memory by the reference server, and each file while it is written.
+/// The reference server holds a whole tree in memory, and each file is held there while it is written.
 const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
 /// How well a number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Known {
-    /// A source that can be read today says so.
+    /// Stated by a source that can be read today.
     Seen,
-    /// Arithmetic on numbers that were seen.
+    /// Calculated from seen numbers.
     Derived,
-    /// Remembered, and confirmed by no source that could be read.
+    /// Remembered, but not confirmed by any source that could be read.
     Memory,
     Choice,
 }
 
-/// A number of the data file, and how it is known.
+/// A number of the data file, with its evidence.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Number<T> {
     pub value: T,
-    /// How well it is known.
     pub known: Known,
     /// Key of its source in [`ClassTable::sources`].
     pub source: String,
 }
 
-/// How many files a class has, and how large they are.
+/// Number and sizes of the files of a class.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Contents {
-    /// All files have one size.
+    /// All files have the same size.
     Fixed { files: Number<u32>, bytes: Number<u64> },
     /// Sizes are quantiles of a bounded Pareto distribution.
     BoundedPareto {
@@ -58,13 +57,13 @@ pub enum Contents {
     },
     /// The files must not exist.
     Missing {
-        /// How many different ones are asked for.
+        /// Number of different names that are requested.
         names: Number<u32>,
     },
 }
 
 impl Contents {
-    /// Sizes of the files in the order of their numbers; none for the missing class.
+    /// Returns the sizes of the files in the order of their numbers; empty for the missing class.
     #[must_use]
     pub fn sizes_bytes(&self) -> Vec<u64> {
         match self {
@@ -85,7 +84,7 @@ impl Contents {
         }
     }
 
-    /// Number of different paths of the class, whether their files exist or must not.
+    /// Returns the number of different paths of the class, whether their files must or must not exist.
     #[must_use]
     pub fn paths(&self) -> u32 {
         match self {
@@ -94,7 +93,7 @@ impl Contents {
         }
     }
 
-    /// Whether the files must not exist.
+    /// Returns whether the files must not exist.
     #[must_use]
     pub fn missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
@@ -119,7 +118,7 @@ impl Contents {
     }
 }
 
-/// The value below which the share `quantile` of a Pareto distribution bounded to `low` .. `high` lies.
+/// Returns the `quantile` of a Pareto distribution bounded to `low` .. `high`.
 fn bounded_pareto(quantile: f64, alpha: f64, low: f64, high: f64) -> f64 {
     let share = 1.0 - (low / high).powf(alpha);
     low * (1.0 - quantile * share).powf(-1.0 / alpha)
@@ -129,9 +128,9 @@ fn bounded_pareto(quantile: f64, alpha: f64, low: f64, high: f64) -> f64 {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// The name that figures are reported under: "223.gif".
+    /// The name in reports: "223.gif".
     pub name: String,
-    /// Directory, and beginning of every file name.
+    /// Directory, and prefix of every file name.
     pub stem: String,
     pub extension: Extension,
     /// Percentage of requests.
@@ -140,13 +139,13 @@ pub struct Class {
 }
 
 impl Class {
-    /// Bytes of all files of the class.
+    /// Returns the total bytes of the class's files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.contents.sizes_bytes().iter().sum()
     }
 
-    /// Number of files of the class that exist.
+    /// Returns the number of files of the class that exist.
     #[must_use]
     pub fn files(&self) -> u32 {
         if self.contents.missing() {
@@ -166,38 +165,38 @@ pub struct ClassTable {
     pub name: String,
     /// The directory above all files.
     pub root: String,
-    /// Number of all files, which the classes must agree with.
+    /// Number of all files, which must match the classes.
     pub files: Number<u32>,
-    /// Bytes of all files, which the classes must agree with.
+    /// Bytes of all files, which must match the classes.
     pub bytes: Number<u64>,
     /// The classes, in the order of their ids.
     #[serde(rename = "class")]
     pub classes: Vec<Class>,
-    /// What each source says, by the key that [`Number::source`] names.
+    /// Description of each source, by the key in [`Number::source`].
     pub sources: BTreeMap<String, String>,
 }
 
-/// Why a data file cannot be used.
+/// Why a data file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It is not TOML, or not of this shape.
+    /// It is not TOML or has the wrong structure.
     #[error("the class table cannot be read: {0}")]
     Shape(#[from] toml::de::Error),
-    /// Its numbers contradict each other or cannot be built; every problem is listed.
+    /// Its numbers contradict each other or can't be built; lists every problem.
     #[error("the class table is wrong: {}", .0.join("; "))]
     Problems(Vec<String>),
 }
 
 impl ClassTable {
-    /// Reads and checks a data file.
+    /// Parses and checks a data file.
     ///
     /// # Errors
-    /// The text is not a class table, or its numbers contradict each other; all contradictions at once.
+    /// The text is not a class table, or its numbers contradict each other; lists all contradictions.
     pub fn parse(text: &str) -> Result<Self, TableError> {
         let table: Self = toml::from_str(text)?;
         let mut problems = table.shape_problems();
         if problems.is_empty() {
-            // Only now are the numbers small enough to build sizes from.
+            // Only now are the numbers known to be small enough to calculate sizes.
             problems = table.total_problems();
         }
         if problems.is_empty() {
@@ -207,7 +206,7 @@ impl ClassTable {
         }
     }
 
-    /// Problems of single entries.
+    /// Returns problems of single entries.
     fn shape_problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.format != FORMAT {
@@ -243,7 +242,7 @@ impl ClassTable {
         problems
     }
 
-    /// Sums that do not come out as the table itself says.
+    /// Returns sums that differ from the table's own.
     fn total_problems(&self) -> Vec<String> {
         let weights: u64 = self
             .classes
@@ -315,7 +314,7 @@ impl Contents {
     }
 }
 
-/// Letters, digits and hyphens: safe as one part of a path and of a URL.
+/// Returns whether it has only letters, digits and hyphens: safe as one part of a path and of a URL.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && name

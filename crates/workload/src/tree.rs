@@ -1,6 +1,6 @@
-//! The document tree of the static workload, in memory: which files there are, and what is in them.
+//! The document tree of the static workload, in memory: its files and their contents.
 //!
-//! Not for: disks (`tree_on_disk.rs`), nor for the order of requests (`webbench.rs`).
+//! `tree_on_disk.rs` writes it, `webbench.rs` orders the requests.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -16,14 +16,13 @@ const WEBBENCH_STATIC: &str = include_str!("../data/webbench-static.toml");
 pub struct File {
     /// Absolute path on the server: "/wbtree/223/223_0000.gif".
     pub path: String,
-    /// The class that it belongs to.
     pub class: ClassId,
     pub bytes: u64,
     extension: Extension,
 }
 
 impl File {
-    /// The file's content, made anew: deterministic, and `bytes` long.
+    /// Generates the file's content: deterministic, and `bytes` long.
     #[must_use]
     pub fn content(&self) -> Vec<u8> {
         let bytes = usize::try_from(self.bytes).expect("the table allows no file larger than memory");
@@ -31,7 +30,7 @@ impl File {
     }
 }
 
-/// The paths of one class, as a stretch of the catalogue's entries.
+/// The paths of one class, as a range of the catalogue's entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     pub(crate) class: ClassId,
@@ -56,12 +55,12 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree of the embedded class table, the same one at every call.
+    /// Returns the tree of the embedded class table, which is always the same.
     ///
-    /// Contents are made when they are asked for, and digests on their first use.
+    /// Contents are generated on request, and digests on their first use.
     ///
     /// # Panics
-    /// The embedded table contradicts itself, which the tests of this crate rule out.
+    /// The embedded table contradicts itself, which this crate's tests rule out.
     #[must_use]
     pub fn load() -> Arc<Self> {
         static TREE: LazyLock<Arc<Tree>> = LazyLock::new(|| {
@@ -96,56 +95,57 @@ impl Tree {
         }
     }
 
-    /// The class table that the tree was made of, with the mark and the source of each number.
+    /// Returns the class table of the tree, with the evidence and source of each number.
     #[must_use]
     pub fn table(&self) -> &ClassTable {
         &self.table
     }
 
-    /// The classes in the order of their ids.
+    /// Returns the classes in the order of their ids.
     #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.table.classes
     }
 
-    /// Every file, class by class.
+    /// Returns every file, class by class.
     #[must_use]
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// Every path that is asked for and must not exist.
+    /// Returns every path that is requested and must not exist.
     #[must_use]
     pub fn missing(&self) -> &[(ClassId, String)] {
         &self.missing
     }
 
-    /// Size of all files together.
+    /// Returns the total size of all files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// XXH3-64 (seed 0) of each file's content, in the order of [`Tree::files`].
+    /// Returns XXH3-64 (seed 0) of each file's content, in the order of [`Tree::files`].
     #[must_use]
     pub fn content_digests(&self) -> &[u64] {
         &self.digests().contents
     }
 
-    /// XXH3-128 in hexadecimal over every file's path, a zero byte, its size (8 bytes, little endian) and its content.
+    /// Returns XXH3-128 in hexadecimal over every file's path, a zero byte, its size (8 bytes, little endian)
+    /// and its content.
     ///
-    /// Proves that two trees are the same by design and by version; it is no defence against forgery.
+    /// Equal digests prove equal trees in design and version; it is no defence against forgery.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digests().tree
     }
 
-    /// One entry for each percent of the requests: where the paths of its class are in the catalogue.
+    /// Returns one entry per percent of the requests: the range of its class's paths in the catalogue.
     pub(crate) fn percents(&self) -> &[Stretch] {
         &self.percents
     }
 
-    /// Made on first use: all contents have to be generated for it.
+    /// Computed on first use: it needs all contents.
     fn digests(&self) -> &Digests {
         self.digests.get_or_init(|| {
             let mut whole = Xxh3Default::new();
@@ -171,7 +171,7 @@ fn path(root: &str, class: &Class, number: u32) -> String {
     format!("/{root}/{stem}/{stem}_{number:04}.{extension}")
 }
 
-/// Files come first in the catalogue and missing paths after them, both class by class.
+/// Files come first in the catalogue, then missing paths, both class by class.
 fn percents(classes: &[Class]) -> Vec<Stretch> {
     let mut next_file = 0;
     let mut next_missing = classes.iter().map(Class::files).sum();

@@ -1,6 +1,6 @@
-//! The document tree on a disk: writing it for a server under test, and proving that it is whole.
+//! The document tree on a disk: writes it for a server under test, and verifies it.
 //!
-//! Not for: choosing the place, nor for who owns it.
+//! The caller chooses the place and its owner.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{File, Tree};
 
-/// More problems of a tree than this tell nothing new.
+/// More problems of a tree give no new information.
 pub const MOST_PROBLEMS_REPORTED: usize = 20;
-/// A server's workers, which run as another user, must be able to read.
+/// Readable by a server's workers, which run as another user.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -19,17 +19,16 @@ const DIRECTORY_MODE: u32 = 0o755;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
 pub struct WriteError {
-    /// The file or directory.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
-/// Writes every file of `tree` below `directory`, which must exist. Files have mode 0644 and directories 0755,
-/// whatever the umask. Files that are there already are written again; other files are left alone.
+/// Writes every file of `tree` below `directory`, which must exist. Files have mode 0644 and directories
+/// 0755, independent of the umask. Overwrites existing files and leaves others alone.
 ///
 /// # Errors
-/// The first file or directory that cannot be written; those before it stay.
+/// The first file or directory that can't be written; earlier ones are left.
 pub fn write_tree(tree: &Tree, directory: &Path) -> Result<(), WriteError> {
     let root = directory.join(&tree.table().root);
     create_directory(&root)?;
@@ -45,8 +44,9 @@ pub fn write_tree(tree: &Tree, directory: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// What is wrong with a tree that was written below `directory`: files that are missing or cannot be read, that have
-/// another size or content, and files that must not exist. At most [`MOST_PROBLEMS_REPORTED`]; empty when whole.
+/// Returns the problems of a tree below `directory`: files that are missing or unreadable, that have the
+/// wrong size or content, and files that must not exist. At most [`MOST_PROBLEMS_REPORTED`]; empty if the
+/// tree is complete.
 #[must_use]
 pub fn check_tree(tree: &Tree, directory: &Path) -> Vec<String> {
     let of_files = tree
@@ -65,7 +65,7 @@ fn problem_of(file: &File, path: &Path) -> Option<String> {
     let problem = match fs::metadata(path) {
         Err(error) => error.to_string(),
         Ok(facts) if !facts.is_file() => "not a regular file".to_owned(),
-        // Before reading, so that no file larger than expected is ever read.
+        // Checked before reading, so that no file larger than expected is read.
         Ok(facts) if facts.len() != file.bytes => {
             format!("{} bytes, but must have {}", facts.len(), file.bytes)
         }

@@ -1,9 +1,7 @@
-//! The actions that make a client's workspace and remove it, whatever stands there before. Not for: which files there are,
-//! nor for what workloads do to them.
+//! Actions that make and remove a client's workspace, whatever exists there. Workloads determine its files.
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 
-/// Open a file that must be there or is made, as `intent` says.
 pub(crate) fn open(slot: Slot, path: PathId, intent: Intent) -> FileAction {
     FileAction::Open {
         slot,
@@ -14,19 +12,17 @@ pub(crate) fn open(slot: Slot, path: PathId, intent: Intent) -> FileAction {
     }
 }
 
-/// Delete a file, if it is there.
 pub(crate) fn delete(path: PathId) -> FileAction {
     let presence = Presence::Either;
     FileAction::Delete { path, presence }
 }
 
-/// Make a directory, if it is not there.
 pub(crate) fn make_directory(path: PathId) -> FileAction {
     let presence = Presence::Either;
     FileAction::MakeDirectory { path, presence }
 }
 
-/// Remove files, and then empty directories, as far as they are there.
+/// Returns the actions that remove files, and then empty directories, if they exist.
 pub(crate) fn remove(
     files: impl IntoIterator<Item = PathId>,
     directories: impl IntoIterator<Item = PathId>,
@@ -37,7 +33,7 @@ pub(crate) fn remove(
     deletes.chain(directories.into_iter().map(remove)).collect()
 }
 
-/// Write a file from its beginning to its end, with contents of generation 0, by writes of `write_bytes` at most.
+/// Returns writes of a whole file, with contents of generation 0, of at most `write_bytes` each.
 pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<Item = FileAction> {
     let piece_bytes = u64::from(write_bytes);
     (0..bytes.div_ceil(piece_bytes)).map(move |piece| FileAction::Write {
@@ -48,7 +44,7 @@ pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<
     })
 }
 
-/// Make a file of this size, or replace it.
+/// Returns the actions that make or replace a file of this size.
 pub(crate) fn make_file(path: PathId, bytes: u64, write_bytes: u32) -> impl Iterator<Item = FileAction> {
     let slot = Slot(0);
     std::iter::once(open(slot, path, Intent::Replace))

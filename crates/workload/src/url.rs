@@ -1,12 +1,12 @@
-//! The workloads of somebody's own server: the same path again and again, or several by their weights.
+//! Workloads for a user's own server: the same path repeatedly, or several by weight.
 //!
-//! Not for: the URL's host and port, which belong to the target, nor for whether load may go there.
+//! The target has the URL's host and port, and checks whether load is permitted.
 
 use crate::random::RandomStream;
 use crate::{ClassId, Get, Outcome, Workload};
 use std::sync::Arc;
 
-/// Asks for the one path of [`crate::Catalogue::single_url`], always.
+/// Always requests the one path of [`crate::Catalogue::single_url`].
 #[derive(Clone, Copy, Debug)]
 pub struct SingleUrl;
 
@@ -21,17 +21,17 @@ impl Workload for SingleUrl {
     }
 }
 
-/// Asks for the paths of [`crate::Catalogue::urls`], each as often as its weight says.
+/// Requests the paths of [`crate::Catalogue::urls`] in proportion to their weights.
 #[derive(Clone, Debug)]
 pub struct WeightedUrls {
-    /// The sum of the weights up to each path and with it.
+    /// Cumulative weights.
     sums: Arc<[u32]>,
     random: RandomStream,
 }
 
 impl WeightedUrls {
-    /// The stream of one thread of one client, over paths with these weights; at least one must not be zero, and together
-    /// they must fit into 32 bits.
+    /// Returns the stream of one thread of one client, over paths with these weights; at least one must not
+    /// be zero, and their sum must fit into 32 bits.
     #[must_use]
     pub fn new(weights: &[u32], seed: u64, client: u32, thread: u32) -> Self {
         let sums = weights.iter().scan(0_u32, |sum, weight| {

@@ -1,11 +1,12 @@
-//! Blocks that several clients write in turn: each carries who wrote it, its number among the versions of the block, and
-//! a checksum, so that whoever reads it can tell whether it is whole and how new it is.
+//! Blocks that several clients write in turn: each has its writer, its version number and a checksum, so that
+//! a reader can tell whether it is intact and how new it is.
 //!
-//! Whoever writes holds a lock on the block and has read it under that lock. So the numbers of a block go up by one, and
-//! these are the rules: a block that was read is one version as a whole; no client sees an older version than one that it
-//! has seen or written; no number stands for two versions. What other clients have seen is not known here.
+//! A writer holds a lock on the block and has read it under that lock, so the version numbers of a block
+//! increase by one. The rules: a block is read as one intact version; no client sees an older version than
+//! one that it has seen or written; no number stands for two versions. What other clients have seen is not
+//! known here.
 //!
-//! Not for: files of one client, whose contents are known to the byte (`ledger.rs`).
+//! For files of one client, whose bytes are all known, see `ledger.rs`.
 
 use crate::file_content::{content_of, Writing, MOST_BYTES_AT_ONCE};
 use crate::PathId;
@@ -13,36 +14,33 @@ use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: [u8; 8] = *b"dynoblk1";
-/// Magic, offset, number of the version, writer, path, checksum.
+/// Magic, offset, version number, writer, path, checksum.
 const HEADER_BYTES: usize = 40;
-/// A block has room for its header and something behind it.
+/// Minimum size of a block: its header and some data.
 pub const LEAST_BLOCK_BYTES: u32 = 64;
 
-/// One version of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The client that wrote it.
     pub writer: u32,
-    /// 0 as the file was made, then one more with each write.
+    /// 0 for the new file, then incremented by each write.
     pub number: u64,
 }
 
-/// What is wrong with a block that was read.
+/// Fault of a block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockFault {
-    /// It is no version as a whole, or that of another place.
+    /// It is not an intact version, or belongs to another place.
     Torn,
     /// It is older than a version that this client has seen.
     Stale,
-    /// Two clients have written a version of that number: one of the writes is lost.
+    /// Two clients have written a version of this number: one of the writes is lost.
     LostUpdate,
 }
 
-/// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     pub path: PathId,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
 }
 
@@ -53,10 +51,10 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Holds what was read of a block against the rules, and gives its version.
+    /// Checks the data of a block against the rules, and returns its version.
     ///
     /// # Errors
-    /// Says which rule it breaks.
+    /// The rule that it breaks.
     pub fn check(&mut self, block: Block, data: &[u8]) -> Result<Version, BlockFault> {
         let version = version_of(block, data).ok_or(BlockFault::Torn)?;
         if let Some(seen) = self.seen.get(&block) {
@@ -71,33 +69,34 @@ impl Versions {
         Ok(version)
     }
 
-    /// The version that `writer` writes after the one that it has just read; 0 where it has read none.
+    /// Returns the version that `writer` writes after the one that it has just read; 0 if it has read none.
     #[must_use]
     pub fn next(&self, block: Block, writer: u32) -> Version {
         let number = self.seen.get(&block).map_or(0, |seen| seen.number + 1);
         Version { writer, number }
     }
 
-    /// Takes what is there for right, though it is older than what was seen; its version, where it is one as a whole.
+    /// Accepts the data even if it is older than what was seen. Returns its version if it is intact.
     pub fn put_back(&mut self, block: Block, data: &[u8]) -> Option<Version> {
         let version = version_of(block, data)?;
         self.seen.insert(block, version);
         Some(version)
     }
 
-    /// The number of the newest version that was seen of a block.
+    /// Returns the number of the newest version seen of a block.
     #[must_use]
     pub fn newest(&self, block: Block) -> Option<u64> {
         self.seen.get(&block).map(|seen| seen.number)
     }
 
-    /// A version was written and answered.
+    /// Records a version that was written and answered.
     pub fn written(&mut self, block: Block, version: Version) {
         self.seen.insert(block, version);
     }
 }
 
-/// Writes a block of so many bytes, [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`], in the place of what `into` has.
+/// Writes a block of this size, [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`], and replaces the content of
+/// `into`.
 pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u32) {
     let bytes = (bytes.max(LEAST_BLOCK_BYTES) as usize).min(MOST_BYTES_AT_ONCE);
     let body = Writing {
@@ -118,7 +117,7 @@ pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u3
     into[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The version of a block that is whole and stands where it belongs.
+/// Returns the version of a block if it is intact and in its place.
 fn version_of(block: Block, data: &[u8]) -> Option<Version> {
     let word = |at: usize| Some(u64::from_le_bytes(*data.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?));

@@ -1,14 +1,13 @@
-//! The WebBench static workload: which file a client thread asks for next.
+//! The WebBench static workload: selects a client thread's next file.
 //!
-//! Each request draws a class by its weight, then a file of that class, each with the same probability. That the
-//! original chose so within a class is remembered, not confirmed. Not for: the tree itself, nor for pacing.
+//! Each request draws a class by its weight, then a file of that class, all with equal probability. That the
+//! original did so within a class is remembered, not confirmed.
 
 use std::sync::Arc;
 
 use crate::random::RandomStream;
 use crate::{Get, Outcome, Tree, Workload};
 
-/// The requests of one client thread.
 #[derive(Clone, Debug)]
 pub struct WebbenchStatic {
     tree: Arc<Tree>,
@@ -16,7 +15,7 @@ pub struct WebbenchStatic {
 }
 
 impl WebbenchStatic {
-    /// The stream of one thread of one client. Each (seed, client, thread) has its own.
+    /// Returns the stream of one thread of one client. Each (seed, client, thread) has its own.
     #[must_use]
     pub fn new(tree: Arc<Tree>, seed: u64, client: u32, thread: u32) -> Self {
         Self {
@@ -34,7 +33,7 @@ impl Workload for WebbenchStatic {
     }
 }
 
-/// The next document of the tree, by its shares.
+/// Returns the next document of the tree, by its shares.
 pub(crate) fn draw(tree: &Tree, random: &mut RandomStream) -> Get {
     let percents = tree.percents();
     let drawn = random.below(percents.len() as u32);

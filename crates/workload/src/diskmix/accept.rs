@@ -1,6 +1,6 @@
-//! A pass of the scripts against the figures that they were generated from, line by line.
+//! Comparison of a pass of the scripts with the figures that they were generated from, line by line.
 //!
-//! Not for: what a client's cache makes of a pass; its acceptance is its own.
+//! The effect of a client's cache is accepted separately.
 
 use super::count::{count, PieceCount, Requests, COLUMNS};
 use super::facts::{
@@ -11,27 +11,27 @@ use super::facts::{
 use super::Script;
 use crate::Known;
 
-/// What a sum may be off.
+/// Tolerance of a sum.
 const BYTES_SHARE: f64 = 0.01;
 const COUNTS_SHARE: f64 = 0.05;
-/// What a line of a histogram may be off: its share, or so many requests, whichever is more.
+/// Tolerance of a line of a histogram: a share or a number of requests, whichever is more.
 type Slack = (f64, f64);
 const OF_THE_SUM: Slack = (COUNTS_SHARE, 1.0);
 const OF_AN_APPLICATION: Slack = (0.10, 2.0);
 
-/// One figure of a pass beside its fact.
+/// A figure of a pass and its fact.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub name: String,
-    /// What was counted in the captures, once a pass.
+    /// Count in the captures, per pass.
     pub fact: f64,
-    /// How well that is known.
+    /// How well the fact is known.
     pub known: Known,
-    /// What a pass of ours has.
+    /// Count in our pass.
     pub ours: f64,
-    /// How far from the fact it may be.
+    /// Permitted difference from the fact.
     pub tolerance: f64,
-    /// It is no further.
+    /// Whether the difference is within the tolerance.
     pub ok: bool,
 }
 
@@ -60,10 +60,11 @@ impl Line {
 }
 
 impl Script {
-    /// One pass of all pieces against the facts. The seed phases are in the sums of operations, requests and bytes,
-    /// not in the histograms, which are about documents alone.
+    /// Compares one pass of all pieces with the facts. The seed phases are in the sums of operations,
+    /// requests and bytes, not in the histograms, which are for documents only.
     ///
-    /// The facts are those of the original's version 7 and its three-digit offsets: with other options, lines miss.
+    /// The facts are for the original's version 7 with its three-digit offsets; with other options, lines
+    /// fail.
     #[must_use]
     pub fn acceptance(&self) -> Vec<Line> {
         let counts = count(self);
@@ -88,10 +89,11 @@ impl Script {
         lines
     }
 
-    /// The same for each application by itself: operations, sizes and offsets. Names begin with the application's.
+    /// Compares each application separately: operations, sizes and offsets. Names begin with the
+    /// application's.
     ///
-    /// How requests lie to the ones before is not among them: together with the offsets it is more than can be met
-    /// application by application; it is met in the sums.
+    /// Relations between successive requests are excluded: together with the offsets they can't be met for
+    /// each application, only in the sums.
     #[must_use]
     pub fn acceptance_by_application(&self) -> Vec<Line> {
         let counts = count(self);
@@ -139,7 +141,7 @@ fn share(exact: bool) -> f64 {
     }
 }
 
-/// How the row of an operation is known; see `OPERATIONS`.
+/// Returns how the row of an operation is known; see `OPERATIONS`.
 fn known(operation: Operation) -> Known {
     match operation {
         Operation::OpenAttributes
@@ -211,7 +213,7 @@ fn operations(counts: &[PieceCount]) -> Vec<Line> {
     lines
 }
 
-/// The files that a pass makes: how many stay empty, and how many of the others have a size of the list.
+/// Compares the files that a pass makes: the number of empty ones, and of the others with a listed size.
 fn made(counts: &[PieceCount]) -> Vec<Line> {
     let mut sizes: Vec<u64> = counts.iter().flat_map(|piece| &piece.made).copied().collect();
     let all = sizes.len();

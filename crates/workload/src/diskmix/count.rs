@@ -1,7 +1,7 @@
-//! What a script does in one pass, counted as the captures were: operations by kind, sizes, and where each request
-//! lies to the one before on its handle.
+//! Counts of one pass of a script, as for the captures: operations by kind, sizes, and the relations between
+//! successive requests of a handle.
 //!
-//! Not for: what it should do (`facts.rs`), nor for comparing (`accept.rs`).
+//! `facts.rs` has the targets, `accept.rs` compares.
 
 use super::facts::{Operation, SizeRow, APPS, OPERATIONS, READ_SIZES, SEED_PHASES, WRITE_SIZES};
 use super::positions::{octave, relation};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// Columns of the table of operations: the applications, the seed phases of a pass, the sweep.
 pub(super) const COLUMNS: usize = APPS.len() + 2;
 
-/// Requests of one kind of one piece.
+/// Requests of one kind in a piece.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     pub(super) count: u32,
@@ -24,17 +24,16 @@ pub(super) struct Requests {
     pub(super) relations: [u32; 7],
 }
 
-/// What a piece does.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PieceCount {
     pub(super) operations: [u32; OPERATIONS.len()],
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// Final sizes of the files that it makes, smallest first.
+    /// Final sizes of the files that it makes, in ascending order.
     pub(super) made: Vec<u64>,
 }
 
-/// Counts of a pass: the applications, all seed phases together, the sweep.
+/// Counts a pass: each application, all seed phases together, the sweep.
 pub(super) fn count(script: &Script) -> Vec<PieceCount> {
     let mut counts: Vec<PieceCount> = script.pieces[..APPS.len()].iter().map(count_piece).collect();
     let mut seeds = PieceCount::default();
@@ -92,7 +91,7 @@ fn add_all(sums: &mut [u32], terms: &[u32]) {
     }
 }
 
-/// The kind of what is no read or write.
+/// Returns the kind of an action other than a read or write.
 fn operation_of(action: &FileAction) -> Option<Operation> {
     Some(match action {
         FileAction::Open {
@@ -162,7 +161,7 @@ fn count_piece(piece: &Piece) -> PieceCount {
     count
 }
 
-/// Sizes of the files that a piece makes; they stay with the file when it is renamed.
+/// Sizes of the files that a piece makes; a renamed file keeps its size.
 #[derive(Debug, Default)]
 struct Made {
     sizes: Vec<u64>,

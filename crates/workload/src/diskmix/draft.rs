@@ -1,11 +1,11 @@
-//! A script while it is being written: operations in order, with requests whose offsets and sizes are not chosen yet.
+//! A draft of a script: operations in order, with requests whose offsets and sizes are not yet chosen.
 //!
-//! Not for: choosing them (`fill.rs`), nor the applications' habits (`routines.rs`, `apps`).
+//! `fill.rs` chooses them; `routines.rs` and `apps` have the applications' habits.
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 use std::collections::HashMap;
 
-/// The names of a workspace, each once.
+/// The names of a workspace, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) paths: Vec<String>,
@@ -24,33 +24,33 @@ impl Names {
     }
 }
 
-/// Where a request goes.
+/// Offset of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     At(u64),
-    /// To one that is to be chosen, and is not where the one before ended.
+    /// To be chosen, different from the end of the previous request.
     Seek,
-    /// To where the one before on this handle ended.
+    /// The end of the previous request on this handle.
     Next,
 }
 
-/// A read or a write. Its size is to be chosen where it is None.
+/// A read or a write. A size of None is to be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) slot: Slot,
     pub(super) write: bool,
     pub(super) place: Place,
     pub(super) bytes: Option<u32>,
-    /// One of the largest sizes, if it is to be chosen.
+    /// Whether to choose one of the largest sizes.
     pub(super) large: bool,
 }
 
-/// Part of what is left of an application's requests: by these weights the rest is shared among its bursts.
+/// Weights that distribute an application's remaining requests among its bursts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// Of all requests that are left.
+    /// Weight for all remaining requests.
     pub(super) requests: u32,
-    /// Of those that are left and continue where the one before ended.
+    /// Weight for the remaining requests that continue the previous one.
     pub(super) sequential: u32,
 }
 
@@ -61,17 +61,16 @@ pub(super) struct Burst {
     pub(super) writes: Share,
     /// Weight of file queries.
     pub(super) asks: u32,
-    /// Its requests that seek have the largest sizes.
+    /// Whether its seeking requests have the largest sizes.
     pub(super) large: bool,
 }
 
 impl Burst {
-    /// With so many parts of the reads, and so many of the sequential ones.
+    /// Adds weights for reads and for sequential reads.
     pub(super) fn reads(requests: u32, sequential: u32) -> Self {
         Self::default().and_reads(requests, sequential)
     }
 
-    /// As `reads`, for writes.
     pub(super) fn writes(requests: u32, sequential: u32) -> Self {
         Self::default().and_writes(requests, sequential)
     }
@@ -91,14 +90,12 @@ impl Burst {
         self
     }
 
-    /// With the largest sizes.
     pub(super) fn of_large(mut self) -> Self {
         self.large = true;
         self
     }
 }
 
-/// One step of a draft.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rough {
     Act(FileAction),
@@ -110,10 +107,9 @@ pub(super) enum Rough {
 pub(super) const EVERYTHING: u16 = 0;
 /// Index of a pattern that no file matches.
 pub(super) const NOTHING: u16 = 1;
-/// The patterns of finds.
 pub(super) const PATTERNS: [&str; 2] = ["*", "*.qzx"];
 
-/// The operations of one application, or of another piece of a pass.
+/// The operations of one piece, such as an application.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     names: &'a mut Names,
@@ -132,13 +128,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A file of the piece's directory.
+    /// Returns the path of a file in the piece's directory.
     pub(super) fn file(&mut self, name: &str) -> PathId {
         let path = format!("{}/{name}", self.directory);
         self.names.id(&path)
     }
 
-    /// The path of a directory below the client's; "" is that itself.
+    /// Returns the path of a directory below the client's; "" is the client's.
     pub(super) fn path(&mut self, path: &str) -> PathId {
         self.names.id(path)
     }
@@ -178,17 +174,17 @@ impl<'a> Draft<'a> {
         slot
     }
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     pub(super) fn open(&mut self, path: PathId, intent: Intent) -> Slot {
         self.open_as(path, intent, Presence::There)
     }
 
-    /// Makes a file that is not there.
+    /// Makes a new file.
     pub(super) fn make(&mut self, path: PathId) -> Slot {
         self.open_as(path, Intent::Make, Presence::There)
     }
 
-    /// Tries to open a file that is not there.
+    /// Tries to open a missing file.
     pub(super) fn probe(&mut self, path: PathId) {
         self.open_as(path, Intent::Read, Presence::NotThere);
     }
@@ -204,7 +200,7 @@ impl<'a> Draft<'a> {
         self.close(slot);
     }
 
-    /// Opens a file, and closes it without having done anything.
+    /// Opens and closes a file without using it.
     pub(super) fn touch(&mut self, path: PathId, intent: Intent) {
         let slot = self.open(path, intent);
         self.close(slot);
@@ -214,7 +210,7 @@ impl<'a> Draft<'a> {
         self.times(count, FileAction::QuerySpace);
     }
 
-    /// Looks for files that are not there.
+    /// Searches for missing files.
     pub(super) fn look_for(&mut self, count: u32) {
         let directory = self.path(self.directory);
         let pattern = NOTHING;
@@ -249,19 +245,19 @@ impl<'a> Draft<'a> {
         );
     }
 
-    /// Asks for a path that is there.
+    /// Queries an existing path.
     pub(super) fn stat(&mut self, path: PathId) {
         let presence = Presence::There;
         self.act(FileAction::QueryPath { path, presence });
     }
 
-    /// Asks for a path that is not there.
+    /// Queries a missing path.
     pub(super) fn miss(&mut self, path: PathId) {
         let presence = Presence::NotThere;
         self.act(FileAction::QueryPath { path, presence });
     }
 
-    /// Asks for `count` templates or parts that are nowhere: `stem` and a number.
+    /// Queries `count` missing templates or parts, named `stem` and a number.
     pub(super) fn miss_some(&mut self, stem: &str, count: u32) {
         for number in 0..count {
             let path = self.file(&format!("{stem}{number}.tpl"));
@@ -273,7 +269,7 @@ impl<'a> Draft<'a> {
         self.times(count, FileAction::QueryFile { slot });
     }
 
-    /// Asks for its times, which a client's cache does not keep.
+    /// Queries its times, which a client's cache does not keep.
     pub(super) fn ask_times(&mut self, slot: Slot, count: u32) {
         self.times(count, FileAction::QueryTimes { slot });
     }

@@ -1,59 +1,59 @@
-//! How requests lie to the ones before, brought to its table: requests that seek exchange their offsets. No octave gains
-//! or loses by that, and no size is touched.
+//! Fits the relations between successive requests to their table: seeking requests exchange their offsets.
+//! This changes neither the counts per octave nor sizes.
 //!
-//! Drawn one after the other, too few requests skip forward and too many go back: where a request may skip depends on
-//! those before it, and what the last ones of an application find due is no longer possible for them.
+//! Sequential drawing gives too few forward skips and too many backward ones: possible skips depend on the
+//! earlier requests, and an application's last requests can no longer meet what is due.
 //!
-//! Not for: the draw itself (`fill.rs`).
+//! `fill.rs` draws the offsets.
 
 use super::facts::READ_RELATIONS;
 use super::positions::{alignment, relation, SEQUENTIAL};
 use crate::random::RandomStream;
 
-/// Tries for each request that seeks. With ten, "the same place" of writes stays 2.7 % below its table, with 60 1.4 %.
+/// Tries per seeking request. With 10, "the same place" of writes is 2.7 % below its table; with 60, 1.4 %.
 const TRIES_PER_SEEK: usize = 60;
 
-/// What put a request where it is.
+/// What determined the offset of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Script,
-    /// The one before it, which it continues.
+    /// The previous request, which it continues.
     Before,
     Draw,
 }
 
-/// Where a request goes, as the tables see it, and how large it is.
+/// Offset, as in the tables, and size of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) write: bool,
     pub(super) offset: u64,
     pub(super) bytes: u32,
-    /// Size of its file before it.
+    /// Size of its file before the request.
     pub(super) file_bytes: u64,
     pub(super) by: By,
-    /// The one before it of its kind and handle, by number.
+    /// Index of the previous request of this kind on its handle.
     pub(super) before: Option<usize>,
 }
 
 impl Chosen {
-    /// Its first byte, and the one after its last.
+    /// Returns the offsets of its first byte and after its last.
     pub(super) fn span(&self) -> (u64, u64) {
         (self.offset, self.offset + u64::from(self.bytes))
     }
 }
 
-/// How far the relations are from their table.
+/// Returns the distance of the relations from their table.
 fn distance(missing: &[i64]) -> i64 {
     missing.iter().map(|count| count * count).sum()
 }
 
-/// A request that does not continue the one before, with those that continue it.
+/// A seeking request with those that continue it.
 #[derive(Debug)]
 struct Run {
     members: Vec<usize>,
-    /// The run after it on its handle.
+    /// The next run on its handle.
     after: Option<usize>,
-    /// The last offset from which all of it lies within its file. None: it has to stay where it is.
+    /// Last offset at which all of it is within its file. None: it must not move.
     last_offset: Option<u64>,
     alignment: u64,
 }
@@ -63,7 +63,8 @@ struct Runs<'a> {
     runs: Vec<Run>,
 }
 
-/// Exchanges offsets among the requests of one kind, until their relations are as near to the table as they come.
+/// Exchanges offsets among the requests of one kind, until their relations fit the table as closely as
+/// possible.
 pub(super) fn exchange(
     chosen: &mut [Chosen],
     write: bool,
@@ -165,9 +166,9 @@ impl<'a> Runs<'a> {
             && fits(other, self.offset(one))
     }
 
-    /// Exchanges the offsets of two runs if that brings the relations nearer to what is missing of them.
+    /// Exchanges the offsets of two runs if that improves the fit of the relations.
     fn try_exchange(&mut self, one: usize, other: usize, missing: &mut [i64; READ_RELATIONS.len()]) {
-        // Each of them once, though the one may come right after the other.
+        // Each of them once, even if one directly follows the other.
         let afters = [self.runs[one].after, self.runs[other].after];
         let afters = afters.map(|after| after.filter(|&after| after != one && after != other));
         let heads = [Some(one), Some(other), afters[0], afters[1]];
@@ -182,7 +183,7 @@ impl<'a> Runs<'a> {
         for head in heads.into_iter().flatten() {
             after[self.relation(head)] -= 1;
         }
-        // A run that came to continue another would no longer count in its octave.
+        // A run that now continued another would no longer count in its octave.
         if after[SEQUENTIAL] == missing[SEQUENTIAL] && distance(&after) < distance(missing) {
             *missing = after;
         } else {

@@ -1,27 +1,28 @@
-//! The figures that the scripts are generated from, as tables: what one pass of the original did, application by
+//! The figures that the scripts are generated from, as tables: counts of one pass of the original, by
 //! application.
 //!
-//! They were counted on the four public captures that the load files of dbench were made from (its history from June
-//! 1999 to November 2004): capture 1, a sniffer between Windows 95 clients that wrote through and their server, which
-//! shows the writes of applications; capture 2, Windows 2000 without oplocks, which shows their reads and everything
-//! that moves no data; capture 4, Windows XP with oplocks. Statistics alone, no line of them. Each table says what was
-//! counted (*seen*) and what follows from it (*derived*); which column is which kind of program, `APPS`.
+//! They were counted in the four public captures that the load files of dbench were made from (see its
+//! history from June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with
+//! write-through and their server, shows the writes of applications. Capture 2, Windows 2000 without oplocks,
+//! shows their reads and all operations without data. Capture 4 is Windows XP with oplocks. Only statistics
+//! are used, no line of them. Each table says what was counted (*seen*) and what follows from it (*derived*).
+//! `APPS` says what kind of program each column is.
 //!
-//! Not for: the order of operations (`apps`), nor choosing offsets (`fill.rs`).
+//! `apps` has the order of operations, `fill.rs` chooses offsets.
 
-/// Our names of the eight applications, which are their directories, too. In the order of the columns of all tables:
-/// a word processor, a spreadsheet, a presentation program, a data base of pages, one of table files, a drawing
-/// program, a page layout program, and a second word processor.
+/// Our names of the eight applications, and of their directories, in the order of the columns of all tables:
+/// a word processor, a spreadsheet, a presentation program, a page database, a database of table files, a
+/// drawing program, a page layout program, and a second word processor.
 pub(super) const APPS: [&str; 8] = [
     "letters", "sheets", "slides", "records", "tables", "drawings", "layout", "papers",
 ];
-/// Where the files of the seed phases are.
+/// Directory of the seed phases' files.
 pub(super) const SEED_DIRECTORY: &str = "bulk";
 
-/// Columns of a table: the applications.
+/// Table columns, one per application.
 type Columns = [u32; APPS.len()];
 
-/// A row of a table of sizes: from, to (inclusive), and how many requests of each application.
+/// A row of a table of sizes: from, to (inclusive), and the requests of each application.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SizeRow {
     pub(super) least: u32,
@@ -60,8 +61,8 @@ pub(super) const READ_BYTES: Columns = [
     239_178, 524_394, 1_097_425, 1_304_576, 1_929_454, 341_589, 27_427, 856_179,
 ];
 
-/// Sizes of writes. Seen (capture 1, mean of its passes); derived: the fractions of the last column are rounded so that
-/// its sum is that of the whole capture, 755.
+/// Sizes of writes. Seen (capture 1, mean of its passes); derived: the fractions of the last column are
+/// rounded to the sum of the whole capture, 755.
 #[rustfmt::skip]
 pub(super) const WRITE_SIZES: [SizeRow; 17] = [
     row(    1,     1, [ 0,   0,   0,  4,  0,   9,  0,   2]),
@@ -88,7 +89,6 @@ pub(super) const WRITE_BYTES: Columns = [
     199_033, 1_448_946, 659_363, 283_952, 766_066, 875_511, 288_778, 1_723_451,
 ];
 
-/// A row of a table of offsets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OffsetRow {
     pub(super) name: &'static str,
@@ -99,12 +99,12 @@ const fn offsets(name: &'static str, counts: Columns) -> OffsetRow {
     OffsetRow { name, counts }
 }
 
-/// Where the octaves of `READ_OFFSETS` and `WRITE_OFFSETS` begin, from their second row on. All offsets that the
-/// originals seek to have three hexadecimal digits at most, but for a handful: an artefact of how they were recorded,
-/// which leaves the first page or two of a document in use again and again.
+/// Starts of the octaves of `READ_OFFSETS` and `WRITE_OFFSETS`, from their second row on. Almost all seek
+/// offsets of the originals have at most three hexadecimal digits: an artefact of the recording, which keeps
+/// reusing the first page or two of a document.
 pub(super) const OCTAVES: [u64; 7] = [0, 1, 256, 512, 1024, 2048, 4096];
 
-/// Offsets of reads: continuing the read before on that handle, or an octave. Seen (capture 2, one pass).
+/// Offsets of reads: sequential on their handle, or an octave. Seen (capture 2, one pass).
 #[rustfmt::skip]
 pub(super) const READ_OFFSETS: [OffsetRow; 8] = [
     offsets("sequential",           [84, 241, 1475,   0, 324, 59, 11, 47]),
@@ -117,8 +117,8 @@ pub(super) const READ_OFFSETS: [OffsetRow; 8] = [
     offsets("at 4,096 or more",     [11,   4,    0,   0,   6,  0,  0,  0]),
 ];
 
-/// Offsets of writes. Seen (capture 1, one pass); derived: the last column is of a pass with 739 writes and is brought
-/// to the mean of 755.
+/// Offsets of writes. Seen (capture 1, one pass); derived: the last column is from a pass with 739 writes and
+/// is scaled to the mean of 755.
 #[rustfmt::skip]
 pub(super) const WRITE_OFFSETS: [OffsetRow; 8] = [
     offsets("sequential",           [19, 303, 121, 29, 42, 146, 70, 376]),
@@ -131,8 +131,8 @@ pub(super) const WRITE_OFFSETS: [OffsetRow; 8] = [
     offsets("at 4,096 or more",     [ 0,   8,   0,  0,  0,   0,  0,   0]),
 ];
 
-/// How a request lies to the one before on its handle. Reads are held against reads, writes against writes: a choice,
-/// since the counting says nothing of handles that do both.
+/// Relation of a request to the previous one on its handle. Reads are compared with reads, and writes with
+/// writes: a choice, since the counts don't cover handles that do both.
 #[rustfmt::skip]
 pub(super) const READ_RELATIONS: [OffsetRow; 7] = [
     offsets("first, at 0",          [14,   8,   37,   1, 345, 13, 12,   3]),
@@ -179,13 +179,13 @@ pub(super) enum Operation {
     Delete,
 }
 
-/// A row of the table of operations that move no data; after the applications, the seed phases of a pass together, and
-/// the sweep.
+/// A row of the table of operations without data; the columns after the applications are all seed phases of a
+/// pass, and the sweep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationRow {
     pub(super) operation: Operation,
     pub(super) name: &'static str,
-    /// The number must be met, not come near.
+    /// Whether the number must be met exactly.
     pub(super) exact: bool,
     pub(super) counts: [u32; APPS.len() + 2],
 }
@@ -238,16 +238,16 @@ pub(super) const OPERATIONS: [OperationRow; 18] = [
     operation(Operation::SetTimes,         "set times",             false, [ 16, 16,  18,  0,   0,  0,  0,  0,  0,  0]),
 ];
 
-/// All path queries of a pass less those of the redirector: 452.8 - 2 x 26. Derived, see `OPERATIONS`.
+/// All path queries of a pass without the redirector's: 452.8 - 2 x 26. Derived, see `OPERATIONS`.
 pub(super) const PATH_QUERIES: f64 = 400.8;
 
-/// A file that an application makes and fills, in the order in which it makes them.
+/// A file that an application makes and fills, in the order of making.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     pub(super) bytes: u64,
-    /// Where its first write begins.
+    /// Offset of its first write.
     pub(super) first: u64,
-    /// Sizes of its first writes one after the other; 4,096 from then on, and what is left at the end.
+    /// Sizes of its first consecutive writes; 4,096 after that, and the remainder at the end.
     pub(super) pieces: &'static [u32],
 }
 
@@ -255,7 +255,7 @@ const fn made(bytes: u64, first: u64, pieces: &'static [u32]) -> Made {
     Made { bytes, first, pieces }
 }
 
-/// Final sizes of the files that a pass makes and that don't stay empty. Seen (captures 2 and 4 agree).
+/// Final sizes of the files that a pass makes and fills. Seen (captures 2 and 4 agree).
 #[rustfmt::skip]
 pub(super) const FINAL_SIZES: [u64; 57] = [
     53, 53, 64, 491, 543, 2048, 2048, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 7983,
@@ -264,19 +264,19 @@ pub(super) const FINAL_SIZES: [u64; 57] = [
     83_190, 85_026, 85_515, 88_384, 130_386, 288_778, 505_483, 625_081, 647_422,
 ];
 
-/// Saves of the first word processor. Which application makes which of the files in `FINAL_SIZES`, here and below: seen
-/// (capture 4, by where the writes of each file end). Structured documents begin behind their header, which is written
-/// last. Two of these grow later, when they are edited in place: see `LETTERS_GROWN`.
+/// Saves of the first word processor. Which application makes which of the files in `FINAL_SIZES`, here and
+/// below, is seen (capture 4, by the ends of each file's writes). Structured documents start after their
+/// header, which is written last. Two of these grow later through edits in place: see `LETTERS_GROWN`.
 pub(super) const LETTERS: [Made; 4] = [
     made(15_360, 512, &[14_848]),
     made(15_360, 512, &[14_848]),
     made(12_006, 512, &[11_494]),
     made(11_991, 512, &[11_479]),
 ];
-/// What the last edit of each of its two targets writes behind the header, one after the other; they end at 19,054 and
-/// at 14,984 bytes. Ends seen (capture 4), pieces derived from the sizes of writes that are left.
+/// Consecutive writes behind the header in the last edit of each of its two targets, which end at 19,054 and
+/// 14,984 bytes. Ends seen (capture 4), pieces derived from the remaining write sizes.
 pub(super) const LETTERS_GROWN: [&[u32]; 2] = [&[12_288, 6_254], &[14_472]];
-/// Saves of the spreadsheet, three of each target; the first one of each is not made durable.
+/// Saves of the spreadsheet, three per target; the first of each is not flushed.
 pub(super) const SHEETS: [Made; 6] = [
     made(42_388, 512, &[]),
     made(57_088, 512, &[]),
@@ -301,10 +301,10 @@ pub(super) const SLIDES: [Made; 6] = [
     made(74_834, 512, &[]),
     made(77_076, 512, &[]),
 ];
-/// Prints of the data base of pages; its fourth file is an owner's lock of 64 bytes.
+/// Prints of the page database; its fourth file is an owner's lock of 64 bytes.
 pub(super) const RECORDS_PRINTED: [Made; 3] =
     [made(62_591, 0, &[]), made(10_845, 0, &[]), made(30_118, 0, &[])];
-/// Results of the data base of table files: first one block, or all of a list of values; the rest comes later, if any.
+/// Results of the database of table files: first one block, or all of a list of values, then the rest.
 #[rustfmt::skip]
 pub(super) const TABLES: [Made; 17] = [
     made(2_048, 0, &[2_048]), made(4_096, 0, &[2_048]), made(491, 0, &[491]), made(4_096, 0, &[2_048]),
@@ -337,41 +337,41 @@ pub(super) const PAPERS_PRINTED: [Made; 4] = [
     made(81_586, 0, &[]),
     made(130_386, 0, &[]),
 ];
-/// Owner's lock files: two of the first word processor, one of the data base of pages. Seen.
+/// Owner's lock files: two of the first word processor, one of the page database. Seen.
 pub(super) const LETTERS_LOCK_BYTES: u64 = 53;
 /// See `LETTERS_LOCK_BYTES`.
 pub(super) const RECORDS_LOCK_BYTES: u64 = 64;
 
-/// How many documents each application has in the workspace. Seen.
+/// Documents per application in the workspace. Seen.
 pub(super) const DOCUMENTS: Columns = [3, 2, 5, 1, 20, 11, 3, 3];
 /// Size of each. Seen.
 pub(super) const DOCUMENT_BYTES: u64 = 260_096;
 /// Sizes of the files of the seed phases. Seen.
 pub(super) const SEED_FILES_BYTES: [u64; 3] = [327_680, 1_048_576, 1_867_776];
-/// How much of each a seed read phase reads: in version 7, and in version 5 of the original. Seen.
+/// Bytes of each that a seed read phase reads, as in the original's version 7. Seen.
 pub(super) const SEED_READ_BYTES: [u64; 3] = [327_680, 655_372, 1_867_776];
-/// See `SEED_READ_BYTES`.
+/// The same in its version 5. Seen.
 pub(super) const LEGACY_SEED_READ_BYTES: [u64; 3] = [131_072, 262_144, 524_288];
-/// How many chunks a seed write phase writes into each. Seen.
+/// Chunks per file in a seed write phase. Seen.
 pub(super) const SEED_WRITE_CHUNKS: [u32; 3] = [2, 4, 8];
-/// Bytes of a chunk of a seed phase. Seen.
+/// Size of a seed phase's chunk. Seen.
 pub(super) const SEED_CHUNK_BYTES: u32 = 65_534;
 /// Write and read phases of a pass. Seen.
 pub(super) const SEED_PHASES: [u32; 2] = [4, 3];
 
 /// Size of one filler. Seen.
 pub(super) const FILLER_BYTES: u64 = 1 << 20;
-/// What is written at once while the workspace is made. Seen.
+/// Write size while the workspace is made. Seen.
 pub(super) const BUILD_BYTES: u32 = 65_535;
-/// Size of the marker that says that the workspace is whole. Seen.
+/// Size of the marker of a complete workspace. Seen.
 pub(super) const MARKER_BYTES: u32 = 12;
 
 /// Bytes read and written in a pass. Seen (captures 2 and 1).
 pub(super) const PASS_READ_BYTES: u64 = 14_872_706;
 /// See `PASS_READ_BYTES`.
 pub(super) const PASS_WRITTEN_BYTES: u64 = 9_915_004;
-/// Reads of a pass. Derived: capture 2 has 4,742, of which its redirector made 129 by splitting each full chunk of the
-/// seed phases (65,471 + 63 bytes).
+/// Reads per pass. Derived: capture 2 has 4,742, including 129 by its redirector, which split each full chunk
+/// of the seed phases (65,471 + 63 bytes).
 pub(super) const PASS_READS: u32 = 4_613;
-/// Writes of a pass. Seen (capture 1).
+/// Writes per pass. Seen (capture 1).
 pub(super) const PASS_WRITES: u32 = 3_103;

@@ -1,10 +1,11 @@
-//! Offsets and sizes of the requests that a script leaves open, so that all together come to the tables.
+//! Chooses the offsets and sizes that a script leaves open, so that their totals match the tables.
 //!
-//! Sizes are drawn without replacement from what the tables have, so their counts and bytes are exact. Offsets are
-//! drawn by how often each octave, and each way of lying to the request before, is still due. What is not possible at a
-//! place (beyond the end of the file, say) is made up for elsewhere, and at last by `exchange.rs`.
+//! Sizes are drawn without replacement from the tables, so their counts and bytes are exact. Offsets are
+//! drawn by how often each octave, and each relation to the previous request, is still due. Whatever is
+//! impossible at a place (such as beyond the end of the file) is compensated elsewhere, and finally by
+//! `exchange.rs`.
 //!
-//! Not for: the order of requests (`share.rs`).
+//! `share.rs` determines the order of requests.
 
 use super::draft::{Place, Request, Rough};
 use super::exchange::{exchange, By, Chosen};
@@ -19,17 +20,17 @@ use crate::random::RandomStream;
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 use std::collections::HashMap;
 
-/// Where the last octave ends for what is drawn: a few requests alone lie in it.
+/// End of the last octave for drawing: only a few requests are in it.
 const LAST_OCTAVE_END: u64 = 16_384;
-/// What is still due of one kind of request.
+/// What is still due for one kind of request.
 #[derive(Debug)]
 struct Due {
     octaves: [i64; 8],
     relations: [i64; 7],
-    /// Sizes for those that continue the one before, and for those that seek.
+    /// Sizes for requests that continue the previous one, and for those that seek.
     sequential: Vec<u32>,
     seeking: Vec<u32>,
-    /// The largest of them, for bursts of large requests.
+    /// The largest sizes, for bursts of large requests.
     large: Vec<u32>,
 }
 
@@ -37,8 +38,8 @@ fn column<const N: usize>(rows: &[OffsetRow; N], application: usize) -> [i64; N]
     rows.map(|row| i64::from(row.counts[application]))
 }
 
-/// Applications whose sequential requests are small ones, while large ones are read at places that were sought: so
-/// much the bytes that passed the client's cache in capture 4 tell. Derived.
+/// Applications whose sequential requests are small and whose seeking reads are large, as the bytes that
+/// passed the client's cache in capture 4 show. Derived.
 const SMALL_ONES_CONTINUE: [bool; 8] = [false, false, false, false, true, true, false, true];
 
 impl Due {
@@ -80,8 +81,8 @@ impl Due {
         due
     }
 
-    /// Takes off what the script fixes. How a request at a fixed place lies to one that is to be chosen is not known
-    /// yet: those go back to the header of a file.
+    /// Subtracts what the script fixes. The relation between a fixed offset and one still to be chosen is not
+    /// yet known: those requests return to the header of a file.
     fn take_fixed(&mut self, steps: &[Rough], write: bool) {
         let mut lasts: HashMap<Slot, Option<(u64, u64)>> = HashMap::new();
         for step in steps {
@@ -109,7 +110,7 @@ impl Due {
         }
     }
 
-    /// Takes a size of at most `most_bytes`, or the smallest that there is.
+    /// Takes a size of at most `most_bytes`, or the smallest available.
     fn take_size(&mut self, request: &Request, most_bytes: u64) -> u32 {
         let mut pools = [&mut self.seeking, &mut self.large, &mut self.sequential];
         let own = match request.place {
@@ -126,7 +127,7 @@ impl Due {
         sizes.remove(place.expect("not empty"))
     }
 
-    /// Where a request goes, and how large it is, in a file of so many bytes.
+    /// Returns the offset and size of a request in a file of this size.
     fn choose(
         &mut self,
         request: &Request,
@@ -142,7 +143,7 @@ impl Due {
         let room = file_bytes.saturating_sub(offset);
         let bytes = request.bytes.unwrap_or_else(|| self.take_size(request, room));
         if request.bytes.is_none() && u64::from(bytes) > room {
-            // It would go beyond the end of the file, so it seeks instead.
+            // It would pass the end of the file, so it seeks instead.
             by = By::Draw;
         }
         if by == By::Draw {
@@ -161,7 +162,7 @@ impl Due {
         }
     }
 
-    /// An offset for a request that seeks, no further than `last`.
+    /// Draws an offset for a seeking request, up to `last`.
     fn draw_offset(
         &mut self,
         before: Option<(u64, u64)>,
@@ -181,8 +182,8 @@ impl Due {
             });
             weights.collect()
         };
-        // First what both tables want, then what that of octaves wants, then what the other one wants near the
-        // beginning, then anything.
+        // Preference: due in both tables, then in that of octaves, then in the other one near the start, then
+        // any.
         let mut weights = weigh(|octave, relation| octave * relation);
         if weights.iter().all(|&weight| weight == 0) {
             weights = weigh(|octave, _| octave);
@@ -206,7 +207,7 @@ impl Due {
         self.octaves[place.octave] -= 1;
         self.relations[place.relation] -= 1;
         let count = u32::try_from((place.to - place.from) / place.step + 1).expect("some thousand");
-        // Forward in small steps, back in large ones: there is more going forward than back.
+        // Forward in small steps, back in large ones: forward steps are more frequent.
         let steps = (0..3).map(|_| random.below(count)).min().unwrap_or(0);
         place.from + place.step * u64::from(steps)
     }
@@ -223,7 +224,7 @@ fn as_request(step: &Rough, write: bool) -> Option<&Request> {
     }
 }
 
-/// Offsets `from` .. `to` (inclusive), all of one octave and one relation.
+/// Offsets `from` .. `to` (inclusive) in the same octave and relation.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from: u64,
@@ -265,7 +266,7 @@ fn possible(before: Option<(u64, u64)>, last: u64, step: u64) -> Vec<Stretch> {
     stretches
 }
 
-/// A file as far as offsets depend on it.
+/// State of a file that offsets depend on.
 #[derive(Debug, Default)]
 struct Files {
     sizes: Vec<u64>,
@@ -305,7 +306,7 @@ impl Files {
         self.sizes[self.slots[&slot]]
     }
 
-    /// A request on it has ended here.
+    /// Records the end of a request.
     fn reach(&mut self, slot: Slot, end: u64) {
         let size = &mut self.sizes[self.slots[&slot]];
         *size = (*size).max(end);
@@ -321,9 +322,9 @@ impl Files {
 /// The last request of one kind on a handle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// As the tables see it.
+    /// As in the tables.
     classic: Option<(u64, u64)>,
-    /// Where it really ended: elsewhere, with true offsets.
+    /// The real end, which differs with true offsets.
     end: u64,
     generation: u32,
 }
@@ -335,7 +336,7 @@ pub(super) struct Filler<'a, D> {
     true_offsets: bool,
     files: Files,
     lasts: HashMap<(Slot, bool), Last>,
-    /// Runs of writes so far: each has a generation of its own.
+    /// Number of write runs so far: each has its own generation.
     runs: u32,
 }
 
@@ -350,7 +351,7 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
         }
     }
 
-    /// The actions of the application, in order.
+    /// Returns the actions of the application in order.
     pub(super) fn fill(
         self,
         application: usize,
@@ -365,7 +366,7 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
         })
     }
 
-    /// The actions of a piece that leaves nothing open.
+    /// Returns the actions of a piece that leaves nothing open.
     pub(super) fn follow_all(self, steps: &[Rough]) -> Vec<FileAction> {
         self.write_out(steps, |request, last| {
             let offset = match request.place {
@@ -377,7 +378,7 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
         })
     }
 
-    /// The actions of steps whose requests are where and as large as `choice` says.
+    /// Returns the actions of steps with the offsets and sizes of `choice`.
     fn write_out(
         mut self,
         steps: &[Rough],
@@ -411,7 +412,7 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
         self.files.follow(action, self.documents);
     }
 
-    /// Where a request goes: elsewhere than the tables have it, with true offsets.
+    /// Returns the offset of a request, which differs from the tables with true offsets.
     fn real_offset(&self, request: &Request, last: Last, offset: u64, bytes: u32) -> u64 {
         let (bytes, file_bytes) = (u64::from(bytes), self.files.bytes(request.slot));
         match request.place {
@@ -446,7 +447,7 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
     }
 }
 
-/// Offsets and sizes of all requests of an application, in order.
+/// Chooses offsets and sizes of all requests of an application, in order.
 fn choose(
     application: usize,
     steps: &[Rough],
@@ -483,7 +484,8 @@ fn choose(
     all
 }
 
-/// The offset that three digits may have been left of: with two digits more, or one, as far as the file reaches.
+/// Returns an offset that may have been cut to these three digits: with up to two more digits, within the
+/// file.
 fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
     let digits = [256, 16].into_iter().map(|factor| offset * factor);
     let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);

@@ -1,16 +1,16 @@
-//! The office application mix that clients of a file server play: eight applications, with bulk work between them.
+//! The office application mix of file-server clients: eight applications with bulk work between them.
 //!
-//! A pass is made of pieces: eight applications, after each of the first seven a seed phase that writes or reads three
-//! large files by turns, and at last a sweep that deletes what is left. What each piece does is fixed for good; the
-//! order of the applications is drawn for each client and stays the same through a run.
+//! A pass consists of pieces: eight applications, after each of the first seven a seed phase that writes or
+//! reads three large files in turn, and finally a sweep that deletes the rest. The operations of each piece
+//! are fixed; the order of the applications is drawn per client and stays the same throughout a run.
 //!
-//! The way from figures to operations is the way through the files: `facts` (what was counted), `apps` with `routines`
-//! (who does what in which order, as a `draft`), `share` (how many requests each burst has), `sizes`, `fill` and
-//! `exchange` (which ones; `positions` names where they lie), `script` (the outcome), `play` (a client's order of them),
-//! `accept` (the outcome against the figures).
+//! The files in order, from figures to operations: `facts` (the counts), `apps` with `routines` (each
+//! application's operations, as a `draft`), `share` (the number of requests per burst), `sizes`, `fill` and
+//! `exchange` (the requests; `positions` classifies their offsets), `script` (the result), `play` (a client's
+//! order), `accept` (comparison of the result with the counts).
 //!
-//! Not for: carrying operations out, nor what a client's cache makes of them. No name and no sequence of the original
-//! is in here, and no figure that is measured with it is a figure of the original.
+//! It contains no name or sequence of the original, and figures measured with it are not figures of the
+//! original.
 
 mod accept;
 mod apps;
@@ -33,19 +33,18 @@ pub use accept::Line;
 pub use play::DiskMix;
 pub use script::Script;
 
-/// The least that a workspace can be: without fillers.
+/// Minimum size of a workspace: without fillers.
 pub const LEAST_WORKSPACE_BYTES: u64 = 15 << 20;
 
-/// What can be chosen of the disk mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskMixOptions {
-    /// Size of each client's workspace, in bytes; [`LEAST_WORKSPACE_BYTES`] at least. What is beyond them stands in
-    /// fillers that are never used again.
+    /// Size of each client's workspace in bytes, at least [`LEAST_WORKSPACE_BYTES`]. The rest is in fillers
+    /// that are never used again.
     pub workspace_bytes: u64,
-    /// Seed phases read as little as those of the original's version 5 did.
+    /// Whether seed phases read as little as in the original's version 5.
     pub legacy_seed_reads: bool,
-    /// Offsets over whole documents, instead of the three digits that are left of them in the original. Not comparable
-    /// with figures of either.
+    /// Whether to use offsets throughout documents, instead of the three digits left in the original. Not
+    /// comparable with figures of either.
     pub true_offsets: bool,
 }
 

@@ -1,6 +1,6 @@
-//! The pieces of a pass beside the applications: seed phases, and the sweep.
+//! The pieces of a pass other than the applications: seed phases, and the sweep.
 //!
-//! Not for: when they come (`play.rs`).
+//! `play.rs` orders them.
 
 use super::draft::{Draft, Place};
 use super::facts::{
@@ -8,10 +8,9 @@ use super::facts::{
 };
 use crate::{Intent, PathId};
 
-/// Names of the files of the seed phases.
 pub(super) const SEED_FILES: [&str; 3] = ["small.bin", "medium.bin", "large.bin"];
 
-/// Overwrites the beginnings of the three files, chunk by chunk.
+/// Overwrites the start of the three files, chunk by chunk.
 pub(super) fn write_seeds(draft: &mut Draft<'_>) {
     for (name, chunks) in SEED_FILES.iter().zip(SEED_WRITE_CHUNKS) {
         let path = draft.file(name);
@@ -24,7 +23,6 @@ pub(super) fn write_seeds(draft: &mut Draft<'_>) {
     }
 }
 
-/// Reads them, chunk by chunk.
 pub(super) fn read_seeds(draft: &mut Draft<'_>, legacy: bool) {
     let lengths = if legacy {
         LEGACY_SEED_READ_BYTES
@@ -48,7 +46,7 @@ pub(super) fn read_seeds(draft: &mut Draft<'_>, legacy: bool) {
     }
 }
 
-/// Lists every directory, then looks up and deletes what the applications have left.
+/// Lists every directory, then looks up and deletes what the applications left.
 pub(super) fn sweep(draft: &mut Draft<'_>, left: &[PathId]) {
     draft.list(1);
     for directory in APPS.into_iter().chain([SEED_DIRECTORY]) {

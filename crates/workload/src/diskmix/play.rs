@@ -1,6 +1,7 @@
-//! A client's way through the script: its own order of applications, and what makes, leaves and removes its workspace.
+//! A client's play of the script: its order of applications, and the actions that make, leave and remove its
+//! workspace.
 //!
-//! Not for: what pieces are made of (`script.rs`), nor for recovery from errors (`player.rs`).
+//! `script.rs` makes the pieces, `player.rs` recovers from errors.
 
 use super::facts::APPS;
 use super::script::{SEED_READ, SEED_WRITE, SWEEP};
@@ -11,9 +12,9 @@ use crate::random::RandomStream;
 use crate::{FileAction, FileCatalogue, FileWorkload, PathId};
 use std::sync::Arc;
 
-/// Pieces of a pass: an application and a seed phase by turns, and the sweep after the last application.
+/// Pieces per pass: applications and seed phases alternate, and the sweep follows the last application.
 const PIECES: usize = 2 * APPS.len();
-/// Sets the stream of the order of applications apart from those of a client's threads.
+/// Separates the random stream for the order of applications from those of a client's threads.
 const ORDER_STREAM: u32 = u32::MAX;
 
 /// The disk mix of one client.
@@ -33,7 +34,7 @@ impl Scripted for Script {
 }
 
 impl DiskMix {
-    /// The mix of one client: seed and client choose the order of its applications, and the contents that it writes.
+    /// Returns the mix of one client: seed and client determine the order of its applications, and its data.
     #[must_use]
     pub fn new(script: Arc<Script>, seed: u64, client: u32) -> Self {
         let mut random = RandomStream::of_thread(seed, client, ORDER_STREAM);
@@ -46,12 +47,12 @@ impl DiskMix {
             _ => SEED_READ,
         };
         let order = (0..PIECES).map(piece).collect();
-        // Anything but the workspace's own, which is 0.
+        // Any generation but the workspace's own, which is 0.
         let generation = random.below(u32::MAX);
         Self::of_pieces(script, order, generation)
     }
 
-    /// Names of the pieces of a pass, in this client's order.
+    /// Returns the names of a pass's pieces, in this client's order.
     #[must_use]
     pub fn order(&self) -> Vec<&'static str> {
         let name = |&number: &usize| match number {

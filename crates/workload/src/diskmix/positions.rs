@@ -1,6 +1,6 @@
-//! Where a request lies: its row in the tables of offsets and of relations, and what its offset is a multiple of.
+//! Position of a request: its row in the tables of offsets and of relations, and the alignment of its offset.
 //!
-//! Not for: choosing offsets (`fill.rs`, `exchange.rs`).
+//! `fill.rs` and `exchange.rs` choose offsets.
 
 use super::facts::OCTAVES;
 
@@ -13,12 +13,11 @@ pub(super) const OVERLAPPING: usize = 4;
 const SAME: usize = 5;
 pub(super) const BACKWARD: usize = 6;
 
-/// Row of a table of offsets for a request that does not continue the one before.
+/// Returns the row in a table of offsets for a seeking request.
 pub(super) fn octave(offset: u64) -> usize {
     OCTAVES.partition_point(|&begin| begin <= offset)
 }
 
-/// Row of a table of relations.
 pub(super) fn relation(before: Option<(u64, u64)>, offset: u64) -> usize {
     match before {
         None if offset == 0 => FIRST_AT_ZERO,
@@ -31,8 +30,8 @@ pub(super) fn relation(before: Option<(u64, u64)>, offset: u64) -> usize {
     }
 }
 
-/// Offsets keep the alignment that their originals had before all but three digits were lost: 2,048 bytes for pages
-/// and 512 for sectors, divided by 256.
+/// Returns the alignment of an offset as in the original before all but three digits were lost: 2,048 bytes
+/// for pages and 512 for sectors, divided by 256.
 pub(super) fn alignment(bytes: u32) -> u64 {
     match bytes {
         2048.. => 8,

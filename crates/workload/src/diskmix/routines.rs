@@ -1,22 +1,21 @@
-//! What office applications do again and again: ask whether there is room, try whether they may write, open a
-//! structured document, save by way of a temporary file, print into a file.
+//! Frequent routines of office applications: check for space, test whether they may write, open a structured
+//! document, save through a temporary file, print to a file.
 //!
-//! Seen in the captures as sequences of kinds of operations; the names and the numbers here are ours.
+//! Seen in the captures as sequences of kinds of operations; the names and numbers here are ours.
 //!
-//! Not for: which application does what how often (`apps`).
+//! `apps` determines how often each application uses them.
 
 use super::draft::{Burst, Draft, Place};
 use super::facts::Made;
 use crate::{Intent, PathId, Slot};
 
-/// Size of a sector of a structured document, and of its header.
+/// Sector and header size of a structured document.
 pub(super) const SECTOR_BYTES: u32 = 512;
-/// A page of a client's cache, and the size at which files are printed.
+/// Page size of a client's cache, and of prints to files.
 const PAGE_BYTES: u32 = 4096;
 
 impl Draft<'_> {
-    /// Whether a file may be made here: makes an empty one and deletes it, having looked whether it is there where
-    /// `careful`.
+    /// Tests whether a file may be made: makes an empty one and deletes it; if `careful`, looks for it first.
     pub(super) fn try_to_write(&mut self, path: PathId, careful: bool) {
         if careful {
             self.probe(path);
@@ -26,8 +25,8 @@ impl Draft<'_> {
         self.delete(path);
     }
 
-    /// Opens a document that has a file system of sectors inside: its header, its allocation table and its directory
-    /// are read first. `asks` file queries go along.
+    /// Opens a document with a file system of sectors inside: reads its header, allocation table and
+    /// directory first. `asks`: weight of file queries.
     pub(super) fn structured(&mut self, path: PathId, intent: Intent, asks: u32) -> Slot {
         let slot = self.open(path, intent);
         self.ask(slot, 1);
@@ -45,7 +44,7 @@ impl Draft<'_> {
         self.close(slot);
     }
 
-    /// Fills a file that was made, piece by piece.
+    /// Fills a new file, piece by piece.
     pub(super) fn fill(&mut self, slot: Slot, made: &Made) {
         let mut left = u32::try_from(made.bytes - made.first).expect("some hundred thousand bytes");
         let mut pieces = made.pieces.iter().copied();
@@ -58,8 +57,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Prints into a file: is there room, is there such a file, may it be made; then page by page. What is printed
-    /// stays until the sweep.
+    /// Prints to a file: checks for space, for such a file, and whether it may be made; then writes page by
+    /// page. Prints are left until the sweep.
     pub(super) fn print(&mut self, path: PathId, made: &Made, set_times: u32, asks: u32) {
         self.space(1);
         self.miss(path);

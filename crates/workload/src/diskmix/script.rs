@@ -1,6 +1,6 @@
-//! What all clients play: names and operations of every piece, generated once and then fixed.
+//! The script of all clients: names and operations of every piece, generated once and then fixed.
 //!
-//! Not for: the order of pieces (`play.rs`), nor for recovery from errors (`player.rs`).
+//! `play.rs` orders the pieces, `player.rs` recovers from errors.
 
 use super::draft::{Draft, Names, Rough, PATTERNS};
 use super::facts::{APPS, DOCUMENT_BYTES, SEED_DIRECTORY, SEED_FILES_BYTES};
@@ -15,16 +15,16 @@ use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The seed that scripts are generated from: it is the version of the workload. With another, figures are no longer
+/// Seed of the scripts, and so the version of the workload. With another seed, figures are no longer
 /// comparable.
 const SCRIPT_SEED: u64 = 3;
 
-/// Numbers of pieces: first the applications.
+/// Indices of pieces after the applications.
 pub(super) const SEED_WRITE: usize = APPS.len();
 pub(super) const SEED_READ: usize = SEED_WRITE + 1;
 pub(super) const SWEEP: usize = SEED_READ + 1;
 
-/// Return a piece of these actions, with the recovery that deletes all it may have made.
+/// Returns a piece of these actions, with the recovery that deletes all files it may have made.
 fn piece(actions: Vec<FileAction>) -> Piece {
     let mut made = BTreeSet::new();
     let mut generations = 0;
@@ -47,7 +47,7 @@ fn piece(actions: Vec<FileAction>) -> Piece {
         steps: actions.into_iter().map(of_class).collect(),
         generations,
         restore: Vec::new(),
-        // Every path that it may have made a file at, or the sweep found one at.
+        // Every path where it may have made a file, or the sweep found one.
         recovery: made.into_iter().map(delete).map(of_class).collect(),
         sweeps: false,
     }
@@ -58,7 +58,7 @@ fn of_class(action: FileAction) -> FileOp {
     FileOp { class, action }
 }
 
-/// Return the files that a piece leaves, in the order in which it made them.
+/// Returns the files that a piece leaves, in the order of making.
 fn left_by(piece: &Piece) -> Vec<PathId> {
     let mut left = Vec::new();
     for step in &piece.steps {
@@ -79,24 +79,23 @@ fn left_by(piece: &Piece) -> Vec<PathId> {
     left
 }
 
-/// The scripts of all pieces, and the names that they use.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(super) options: DiskMixOptions,
     pub(super) catalogue: FileCatalogue,
     /// The applications, seed write and seed read, and the sweep.
     pub(super) pieces: Vec<Piece>,
-    /// Directories of the workspace below the client's own.
+    /// Directories of the workspace below the client's.
     pub(super) directories: Vec<PathId>,
     /// Files of the workspace and their sizes, fillers included.
     pub(super) files: Vec<(PathId, u64)>,
     pub(super) marker: PathId,
-    /// The most files that a piece has open at once.
+    /// Maximum concurrently open files of a piece.
     pub(super) slots: usize,
 }
 
 impl Script {
-    /// The scripts for these options: the same at every call, on every machine.
+    /// Returns the scripts for these options, which are the same on every machine.
     #[must_use]
     pub fn load(options: &DiskMixOptions) -> Arc<Self> {
         let mut names = Names::default();
@@ -135,19 +134,19 @@ impl Script {
         })
     }
 
-    /// The names that all clients use.
+    /// Returns the names that all clients use.
     #[must_use]
     pub fn catalogue(&self) -> &FileCatalogue {
         &self.catalogue
     }
 
-    /// What it was generated for.
+    /// Returns its options.
     #[must_use]
     pub fn options(&self) -> &DiskMixOptions {
         &self.options
     }
 
-    /// The files of a workspace with their sizes, in bytes.
+    /// Returns the files of a workspace with their sizes in bytes.
     pub fn files(&self) -> impl Iterator<Item = (PathId, u64)> + '_ {
         self.files.iter().copied()
     }
@@ -175,7 +174,7 @@ fn other_piece(names: &mut Names, write: impl FnOnce(&mut Draft<'_>)) -> Piece {
     let mut draft = Draft::new(names, SEED_DIRECTORY);
     write(&mut draft);
     let steps: Vec<Rough> = draft.steps;
-    // Chunks end within the largest file; they never depend on where a file ends.
+    // Chunks end within the largest file and never depend on where a file ends.
     let documents = |_: PathId| SEED_FILES_BYTES[2];
     piece(Filler::new(&documents, false).follow_all(&steps))
 }

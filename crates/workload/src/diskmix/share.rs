@@ -1,7 +1,7 @@
-//! What a script leaves open, shared among its bursts: how many reads, writes and file queries each has, how many of
-//! them continue the one before, and in which order they come.
+//! Distributes what a script leaves open among its bursts: the numbers of reads, writes and file queries of
+//! each, how many continue the previous one, and their order.
 //!
-//! Not for: offsets and sizes (`fill.rs`).
+//! `fill.rs` chooses offsets and sizes.
 
 use super::draft::{Burst, Place, Request, Rough, Share};
 use super::facts::{
@@ -13,7 +13,7 @@ use crate::{FileAction, Slot};
 /// More than any application has open at once.
 const MOST_SLOTS: usize = 64;
 
-/// What one burst has.
+/// Share of one burst.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     requests: u32,
@@ -21,8 +21,8 @@ struct Part {
     large: bool,
 }
 
-/// Shares `total` by weights: whole numbers by largest remainders; the earlier of two equal ones comes first. No part
-/// is larger than its cap.
+/// Divides `total` by weights into integers, by largest remainders; the earlier of two equal ones comes
+/// first. No part exceeds its cap.
 fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
     let mut parts = vec![0; weights.len()];
     let mut left = total;
@@ -76,7 +76,7 @@ fn requests_left(steps: &[Rough], write: bool, total: u32, sequential: u32) -> (
     )
 }
 
-/// The parts of all bursts, in their order.
+/// Returns the parts of all bursts, in order.
 fn parts(steps: &[Rough], write: bool, total: u32, sequential: u32, first: &[bool]) -> Vec<Part> {
     let large: Vec<bool> = bursts(steps).map(|(_, burst)| burst.large).collect();
     let shares: Vec<Share> = bursts(steps)
@@ -117,7 +117,7 @@ fn bursts(steps: &[Rough]) -> impl Iterator<Item = (Slot, Burst)> + '_ {
     })
 }
 
-/// For each burst, whether no request of the kind has come before on its handle.
+/// Returns for each burst whether it has the first request of this kind on its handle.
 fn first_of_handle(steps: &[Rough], write: bool) -> Vec<bool> {
     let mut used = [false; MOST_SLOTS];
     let mut first = Vec::new();
@@ -160,7 +160,7 @@ fn asks(steps: &[Rough], application: usize) -> Vec<u32> {
     apportion(left, &weights, &vec![u32::MAX; weights.len()])
 }
 
-/// The steps of an application with every burst written out.
+/// Returns the steps of an application with every burst expanded.
 pub(super) fn write_out(application: usize, steps: &[Rough], random: &mut RandomStream) -> Vec<Rough> {
     let read_firsts = first_of_handle(steps, false);
     let write_firsts = first_of_handle(steps, true);
@@ -197,7 +197,7 @@ pub(super) fn write_out(application: usize, steps: &[Rough], random: &mut Random
         let ask = Rough::Act(FileAction::QueryFile { slot });
         groups.extend((0..asks[burst]).map(|_| vec![ask]));
         shuffle(&mut groups, random);
-        // What continues the request before the burst comes before any that seeks.
+        // Requests that continue the one before the burst precede seeking ones.
         groups.sort_by_key(|group| !continues(group));
         out.extend(groups.into_iter().flatten());
         burst += 1;
@@ -209,7 +209,7 @@ fn continues(group: &[Rough]) -> bool {
     matches!(group.first(), Some(Rough::Data(request)) if request.place == Place::Next)
 }
 
-/// The requests of one kind as runs: one that seeks, and those that continue it.
+/// Returns the requests of one kind as runs: a seeking one, and those that continue it.
 fn groups(slot: Slot, write: bool, part: Part, first: bool, random: &mut RandomStream) -> Vec<Vec<Rough>> {
     let mut places: Vec<Place> = (0..part.requests)
         .map(|number| {

@@ -1,15 +1,15 @@
-//! Sizes of requests: concrete numbers that stand in the rows of a table of sizes and add up to its bytes.
+//! Sizes of requests: integers within the rows of a table of sizes that add up to its bytes.
 //!
-//! Not for: which request has which size (`fill.rs`).
+//! `fill.rs` assigns sizes to requests.
 
 use super::facts::SizeRow;
 use crate::random::RandomStream;
 
-/// What is left of an application's sizes, once those that its script fixes are taken off, smallest first.
+/// Returns the remaining sizes of an application without those that its script fixes, in ascending order.
 ///
 /// # Panics
-/// The script fixes sizes that the table doesn't have, or the bytes that are left can't be made of the sizes that are
-/// left: an error in the script, which the tests see.
+/// The script fixes sizes that the table doesn't have, or the remaining bytes can't be made of the remaining
+/// sizes: an error in the script, which the tests find.
 pub(super) fn free_sizes(
     rows: &[SizeRow],
     application: usize,
@@ -52,8 +52,8 @@ pub(super) fn free_sizes(
     sizes
 }
 
-/// Moves each size towards its bound in proportion to the room that it has, until the sum is right. Whole numbers, so
-/// that every machine comes to the same sizes.
+/// Moves each size towards its bound in proportion to its distance, until the sum is right. Uses integers, so
+/// that every machine gets the same sizes.
 fn bring_to_sum(sizes: &mut [u32], least: &[u32], most: &[u32], wanted: u32) {
     let sum: u32 = sizes.iter().sum();
     let up = sum < wanted;

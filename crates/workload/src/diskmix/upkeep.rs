@@ -1,6 +1,6 @@
-//! What makes a client's workspace, and what removes it.
+//! Actions that make and remove a client's workspace.
 //!
-//! Not for: which files there are (`workspace.rs`).
+//! `workspace.rs` lists its files.
 
 use super::facts::{APPS, BUILD_BYTES, MARKER_BYTES};
 use super::Script;
@@ -8,7 +8,7 @@ use crate::upkeep::{self, delete, make_directory, make_file};
 use crate::{FileAction, PathId};
 
 impl Script {
-    /// What makes the workspace, whatever stands there before; the marker last.
+    /// Returns the actions that make the workspace, whatever exists there; the marker is last.
     pub(super) fn build(&self) -> Vec<FileAction> {
         let directories = std::iter::once(PathId(0)).chain(self.directories.iter().copied());
         let files = self.files().chain([(self.marker, u64::from(MARKER_BYTES))]);
@@ -20,13 +20,14 @@ impl Script {
             .collect()
     }
 
-    /// What deletes every file that a pass may have left.
+    /// Returns the actions that delete every file that a pass may have left.
     pub(super) fn delete_all_made(&self) -> Vec<FileAction> {
         let deletes = self.pieces[..APPS.len()].iter().flat_map(|piece| &piece.recovery);
         deletes.map(|op| op.action).collect()
     }
 
-    /// What removes the workspace, the marker first: half a workspace is none.
+    /// Returns the actions that remove the workspace, the marker first, as an incomplete workspace must have
+    /// none.
     pub(super) fn remove(&self) -> Vec<FileAction> {
         let files = std::iter::once(self.marker).chain(self.files().map(|(path, _)| path));
         let directories = self.directories.iter().copied().chain([PathId(0)]);

@@ -1,6 +1,6 @@
-//! The files of a client's workspace: which there are, and how large.
+//! The files of a client's workspace, and their sizes.
 //!
-//! Not for: what makes and removes them (`upkeep.rs`), and what is done with them.
+//! `upkeep.rs` makes and removes them.
 
 use super::apps::document;
 use super::draft::Names;
@@ -12,7 +12,8 @@ use crate::PathId;
 /// Path of the file that is made last.
 pub(super) const MARKER: &str = "bulk/complete.mrk";
 
-/// The files and their sizes: documents, files of the seed phases, and fillers for what is left of `bytes`.
+/// Returns the files and their sizes: documents, files of the seed phases, and fillers for the rest of
+/// `bytes`.
 pub(super) fn files(names: &mut Names, bytes: u64) -> Vec<(PathId, u64)> {
     let mut files = Vec::new();
     for (application, (name, count)) in APPS.iter().zip(DOCUMENTS).enumerate() {

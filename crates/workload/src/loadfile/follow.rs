@@ -1,6 +1,6 @@
-//! A recording followed line by line: which names and handles there are, and what that makes of each operation.
+//! Follows a recording line by line: tracks its names and handles, and interprets each operation.
 //!
-//! Not for: the form of a line (`line.rs`), nor for repeating passes (`player.rs`).
+//! `line.rs` parses a line, `player.rs` repeats passes.
 
 use super::line::{self, Answer, Line, Request};
 use super::{build_file, LoadFile, LoadFileError, RESTORE};
@@ -12,28 +12,27 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The client's own directory.
 const ROOT: PathId = PathId(0);
-/// Bits of the options of an open (MS-SMB2 2.2.13, CreateOptions).
+/// Bits of an open's options (MS-SMB2 2.2.13, CreateOptions).
 const DIRECTORY: u64 = 0x1;
-/// Its dispositions, as they are numbered there.
+/// Dispositions of an open, as numbered there.
 const OPEN: u64 = 1;
 const CREATE: u64 = 2;
 const OPEN_IF: u64 = 3;
 
-/// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Node {
     Directory,
     File { bytes: u64 },
 }
 
-/// A file that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     slot: Slot,
     path: PathId,
-    /// Which step opened it.
+    /// The step that opened it.
     step: usize,
-    /// Opened for no certain kind of file, and used for nothing but its attributes: a rename begins so.
+    /// Whether it was opened for no particular kind of file, and used only for its attributes, as a rename
+    /// starts.
     looks: bool,
 }
 
@@ -41,7 +40,7 @@ struct Open {
 struct Follower {
     catalogue: FileCatalogue,
     ids: HashMap<String, PathId>,
-    /// Of paths as they stand in the file, which has few and names them often.
+    /// Paths as spelled in the file, which has few and repeats them often.
     spelled: HashMap<String, PathId>,
     nodes: BTreeMap<PathId, Node>,
     handles: HashMap<u64, Open>,
@@ -51,28 +50,27 @@ struct Follower {
     steps: Vec<FileOp>,
     generations: u32,
     setup: Setup,
-    /// A deltree of everything waits to be carried out until there is an operation after it.
+    /// Whether a deltree of everything is deferred until another operation follows.
     tree_goes: bool,
-    /// Paths that a pass makes something at beside what it began with, and those of its own that it removes.
+    /// Paths where a pass makes something beyond its initial files, and its initial paths that it removes.
     made: BTreeMap<PathId, Node>,
     removed: BTreeSet<PathId>,
 }
 
-/// The beginning that makes files and uses none of them.
+/// The start of the file, which makes files but uses none of them.
 #[derive(Default)]
 struct Setup {
     over: bool,
-    /// The step after the last one at which everything that was made had been closed.
+    /// The step after the last one at which all files made were closed.
     end: usize,
-    /// Names that were there at that time.
+    /// Number of names at that time.
     names: usize,
-    /// What was made so far, in order.
     made: Vec<PathId>,
-    /// What there is when it is over.
+    /// The nodes at its end.
     nodes: BTreeMap<PathId, Node>,
 }
 
-/// Understands a whole file.
+/// Interprets a whole file.
 pub(super) fn follow(content: &[u8]) -> Result<LoadFile, LoadFileError> {
     let mut follower = Follower::default();
     follower.id("");
@@ -167,8 +165,8 @@ impl Follower {
         self.steps.push(FileOp { class, action });
     }
 
-    /// The number of a path below the client's directory, in capitals: patterns too must find what differs in case
-    /// alone, on servers that tell it apart.
+    /// Returns the number of a path below the client's directory, in capitals: patterns must match names that
+    /// differ only in case even on case-sensitive servers.
     fn id(&mut self, path: &str) -> PathId {
         let next = PathId(u32::try_from(self.catalogue.paths.len()).unwrap_or(u32::MAX));
         let paths = &mut self.catalogue.paths;
@@ -179,7 +177,7 @@ impl Follower {
         })
     }
 
-    /// The number of a path as it stands in the file.
+    /// Returns the number of a path as spelled in the file.
     fn path(&mut self, path: &str) -> Result<PathId, String> {
         if let Some(&id) = self.spelled.get(path) {
             return Ok(id);
@@ -189,7 +187,7 @@ impl Follower {
         Ok(id)
     }
 
-    /// The recorded answer as what must be, where it agrees with what was made so far.
+    /// Returns the required answer, if the recorded one agrees with the files made so far.
     fn presence(&mut self, path: &str, there: bool) -> Result<Presence, String> {
         let id = self.path(path)?;
         match (there, self.nodes.contains_key(&id)) {
@@ -231,7 +229,7 @@ impl Follower {
         let node = self.nodes.get(&id).copied();
         let directory = node.map_or(options & DIRECTORY != 0, |node| node == Node::Directory);
         let intent = match (disposition, node) {
-            // The client's directory is made by nobody but its preparation.
+            // Only the preparation makes the client's directory.
             (CREATE, Some(_)) if id == ROOT => Intent::MakeOrEdit,
             (OPEN, None) => return Err(format!("\"{path}\" is opened, and nothing has made it")),
             (CREATE, Some(_)) => return Err(format!("\"{path}\" is made, and is there already")),
@@ -239,7 +237,7 @@ impl Follower {
             (OPEN, Some(_)) => Intent::Edit,
             (CREATE, None) => Intent::Make,
             (OPEN_IF, _) => Intent::MakeOrEdit,
-            // Superseded, or overwritten.
+            // Superseded or overwritten.
             (0 | 4 | 5, _) => Intent::Replace,
             _ => return Err(format!("there is no disposition {disposition}")),
         };
@@ -304,7 +302,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Now it is known what a file was opened for.
+    /// Determines what kind of file an open was for.
     fn settle(&mut self, open: &Open) {
         if let FileAction::Open { intent, .. } = &mut self.steps[open.step].action {
             if open.looks && *intent == Intent::Edit {
@@ -326,7 +324,7 @@ impl Follower {
         };
         let open = self.handles.get_mut(&handle).ok_or_else(|| not_open(handle))?;
         let (slot, path) = (open.slot, open.path);
-        // Setting times needs a right that an open to look at a file does not ask for.
+        // Setting times needs a right that an open for reading attributes does not request.
         open.looks &= matches!(request, Request::QueryFile { .. });
         let action = match *request {
             Request::Read { offset, bytes, .. } => FileAction::Read { slot, offset, bytes },
@@ -361,7 +359,7 @@ impl Follower {
                 "\"{path}\" is searched, and nothing has made that directory"
             ));
         }
-        // DOS's own wildcards (MS-FSCC 2.1.4.3), which differ from these at a name's last point alone.
+        // DOS wildcards (MS-FSCC 2.1.4.3), which differ from these only at a name's last dot.
         let pattern = pattern.to_uppercase().replace('<', "*").replace('>', "?");
         let patterns = &mut self.catalogue.patterns;
         let number = patterns
@@ -403,7 +401,7 @@ impl Follower {
 
     fn make_directory(&mut self, path: &str) -> Result<(), String> {
         let id = self.path(path)?;
-        // dbench asks for its own directories whether they are there or not.
+        // dbench queries its own directories whether they exist or not.
         let presence = if self.nodes.contains_key(&id) {
             Presence::Either
         } else {
@@ -416,7 +414,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Removes everything below `root` and, unless it is the client's directory, itself: contents before directories.
+    /// Removes everything below `root` and, unless it is the client's directory, itself: contents before
+    /// directories.
     fn delete_tree(&mut self, root: PathId) {
         let within = format!("{}/", self.catalogue.paths[root.0 as usize]);
         let paths = &self.catalogue.paths;
@@ -435,7 +434,7 @@ impl Follower {
         }
     }
 
-    /// From here on, what there is gets used. What the set-up had not closed by its end belongs to the pass.
+    /// Ends the set-up. Files that it had not closed belong to the pass.
     fn end_setup(&mut self) {
         if std::mem::replace(&mut self.setup.over, true) {
             return;
@@ -458,7 +457,7 @@ impl Follower {
             .map(|open| FileAction::Close { slot: open.slot })
             .collect();
         restore.extend(self.way_back(&self.nodes, Presence::There));
-        // Whatever may be there that should not, and whatever should be that may not.
+        // Everything that may wrongly exist or be missing.
         let mut anything = self.setup.nodes.clone();
         anything.retain(|path, _| !self.removed.contains(path));
         anything.extend(&self.made);
@@ -474,7 +473,7 @@ impl Follower {
         }
         directories.sort_by_key(|path| self.catalogue.paths[path.0 as usize].len());
         let slots = self.slots.max(1);
-        // Of these, the player leaves out those of files that are not open.
+        // The player omits closes of files that are not open.
         let closes = (0..slots).map(|slot| FileAction::Close { slot: Slot(slot) });
         let restores = |action| FileOp {
             class: RESTORE,
@@ -482,7 +481,7 @@ impl Follower {
         };
         let pass = Piece {
             steps,
-            // What restores the files of a pass has a generation of its own, 0.
+            // Restored files of a pass have their own generation, 0.
             generations: self.generations.wrapping_add(1),
             restore: restore.into_iter().map(restores).collect(),
             recovery: closes.chain(recovery.iter().copied()).map(restores).collect(),
@@ -507,7 +506,7 @@ impl Follower {
         }
     }
 
-    /// What leads from `nodes` to what a pass begins with.
+    /// Returns the actions that turn `nodes` into the initial files of a pass.
     fn way_back(&self, nodes: &BTreeMap<PathId, Node>, presence: Presence) -> Vec<FileAction> {
         let length = |path: &PathId| self.catalogue.paths[path.0 as usize].len();
         let mut extra: Vec<_> = nodes
@@ -547,7 +546,7 @@ fn not_open(handle: u64) -> String {
     format!("handle {handle} is not open")
 }
 
-/// Whether a line may belong to the set-up: it makes something, or finds that something is not there yet.
+/// Returns whether a line may belong to the set-up: it makes something, or finds something missing.
 fn builds(line: &Line<'_>) -> bool {
     match line.request {
         Request::Open { disposition, .. } => line.answer == Answer::NotThere || disposition != OPEN,
@@ -562,12 +561,12 @@ fn builds(line: &Line<'_>) -> bool {
     }
 }
 
-/// Whether a line that may belong to the set-up makes nothing.
+/// Returns whether a line that may belong to the set-up makes nothing.
 fn looks(line: &Line<'_>) -> bool {
     line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace)
 }
 
-/// A path of the file as one below the client's directory: `/` between its parts.
+/// Converts a path of the file to one below the client's directory, with `/` between its parts.
 fn below_client(path: &str) -> Result<String, String> {
     let mut parts: Vec<&str> = path.split(['\\', '/']).filter(|part| !part.is_empty()).collect();
     let known = ["clients", "client1"];

@@ -1,17 +1,17 @@
-//! One line of a load file: the operation's name, its arguments, and the status that the server answered with.
+//! One line of a load file: the operation's name, its arguments, and the server's status.
 //!
-//! Not for: what lines mean together.
+//! `follow.rs` interprets lines in sequence.
 
 use crate::MOST_BYTES_AT_ONCE;
 
-/// What the recorded server answered.
+/// The recorded server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Ok,
     NotThere,
 }
 
-/// What was asked. Paths as they stand there; numbers of handles are the recorded ones.
+/// The request. Paths and handle numbers are as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'a> {
     Open {
@@ -79,13 +79,13 @@ pub(super) enum Request<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// The file's own name of the operation.
+    /// The load file's name of the operation.
     pub(super) name: &'static str,
     pub(super) request: Request<'a>,
     pub(super) answer: Answer,
 }
 
-/// Names of operations, and how many arguments each has between its name and its status.
+/// Names of operations, and the number of arguments between name and status.
 const OPERATIONS: [(&str, usize); 17] = [
     ("NTCreateX", 4),
     ("Close", 1),
@@ -106,10 +106,10 @@ const OPERATIONS: [(&str, usize); 17] = [
     ("Deltree", 1),
 ];
 const MOST_ARGUMENTS: usize = 4;
-/// Levels of SET_FILE_INFORMATION that set times and attributes, as SMB1 and as Windows count them.
+/// Levels of SET_FILE_INFORMATION that set times and attributes, in SMB1's and Windows's numbering.
 const BASIC_INFORMATION: [u64; 2] = [257, 1004];
 
-/// Reads one line. `None`: it is empty, or a remark.
+/// Parses one line. Returns None for an empty line or a comment.
 pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
     let mut words = Words { rest: line };
     let Some(first) = words.next()? else {
@@ -146,7 +146,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
 }
 
 fn answer(status: &str) -> Result<Answer, String> {
-    // By name, or by number (MS-ERREF 2.3).
+    // By name or number (MS-ERREF 2.3).
     match status {
         "NT_STATUS_OK" | "0x00000000" => Ok(Answer::Ok),
         "NT_STATUS_OBJECT_NAME_NOT_FOUND"
@@ -229,7 +229,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// A number, decimal or hexadecimal.
+    /// Returns a decimal or hexadecimal number.
     fn number(&self, place: usize) -> Result<u64, String> {
         let word = self.words[place];
         let number = match word.strip_prefix("0x") {
@@ -239,11 +239,10 @@ impl<'a> Arguments<'a> {
         number.map_err(|_| format!("\"{word}\" is no number"))
     }
 
-    /// The length of a read or a write.
     fn moved_bytes(&self) -> Result<u32, String> {
         let bytes = self.number(2)?;
         self.number(3)?;
-        // Offsets beyond 2^62 leave no room for an end.
+        // Offsets above 2^62 leave no room for an end.
         if bytes > MOST_BYTES_AT_ONCE as u64 || self.number(1)? > 1 << 62 {
             return Err(format!(
                 "more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"
@@ -253,7 +252,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Words between white space; quotation marks hold one together.
+/// Words between white space; quotation marks group words.
 struct Words<'a> {
     rest: &'a str,
 }

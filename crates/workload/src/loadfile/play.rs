@@ -1,7 +1,7 @@
-//! A client's way through a load file: what makes, leaves and removes the files that a pass begins with.
+//! A client's replay of a load file: makes, leaves and removes the initial files of a pass.
 //!
-//! A whole pass is one piece. Once an operation has not ended as recorded, the rest of the pass is about files that may be
-//! there or not; such a pass is not counted. Not for: recovery from errors (`player.rs`).
+//! A whole pass is one piece. After an operation that did not end as recorded, the rest of the pass allows
+//! for files that may exist or not; such a pass is not counted. `player.rs` recovers from errors.
 
 use super::{build_file, LoadFile};
 use crate::player::{Piece, Player, Scripted};
@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 const MARKER_BYTES: u64 = 1;
 
-/// The replay of one client.
 pub type LoadFileReplay = Player<LoadFile>;
 
 impl Scripted for LoadFile {
@@ -29,7 +28,7 @@ impl Scripted for LoadFile {
 }
 
 impl LoadFileReplay {
-    /// The replay of one client, which does as all others do, with contents of its own.
+    /// Returns the replay of one client: the same operations as all clients, with its own contents.
     #[must_use]
     pub fn new(file: Arc<LoadFile>, client: u32) -> Self {
         Self::of_pieces(file, vec![0], client.rotate_left(20))

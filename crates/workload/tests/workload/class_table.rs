@@ -1,4 +1,4 @@
-//! The data file: what it holds, and that a contradictory one is refused with every problem named.
+//! The data file: its content, and that a contradictory one is refused with every problem named.
 
 use dyno_workload::{ClassTable, Contents, Known, Tree};
 
@@ -42,8 +42,8 @@ fn the_classes_are_those_of_the_facts() {
 
 #[test]
 fn no_size_of_the_fraction_class_hangs_on_the_last_digit_of_a_power() {
-    // Powers differ between mathematical libraries by a few units in the last place, about 1e-10 here: no
-    // size may be as near as that to the next whole byte, so that the tree is the same on every machine.
+    // Powers differ between mathematical libraries by a few units in the last place, about 1e-10 here. No
+    // size may be that close to the next integer, so that the tree is the same on every machine.
     let tree = Tree::load();
     let fraction = tree
         .classes()

@@ -1,4 +1,4 @@
-//! What is in the files: valid, of exact length, incompressible, each different, and the same every time.
+//! Contents of the files: valid, of exact length, incompressible, all different, and always the same.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -48,7 +48,7 @@ fn check_html(file: &File) {
     );
 }
 
-/// Compressed size as a share of the size.
+/// Returns the compressed size as a share of the size.
 fn share_left(content: &[u8]) -> f64 {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(content).expect("memory takes everything");

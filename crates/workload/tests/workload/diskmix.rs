@@ -1,4 +1,4 @@
-//! A client's walk through the disk mix against a file server that is strict: it refuses what a real one would.
+//! A client's play of the disk mix on a strict file server, which refuses what a real one would.
 
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileWorkload, Intent, Ledger, Outcome, PathId, Presence, Script,
@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    /// Does what is asked; false where the answer is not what must be.
+    /// Performs an action; returns false if the answer is wrong.
     fn act(&mut self, action: &FileAction, names: &[String], patterns: &[String]) -> bool {
         match *action {
             FileAction::Open {
@@ -136,7 +136,7 @@ impl Server {
     }
 }
 
-/// A client, its server, and what the ledger makes of it.
+/// A client, its server and its ledger.
 struct Play {
     mix: DiskMix,
     server: Server,
@@ -196,7 +196,7 @@ impl Play {
         self.mix.next(last).action
     }
 
-    /// Carries out passes without a fault; every operation must succeed. Returns what comes after them.
+    /// Performs passes without a fault; every operation must succeed. Returns the next action.
     fn passes(&mut self, mut action: FileAction, count: u64) -> FileAction {
         let until = self.mix.passes() + count;
         while self.mix.passes() < until {
@@ -408,7 +408,7 @@ fn disturbed_pass(
         let mut outcome = Outcome::START;
         match fault {
             Some(true) => {
-                // Some calls arrive before the session is gone, others do not.
+                // Some calls arrive before the session is lost, others do not.
                 if number % 2 == 0 {
                     play.act(&action);
                 }
@@ -445,8 +445,8 @@ proptest! {
         let before = workspace(&play);
         let first = play.next(&Outcome::START);
         let mut action = disturbed_pass(&mut play, first, &faults, 11_000);
-        // Through the pass that was disturbed last, which may be the second, and through the one after it, in which
-        // a file is replaced that could not be deleted: nothing fails any more but what was spoiled.
+        // Plays through the last disturbed pass, which may be the second, and the next one, in which a file
+        // is replaced that could not be deleted: after that, only spoiled operations fail.
         let whole_passes = play.mix.passes();
         let mut outcome = Outcome::START;
         for _ in 0..40_000 {
@@ -470,7 +470,7 @@ proptest! {
         disturbed_pass(&mut play, first, &faults, steps);
         play.all(&play.mix.leaving());
         prop_assert_eq!(workspace(&play), before);
-        // The next mix finds the marker, or makes everything anew; either succeeds.
+        // The next level finds the marker, or remakes everything; either succeeds.
         play.all(&play.mix.preparation(true));
         play.all(&play.mix.preparation(false));
         play.all(&play.mix.removal());

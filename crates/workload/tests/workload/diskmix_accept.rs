@@ -1,4 +1,4 @@
-//! The disk mix against the figures that it was made from.
+//! The disk mix against its source figures.
 
 use dyno_workload::{DiskMixOptions, Line, Script};
 

@@ -1,12 +1,12 @@
-//! Golden digests: the operations of the disk mix stay the same for ever. A change here is a new workload, which makes
-//! figures of earlier versions incomparable: raise the seed of the scripts with it.
+//! Golden digests: the operations of the disk mix never change. A change is a new workload, not comparable
+//! with figures of earlier versions: raise the seed of the scripts with it.
 
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Outcome, Script, Workload,
 };
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// An operation as a line of text, with names instead of numbers.
+/// Formats an operation as a line of text, with names instead of numbers.
 fn line(action: &FileAction, names: &FileCatalogue) -> String {
     let path = |id: dyno_workload::PathId| &names.paths[id.0 as usize];
     match *action {
@@ -60,7 +60,7 @@ fn line(action: &FileAction, names: &FileCatalogue) -> String {
     }
 }
 
-/// XXH3-128 over the operations of the first three passes, a line each.
+/// Returns XXH3-128 over the operations of the first three passes, one per line.
 fn digest(options: &DiskMixOptions, seed: u64, client: u32) -> String {
     let mut mix = DiskMix::new(Script::load(options), seed, client);
     let names = mix.catalogue().clone();

@@ -1,4 +1,4 @@
-//! The ledger against a plain model: every byte of every file written out, with or without a value that is known.
+//! The ledger against a plain model: every byte of every file, known or unknown.
 
 use dyno_workload::{content_of, FileAction, Intent, Ledger, PathId, Presence, Slot};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Bytes of a file; None where nobody knows.
+/// Bytes of a file; None: unknown.
 type Bytes = Rc<RefCell<Vec<Option<u8>>>>;
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// Files as a server keeps them. Steps that it would refuse are left out on both sides.
+/// Files as a server keeps them. Steps that it would refuse are skipped on both sides.
 #[derive(Default)]
 struct Model {
     paths: BTreeMap<u32, Bytes>,
@@ -52,7 +52,7 @@ struct Model {
 }
 
 impl Model {
-    /// Does `step` and returns what the ledger must be told, if the server would have allowed it.
+    /// Performs `step`, and updates the ledger if the server would have allowed it.
     fn act(&mut self, ledger: &mut Ledger, step: Step) {
         match step {
             Step::Open(slot, path, intent) => self.open(ledger, slot, path, intent),
@@ -105,7 +105,7 @@ impl Model {
             }
             Step::Lose => {
                 self.slots.clear();
-                // Whether data was sent is for a test of its own: here all of it has been.
+                // Another test covers unsent data: here all of it has been sent.
                 for slot in 0..4 {
                     ledger.apply(&FileAction::Flush { slot: Slot(slot) });
                 }
@@ -164,7 +164,7 @@ impl Model {
     }
 }
 
-/// Reads `start` .. `end` of the model through the ledger: right bytes pass, one wrong byte that is known does not.
+/// Reads `start` .. `end` of the model through the ledger: correct bytes pass, a wrong known byte fails.
 fn hold_against(ledger: &Ledger, slot: Slot, file: &[Option<u8>], start: usize, end: usize) {
     let known = file[start..end].iter().flatten().count() as u64;
     let mut data: Vec<u8> = file[start..end].iter().map(|byte| byte.unwrap_or(0xEE)).collect();
@@ -189,7 +189,7 @@ proptest! {
     fn the_ledger_knows_what_a_byte_by_byte_model_knows(steps in steps(), from in 0_usize..500, bytes in 1_usize..300) {
         let (mut ledger, mut model) = (Ledger::new(7), Model::default());
         for path in 0..5 {
-            // Known not to be there, as after a sweep.
+            // Known to be missing, as after a sweep.
             ledger.apply(&FileAction::Delete { path: PathId(path), presence: Presence::Either });
         }
         for step in steps {
@@ -263,7 +263,7 @@ fn a_write_that_was_lost_leaves_what_a_former_mix_wrote_and_that_is_wrong() {
         Ok(100),
         "nothing has been written since"
     );
-    // Every mix of one seed numbers its generations alike.
+    // All levels of one seed number their generations alike.
     let present = content_of(ledger.writing(Slot(0), 5).expect("open"), 0, 40);
     write(&mut ledger, 0, 0, 40, 5);
     assert_eq!(

@@ -14,7 +14,7 @@ fn workload(script: &Arc<Script>) -> DiskMix {
     DiskMix::new(script.clone(), SEED, CLIENT)
 }
 
-/// The books of a client after so many operations, all of which succeeded.
+/// Returns a client's ledger after this many operations, all of which succeeded.
 fn books(script: &Arc<Script>, operations: u64) -> Ledger {
     let mut workload = workload(script);
     let mut books = Ledger::new(CLIENT);

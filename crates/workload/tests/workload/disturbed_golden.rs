@@ -1,6 +1,6 @@
-//! Golden digests of what surrounds undisturbed passes (`diskmix_golden.rs`): what a client asks for after operations that
-//! failed, opens that failed and sessions that were lost, and what makes and removes its workspace. A change of passes is a
-//! new workload.
+//! Golden digests of everything around undisturbed passes (`diskmix_golden.rs`): a client's operations after
+//! failed operations, failed opens and lost sessions, and the actions that make and remove its workspace. A
+//! change of passes is a new workload.
 
 use crate::loadfile::SMALL;
 use dyno_workload::{
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, Xxh3Default};
 
-/// After so many operations it is noted what a client would do to leave.
+/// Operations between two samples of a client's leaving actions.
 const OPERATIONS_PER_LEAVING: u64 = 509;
 const FAILED: Outcome = Outcome {
     ok: false,
@@ -23,7 +23,7 @@ const LOST: Outcome = Outcome {
     ..FAILED
 };
 
-/// Adds what a client does, operation by operation, each of which ends as `outcome` says for its number.
+/// Adds a client's operations, each with the `outcome` for its number.
 fn add(
     digest: &mut Xxh3Default,
     mut workload: impl FileWorkload,
@@ -42,7 +42,7 @@ fn add(
     }
 }
 
-/// One operation in so many fails, and one in ten times as many costs the session; which ones is drawn by the seed.
+/// Fails one in `one_in` operations, and loses the session at one in ten times as many, drawn by the seed.
 fn seldom(one_in: u64, seed: u64) -> impl FnMut(u64, &FileAction) -> Outcome {
     move |number, _| match xxh3_64_with_seed(&number.to_le_bytes(), seed) % (10 * one_in) {
         0 => LOST,
@@ -51,7 +51,7 @@ fn seldom(one_in: u64, seed: u64) -> impl FnMut(u64, &FileAction) -> Outcome {
     }
 }
 
-/// The operations of these numbers end so, and no others.
+/// Gives this outcome to the operations of these numbers only.
 fn within(numbers: Range<u64>, outcome: Outcome) -> impl FnMut(u64, &FileAction) -> Outcome {
     move |number, _| match numbers.contains(&number) {
         true => outcome,
@@ -59,7 +59,7 @@ fn within(numbers: Range<u64>, outcome: Outcome) -> impl FnMut(u64, &FileAction)
     }
 }
 
-/// The open of that number fails, of those that should find or make something.
+/// Fails the open of this number among those that should find or make something.
 fn open_fails(which: u64) -> impl FnMut(u64, &FileAction) -> Outcome {
     let mut opens = 0;
     move |_, action| {
@@ -87,7 +87,7 @@ fn load_file() -> impl Fn(u32) -> LoadFileReplay {
     move |client| LoadFileReplay::new(file.clone(), client)
 }
 
-/// The digest of several clients, one after the other.
+/// Returns the digest of several clients in order.
 fn digest_of_all<W: FileWorkload, O: FnMut(u64, &FileAction) -> Outcome>(
     operations: u64,
     clients: impl IntoIterator<Item = (W, O)>,
@@ -216,7 +216,7 @@ fn a_load_file_would_leave_what_it_found_at_every_place() {
     );
 }
 
-/// The digest of what makes and removes the workspaces of these clients.
+/// Returns the digest of the actions that make and remove the workspaces of these clients.
 fn workspaces<W: FileWorkload>(clients: impl IntoIterator<Item = W>) -> String {
     let mut digest = Xxh3Default::new();
     for client in clients {

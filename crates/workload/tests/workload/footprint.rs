@@ -1,4 +1,4 @@
-//! What room a client's files need, against files that are written out in memory.
+//! Space of a client's files, against files written in memory.
 
 use dyno_workload::{footprint_bytes, played, DiskMix, DiskMixOptions, LoadFile, LoadFileReplay, Script};
 use std::sync::Arc;

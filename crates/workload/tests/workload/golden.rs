@@ -1,12 +1,12 @@
-//! Golden digests: the tree and the requests of a seed stay the same for ever. A change here is a new workload, which
-//! makes figures of earlier versions incomparable.
+//! Golden digests: the tree and the requests of a seed never change. A change is a new workload, not
+//! comparable with figures of earlier versions.
 
 use dyno_workload::{Catalogue, Outcome, Tree, WebbenchStatic, Workload};
 use xxhash_rust::xxh3::Xxh3Default;
 
 const REQUESTS: usize = 10_000;
 
-/// XXH3-128 over the first 10,000 paths, each ended by a newline.
+/// Returns XXH3-128 over the first 10,000 paths, each followed by a newline.
 fn digest_of_requests(seed: u64, client: u32, thread: u32) -> String {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_static(&tree);

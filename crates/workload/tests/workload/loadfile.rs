@@ -1,4 +1,4 @@
-//! Load files: what is understood, what is refused, and that passes repeat on a server that forgives nothing.
+//! Load files: what is accepted and refused, and that passes repeat on a strict server.
 
 use dyno_workload::{
     DiskMixOptions, FileAction, FileWorkload, Intent, LoadFile, LoadFileReplay, Outcome, PathId, Presence,
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where Debian's package `dbench` puts its load file.
+/// Load file of Debian's package `dbench`.
 const PACKAGED: &str = "/usr/share/dbench/client.txt";
 
 /// A set-up with one document, then a pass that reads it, works on a copy, leaves a note and loses the document.
@@ -58,7 +58,7 @@ fn parse(text: &str) -> LoadFile {
     LoadFile::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a server has: it obeys, and refuses what the recording says must not be possible.
+/// Names on a server that performs valid actions and refuses what the recording says must fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Server {
     files: BTreeMap<PathId, u64>,
@@ -187,7 +187,7 @@ impl Server {
         Ok(())
     }
 
-    /// Cases are told apart, and every directory contains itself and its parent.
+    /// Case-sensitive; every directory contains itself and its parent.
     fn find(&self, directory: PathId, pattern: u16, presence: Presence) -> Result<(), &'static str> {
         let (pattern, text) = (&self.patterns[usize::from(pattern)], |path: &PathId| {
             self.paths[path.0 as usize].as_str()
@@ -213,7 +213,7 @@ impl Server {
     }
 }
 
-/// Whether `name` is of the form of `pattern`, with `*` for any characters and `?` for one.
+/// Returns whether `name` matches `pattern`, with `*` for any characters and `?` for one.
 fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.chars().next(), name.chars().next()) {
         (Some('*'), _) => (0..=name.len()).any(|end| matches(&pattern[1..], &name[end..])),
@@ -223,7 +223,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Plays until so many passes have ended; the server allows everything, or it is a defect.
+/// Plays this many passes; the server must allow every operation.
 fn play(replay: &mut LoadFileReplay, server: &mut Server, passes: u64) -> BTreeMap<String, u64> {
     let classes = replay.catalogue().classes.clone();
     let mut counts = BTreeMap::new();
@@ -251,7 +251,7 @@ fn a_small_file_is_understood() {
     assert_eq!(file.operations(), 37);
     assert_eq!(file.counts()["NTCreateX"], 10);
     assert_eq!(file.counts()["Deltree"], 2);
-    // The set-up ends with the close of its last file; the question for space is the pass's first operation.
+    // The set-up ends with the close of its last file; the query for space is the pass's first operation.
     assert_eq!(
         file.steps().first().map(|step| step.action),
         Some(FileAction::QuerySpace)
@@ -265,7 +265,7 @@ fn a_small_file_is_understood() {
     let document = PathId(u32::try_from(document.expect("it is named")).expect("small"));
     assert_eq!(file.files(), [(document, 65_636)]);
     assert_eq!(file.catalogue().patterns, ["*.JNK", "ONE.*"]);
-    // One open of no certain kind only looks; the other sets times, which needs more rights.
+    // One open of no particular kind only looks; the other sets times, which needs more rights.
     let looks = |step: &&dyno_workload::FileOp| {
         matches!(
             step.action,
@@ -306,7 +306,7 @@ fn a_pass_ends_with_the_files_that_it_began_with() {
     let counts = play(&mut replay, &mut server, 2);
     assert_eq!(count(&counts, "read"), 2);
     assert_eq!(count(&counts, "create"), 6);
-    // The handle that was left is closed, three names are removed, the document is written again with two writes.
+    // Closes the handle that was left, removes three names, and rewrites the document with two writes.
     assert_eq!(count(&counts, "restore"), 2 * (1 + 3 + 4));
     assert_eq!(server, before);
 }
@@ -318,7 +318,7 @@ fn every_write_of_a_file_has_another_generation() {
     for _ in 0..200 {
         let operation = replay.next(&Outcome::START);
         if let FileAction::Write { generation, .. } = operation.action {
-            // What restores a file is its first content again.
+            // A restored file has its first content again.
             generations.extend((generation != 0).then_some(generation));
         }
     }
@@ -340,7 +340,7 @@ fn a_client_that_leaves_in_the_middle_leaves_what_it_found() {
             let operation = replay.next(&Outcome::START);
             server.act(&operation.action).expect("as recorded");
         }
-        // The outcome of the last operation is handed in with a next one, which is not carried out any more.
+        // The next call records the last outcome; its operation is not performed.
         let _ = replay.next(&Outcome::START);
         server.do_all(&replay.leaving());
         assert_eq!(server.names(), before, "after {steps} operations");
@@ -364,7 +364,7 @@ proptest! {
             let operation = replay.next(&last);
             let fault = faults.iter().find(|(at, _)| *at == step);
             let lost = fault.is_some_and(|(_, lost)| *lost);
-            // After what was refused come consequences; after a whole pass there must be none.
+            // Failures have consequences; after a whole pass there must be none.
             let done = if fault.is_none() { server.act(&operation.action) } else { Err("failed") };
             prop_assert_ne!(done, Err("is not open"), "step {}: {:?}", step, operation.action);
             let ok = done.is_ok();
@@ -392,7 +392,7 @@ proptest! {
     }
 }
 
-/// The problems of a file that is `SMALL` and then these lines.
+/// Checks the problems of a file of `SMALL` and these lines.
 fn check_refused(lines: &str, problems: &[&str]) {
     let text = format!(
         "{}{lines}",
@@ -447,7 +447,7 @@ fn problems_are_bounded_and_a_file_without_a_pass_is_refused() {
     assert_eq!(error.problems[0].problem, "is not UTF-8");
 }
 
-/// Counts of Debian's file (dbench 4.0-2.1, 458,344 lines), each taken with other means from the file itself.
+/// Counts of Debian's file (dbench 4.0-2.1, 458,344 lines), each taken from the file by other means.
 const PACKAGED_COUNTS: [(&str, u64); 16] = [
     ("Close", 58_200),
     ("Deltree", 2),
@@ -494,7 +494,7 @@ fn the_packaged_file_is_understood_and_repeats() {
     let counts = play(&mut replay, &mut server, 1);
     assert_eq!(count(&counts, "read"), 124_199);
     assert_eq!(count(&counts, "flush"), 5_553);
-    // A file named "mixfile" is what is left of a pass.
+    // A pass leaves a file named "mixfile".
     assert_eq!(count(&counts, "restore"), 1);
     assert_eq!(server.names(), before);
 }

@@ -1,4 +1,4 @@
-//! All integration tests of the crate, as one program: each one more would be linked by itself.
+//! All integration tests of the crate as one program, to link only once.
 
 mod class_table;
 mod contents;

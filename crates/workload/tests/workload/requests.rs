@@ -1,4 +1,4 @@
-//! Which requests the workloads make: shares of the classes, evenness within a class, and the right answers.
+//! Requests of the workloads: shares of the classes, uniformity within a class, and correct answers.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use dyno_workload::{
 };
 
 const DRAWS: usize = 1_000_000;
-/// A fair generator leaves five standard deviations once in two million draws of a test; the seed is fixed besides.
+/// A fair generator exceeds five standard deviations once in two million draws of a test; and the seed is
+/// fixed.
 const STANDARD_DEVIATIONS: f64 = 5.0;
 
-/// How often each path was asked for.
 fn counts_by_path(seed: u64) -> Vec<u32> {
     let tree = Tree::load();
     let mut counts = vec![0; tree.files().len() + tree.missing().len()];
@@ -55,7 +55,7 @@ fn the_files_of_a_class_are_asked_for_evenly() {
             .filter(|(entry, _)| usize::from(entry.class.0) == id)
             .map(|(_, &count)| f64::from(count))
             .collect();
-        // Pearson's chi-squared against evenness: mean k - 1, variance 2 (k - 1).
+        // Pearson's chi-squared test of uniformity: mean k - 1, variance 2 (k - 1).
         let expected = of_class.iter().sum::<f64>() / of_class.len() as f64;
         let chi_squared: f64 = of_class
             .iter()
@@ -100,7 +100,7 @@ fn requests_do_not_depend_on_how_the_last_one_ended() {
 
 #[test]
 fn the_mean_body_of_a_request_is_what_the_table_promises() {
-    // 5,871 bytes: with 3,771 requests/s 22.1 MB/s, against 22.4 MB/s remembered of Mindcraft's first test.
+    // 5,871 bytes: at 3,771 requests/s, 22.1 MB/s, against 22.4 MB/s remembered from Mindcraft's first test.
     let tree = Tree::load();
     let mean: f64 = (tree.classes().iter())
         .filter(|class| !class.contents.missing())
@@ -190,5 +190,5 @@ fn several_urls_are_asked_for_by_their_weights_and_the_same_by_the_same_seed() {
     );
 }
 
-/// Of seed 7, client 1, thread 2: what a seed asks for never changes.
+/// For seed 7, client 1, thread 2: the requests of a seed never change.
 const GOLDEN_URLS: [u32; 16] = [0, 2, 2, 2, 0, 0, 0, 0, 2, 0, 0, 2, 0, 2, 0, 0];

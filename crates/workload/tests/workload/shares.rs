@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 const REQUESTS: usize = 100_000;
 const PAGE: &str = "/cgi-bin/dyno";
 
-/// 76 % static and 16 % dynamic in the clear, 8 % over TLS, a fifth of that dynamic.
+/// 76 % static and 16 % dynamic without TLS, 8 % over TLS, of which a fifth is dynamic.
 fn ecommerce() -> Shares {
     Shares::new(0.16, 0.08, 0.2).expect("they fit")
 }
@@ -16,7 +16,7 @@ fn a_class_gets_the_share_of_requests_that_the_suite_says() {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_dynamic(&tree, PAGE, true);
     let mut workload = WebbenchDynamic::new(tree, ecommerce(), 1, 0, 0);
-    // (in the clear, over TLS) of (static, dynamic)
+    // (without TLS, over TLS) of (static, dynamic)
     let mut counts = [[0_u32; 2]; 2];
     for _ in 0..REQUESTS {
         let get = workload.next(&Outcome::START);
@@ -38,7 +38,7 @@ fn a_class_gets_the_share_of_requests_that_the_suite_says() {
         (share(1, 0), 0.064),
         (share(1, 1), 0.016),
     ] {
-        // Four standard deviations of a share of 0.76 in so many draws are 0.0054.
+        // Four standard deviations of a share of 0.76 in this many draws are 0.0054.
         assert!(
             (got - expected).abs() < 0.006,
             "{counts:?}: {got} is not {expected}"

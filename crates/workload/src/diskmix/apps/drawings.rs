@@ -1,16 +1,16 @@
-//! A drawing program: asks its libraries for their sizes, reads three drawings in large pieces, and saves two new ones
-//! twice each, with many small writes.
+//! A drawing program: asks its libraries for their sizes, reads three drawings in large pieces, and saves two
+//! new ones twice each, with many small writes.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::DRAWINGS;
 use crate::{Intent, PathId};
 
-/// Pieces of 8 KiB of each drawing, one after the other: 38, seen, the longest run 21.
+/// Consecutive 8 KiB pieces of each drawing: 38 in total, seen, the longest run 21.
 const PIECES: [u32; 3] = [21, 9, 8];
 const PIECE_BYTES: u32 = 8192;
-/// What is noted in a drawing before it is saved again, one after the other. Seen.
+/// Sizes of the notes written to a drawing before each later save. Seen.
 const NOTE_BYTES: [u32; 2] = [510, 168];
-/// Opens of each library, for its size alone. Seen.
+/// Opens of each library, only for its size. Seen.
 const LIBRARY_OPENS: u32 = 3;
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
@@ -42,7 +42,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     }
 }
 
-/// Asks each library for its size, in rounds; the marker is set and taken away twice meanwhile.
+/// Asks each library for its size, in rounds; meanwhile sets and removes the marker twice.
 fn ask_libraries(draft: &mut Draft<'_>, libraries: &[PathId], marker: PathId) {
     for round in 0..LIBRARY_OPENS {
         for (number, &library) in libraries.iter().enumerate() {
@@ -69,7 +69,7 @@ fn read_settings(draft: &mut Draft<'_>, settings: PathId) {
 fn read_drawing(draft: &mut Draft<'_>, drawing: PathId, pieces: u32) {
     let slot = draft.open(drawing, Intent::Read);
     if pieces > PIECES[2] {
-        // What kind of drawing it is: something small at its beginning. The shortest is known by its name.
+        // Small read at the start to identify the drawing's kind. The shortest is known by its name.
         draft.read(slot, Place::At(0), None);
     }
     draft.read(slot, Place::At(0), PIECE_BYTES);
@@ -79,7 +79,7 @@ fn read_drawing(draft: &mut Draft<'_>, drawing: PathId, pieces: u32) {
     draft.close(slot);
 }
 
-/// Saves a new drawing, and again: the old one is kept under another name.
+/// Saves a new drawing twice, and keeps the old one under another name.
 fn save(draft: &mut Draft<'_>, target: usize, marker: PathId) {
     let path = draft.file(&format!("plan{target}.drw"));
     let aside = draft.file(&format!("plan{target}.tmp"));
@@ -107,7 +107,7 @@ fn save(draft: &mut Draft<'_>, target: usize, marker: PathId) {
     read_again(draft, path);
 }
 
-/// Makes the file and goes over it many times; the cache of a client makes one write of it all.
+/// Makes the file and rewrites it many times; a client's cache combines it all into one write.
 fn fill(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let slot = draft.make(path);
     draft.fill(slot, &DRAWINGS[number]);

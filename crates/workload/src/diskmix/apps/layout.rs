@@ -1,13 +1,14 @@
-//! A page layout program: feels its way along a long name, tries again and again whether it may write, and prints once.
+//! A page layout program: tries the prefixes of a long name, tests repeatedly whether it may write, and
+//! prints once.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::LAYOUT_PRINTED;
 use crate::{Intent, PathId};
 
-/// The long name: an open is tried for each of its beginnings. 49 of them, so that with the writability tests 85 opens
-/// fail, as seen.
+/// The long name: an open is tried for each of its 49 prefixes. With the writability tests, 85 opens fail, as
+/// seen.
 const LONG_NAME: &str = "yearly-overview-of-all-branches-with-figures-plus";
-/// Writability tests: 36, seen, one of them that of the print.
+/// Writability tests: 36, seen, including the print's.
 const TRIALS: u32 = 35;
 const SIGNATURE_BYTES: u32 = 24;
 

@@ -1,14 +1,13 @@
-//! A word processor: two letters are edited and saved twice each, under an owner's lock file; a third is looked at.
+//! A word processor: edits two letters and saves them twice each, under an owner's lock file; views a third.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{LETTERS, LETTERS_GROWN, LETTERS_LOCK_BYTES};
 use crate::diskmix::routines::SECTOR_BYTES;
 use crate::{Intent, PathId, Slot};
 
-/// Large pieces of a save that are written once more before its header; the first save has one less. A choice: larger
-/// writes than a sector are not among those in place that passed the cache in capture 4.
+/// Large pieces of a save that are rewritten before its header; the first save has one less. A choice: in
+/// capture 4, no in-place writes larger than a sector passed the cache.
 const SAVED_AGAIN: [u32; 4] = [3_000, 4_096, 4_096, 5_000];
-/// Set-times of each save.
 const TIMES_OF_SAVE: u32 = 4;
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
@@ -72,7 +71,7 @@ fn edit_and_save(draft: &mut Draft<'_>, document: PathId, session: usize) {
     draft.touch(document, Intent::Read);
 }
 
-/// Writes the whole document into a temporary file, its header last, and gives it the target's name.
+/// Writes the whole document to a temporary file, the header last, and renames it to the target.
 fn save(draft: &mut Draft<'_>, temporary: PathId, aside: &[(PathId, PathId)], target: PathId, number: usize) {
     draft.space(2);
     draft.look_for(2);
@@ -90,7 +89,7 @@ fn save(draft: &mut Draft<'_>, temporary: PathId, aside: &[(PathId, PathId)], ta
     draft.rename(temporary, target);
 }
 
-/// Writes all of the document anew behind its header; it becomes longer.
+/// Rewrites the document behind its header; it becomes longer.
 fn grow(draft: &mut Draft<'_>, slot: Slot, session: usize) {
     let mut place = Place::At(u64::from(SECTOR_BYTES));
     for &bytes in LETTERS_GROWN[session] {

@@ -1,8 +1,8 @@
-//! The eight applications: in which order each asks for what. They are our own plays in the manner of their kind; how
-//! often each routine comes is seen, the order of routines is derived from what must follow from what (a file is made
-//! before it is renamed) and else a choice.
+//! The eight applications and the order of their requests. They are our own imitations of typical programs;
+//! the frequency of each routine is seen, the order is derived from dependencies (a file is made before it is
+//! renamed) or else a choice.
 //!
-//! Not for: offsets, sizes and the number of requests in bursts, which `share.rs` and `fill.rs` choose from the tables.
+//! `share.rs` and `fill.rs` choose offsets, sizes and the number of requests in bursts from the tables.
 
 mod drawings;
 mod layout;
@@ -20,20 +20,18 @@ use crate::PathId;
 /// Extensions of the documents, by application.
 const EXTENSIONS: [&str; 8] = ["ltr", "sht", "sld", "rec", "tab", "drw", "lay", "ppr"];
 
-/// Name of a document in the directory of its application.
+/// Returns the name of a document in its application's directory.
 pub(super) fn document(application: usize, number: u32) -> String {
     let stem = &APPS[application][..4];
     format!("{stem}{number:02}.{}", EXTENSIONS[application])
 }
 
-/// The documents of an application.
 fn documents(draft: &mut Draft<'_>, application: usize) -> Vec<PathId> {
     (0..DOCUMENTS[application])
         .map(|number| draft.file(&document(application, number)))
         .collect()
 }
 
-/// Writes the script of an application, by its column of the tables.
 pub(super) fn write(application: usize, draft: &mut Draft<'_>) {
     let documents = documents(draft, application);
     match application {

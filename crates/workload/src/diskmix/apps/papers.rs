@@ -1,13 +1,13 @@
-//! A second word processor: pages through two long papers that it has locked a byte of, saves two new ones, and prints
-//! four times.
+//! A second word processor: pages through two long papers after locking a byte of each, saves two new ones,
+//! and prints four times.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{PAPERS, PAPERS_PRINTED};
 use crate::{Intent, PathId, Slot};
 
-/// The byte that says who has the document: far beyond its end. Seen.
+/// Offset of the byte that is locked to claim a document: far beyond its end. Seen.
 const LOCK_OFFSET: u64 = 0x7FFF_FF92;
-/// The pieces by which a document is known. Seen.
+/// Sizes of the pieces that identify a document. Seen.
 const SIGNATURE_BYTES: [u32; 4] = [24, 14, 12, 8];
 /// Saves of the two targets. Derived: three old files are deleted.
 const SAVES: [usize; 2] = [3, 2];
@@ -50,8 +50,8 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     }
 }
 
-/// Reads a document page by page. While its lock stands, a client may not answer from its cache: nearly all of these
-/// reads passed below the cache in capture 4, in the applications' own sizes.
+/// Reads a document page by page. While its lock is held, a client may not answer from its cache: nearly all
+/// of these reads passed below the cache in capture 4, in the applications' own sizes.
 fn page_through(draft: &mut Draft<'_>, document: PathId, target: usize) {
     draft.stat(document);
     draft.stat(document);
@@ -68,7 +68,7 @@ fn page_through(draft: &mut Draft<'_>, document: PathId, target: usize) {
     draft.close(slot);
 }
 
-/// Finds out what a document is, by some small pieces near its beginning. `asks` parts of the file queries go along.
+/// Identifies a document by some small pieces near its start. `asks`: weight of file queries.
 fn identify(draft: &mut Draft<'_>, slot: Slot, asks: u32) {
     draft.read(slot, Place::Seek, SIGNATURE_BYTES[0]);
     for &bytes in &SIGNATURE_BYTES[1..] {

@@ -1,16 +1,17 @@
-//! A data base of pages: one file that stays open, pages read and written at random, some commits, three prints.
+//! A page database: one file that stays open, pages read and written at random, some commits, three prints.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{RECORDS_LOCK_BYTES, RECORDS_PRINTED};
 use crate::{Intent, PathId};
 
-/// Rounds of work, each after a look for files that are not there. Seen.
+/// Rounds of work, each after a search for missing files. Seen.
 const ROUNDS: u32 = 46;
-/// Rounds after which something is printed: a choice.
+/// Rounds that end with a print: a choice.
 const PRINTS_AFTER: [u32; 3] = [10, 24, 38];
-/// Rounds after which everything is made durable: four, seen.
+/// Rounds that end with a flush: four, seen.
 const FLUSHES_AFTER: [u32; 4] = [8, 20, 32, 44];
-/// Where the header counts commits, and how many bytes: seen as fixed, the place a choice among the due ones.
+/// Place and size of the header's commit counter: its fixed place is seen, which place is a choice among
+/// those due.
 const COMMIT_COUNTER: (Place, u32) = (Place::At(1536), 2);
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {

@@ -5,11 +5,11 @@ use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{SHEETS, SHEETS_PRINTED};
 use crate::{Intent, PathId};
 
-/// Reads one after the other of one record each, all from the first workbook. Seen; that the runs lie over each other is
+/// Lengths of read runs in one record each, all in the first workbook. Seen; the overlap of the runs is
 /// derived from the pages that passed the client's cache.
 const LONG_READS: [u32; 2] = [60, 83];
 const RECORD_BYTES: u32 = 2048;
-/// The header of a workbook, and all that is written in place at once.
+/// Size of a workbook's header, and of writes in place.
 const PAGE_BYTES: u32 = 4096;
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
@@ -60,9 +60,9 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     let slot = draft.make(temporary);
     draft.fill(slot, &SHEETS[target * 3 + save]);
     draft.burst(slot, Burst::writes(20, 6).and_asks(4));
-    // Not every save is one that the program wants to be sure of. The header goes to the disk by itself: of the writes
-    // at 0 in the table four are not the first of their handle nor the last of a save, and eight single pages passed
-    // the cache in capture 4, four of them just before a flush.
+    // Not every save is flushed. The header is flushed separately: four of the table's writes at 0 are
+    // neither the first of their handle nor the last of a save, and eight single pages passed the cache in
+    // capture 4, four of them just before a flush.
     if save > 0 {
         draft.ask_times(slot, 1);
         draft.write(slot, Place::At(0), PAGE_BYTES);

@@ -1,16 +1,16 @@
-//! A presentation program: loads an add-in in small pieces, opens four presentations again and again, and saves two
-//! new ones three times each, editing them in place after each save.
+//! A presentation program: loads an add-in in small pieces, opens four presentations repeatedly, and saves
+//! two new ones three times each, with in-place edits after each save.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::SLIDES;
 use crate::diskmix::routines::SECTOR_BYTES;
 use crate::{Intent, PathId};
 
-/// The share of the add-in among what is left of the reads, beside some 130 of all others: about 1,610 reads, seen.
+/// Weight of the add-in among the remaining reads, where the others have some 130: about 1,610 reads, seen.
 const ADDIN_WEIGHT: u32 = 930;
 /// Its longest run of reads. Seen.
 const ADDIN_RUN: u32 = 88;
-/// Bytes of the signature that tells a presentation from other files. Seen.
+/// Size of the signature that identifies a presentation. Seen.
 const SIGNATURE_BYTES: u32 = 24;
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
@@ -36,7 +36,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     draft.close(slot);
 }
 
-/// Opens each presentation seven times, in rounds; between them something is made and deleted.
+/// Opens each presentation seven times, in rounds; between them, makes and deletes something.
 fn look_through(draft: &mut Draft<'_>, presentations: &[PathId]) {
     let trial = draft.file("try.tmp");
     for &path in presentations {
@@ -60,11 +60,11 @@ fn look_through(draft: &mut Draft<'_>, presentations: &[PathId]) {
     }
 }
 
-/// The add-in: sector by sector, jumping about, from the beginning.
+/// Loads the add-in by sectors, with jumps, from the start.
 fn load(draft: &mut Draft<'_>, addin: PathId) {
     let slot = draft.open(addin, Intent::Read);
     draft.read(slot, Place::At(0), SECTOR_BYTES);
-    // One long run; the others are as the tables have them.
+    // One long run; the tables determine the others.
     draft.read(slot, Place::Seek, SECTOR_BYTES);
     for _ in 1..ADDIN_RUN {
         draft.read(slot, Place::Next, SECTOR_BYTES);
@@ -113,7 +113,7 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     );
 }
 
-/// Edits in place: bursts of small writes; now and then the header is made durable by itself.
+/// Edits in place: bursts of small writes; sometimes flushes the header separately.
 fn edit(draft: &mut Draft<'_>, path: PathId, commits: u32) {
     let slot = draft.structured(path, Intent::Edit, 3);
     if commits > 1 {

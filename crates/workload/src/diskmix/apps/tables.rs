@@ -1,55 +1,55 @@
-//! A data base of table files: each of its four tables is five files, opened together, read at their headers, and
-//! closed again; queries leave their results in files of their own.
+//! A database of table files: each of its four tables has five files, which are opened together, read at
+//! their headers, and closed again; queries write their results to separate files.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{Made, TABLES};
 use crate::{Intent, PathId, Slot};
 
-/// Queries: one result each.
+/// Queries, with one result each.
 const QUERIES: usize = TABLES.len();
-/// How many tables each query uses. A choice: up to twenty files are open at once (seen), and of 390 opens some 150 are
-/// left once files that are opened again before the next delete are opened once (seen in capture 4).
+/// Tables per query. A choice: up to twenty files are open at once (seen), and of 390 opens some 150 remain
+/// if files that are reopened before the next delete count once (seen in capture 4).
 const TABLES_USED: [usize; QUERIES] = [1, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1];
-/// Openings of a table together with its companions; each query first opens one for a look, too. 76 in all, seen.
+/// Opens of a table with its companions; each query also first opens one to inspect it. 76 in total, seen.
 const OPENINGS: usize = 76 - QUERIES;
-/// Files of a table: data, index, two of a second index, large fields.
+/// Files per table: data, index, two of a second index, large fields.
 const FILES_OF_TABLE: usize = 5;
-/// Openings in which the last companion is closed and opened once more. Derived: 390 opens, of which 76 + 4 x 59 are tables', and
-/// 38 of results.
+/// Opens after which the last companion is reopened. Derived: 390 opens, of which 76 + 4 x 59 are of tables,
+/// and 38 of results.
 const AGAIN: usize = 40;
-/// Those of them in which it is read from its beginning. Derived: 345 of all handles are, 308 of them by a whole header.
+/// Reopens that read from the start. Derived: 345 of all handles do, 308 of them a whole header.
 const BEGUN: usize = 37;
-/// Bytes of a header that are read. Seen.
+/// Size of a header read. Seen.
 const HEADER_BYTES: u32 = 511;
-/// Size and place of the first block of data. Seen.
+/// Size and offset of the first block of data. Seen.
 const BLOCK_BYTES: u32 = 2048;
-/// What is written to a header when something has changed: a choice among the due sizes.
+/// Size of a header change: a choice among the sizes due.
 const CHANGE_BYTES: u32 = 88;
-/// What is written into the data that has been gone through, over the end of a page. A choice among the due sizes.
+/// Size of a change of scanned data, across the end of a page. A choice among the sizes due.
 const WIDE_CHANGE_BYTES: u32 = 4_000;
 /// Size of a piece. Seen.
 const PIECE_BYTES: u32 = 16_384;
-/// Results that stay for the sweep: four, seen.
+/// Results kept for the sweep: four, seen.
 const KEPT: [usize; 4] = [3, 8, 10, 11];
 /// The result that is renamed, once. Seen.
 const RENAMED: usize = 8;
-/// Results of one page that are made durable: six, seen.
+/// One-page results that are flushed: six, seen.
 const DURABLE: [usize; 6] = [1, 4, 6, 7, 9, 12];
-/// Results that are opened to be asked for their times before they are deleted: nine, seen.
+/// Results that are opened for a query of their times before deletion: nine, seen.
 const ASKED_AT_LAST: [usize; 9] = [1, 4, 6, 7, 9, 12, 13, 15, 16];
-/// Results that are not asked for their times when they are filled. Derived: ten are.
+/// Results without a query of their times on filling. Derived: ten have one.
 const NOT_ASKED: [usize; 7] = [2, 3, 5, 8, 10, 11, 14];
-/// Openings in which the header of the data is changed, and in which that of the first companion is. Derived from the
-/// pages that were written in capture 4.
+/// Opens that change the header of the data, and opens that change that of the first companion. Derived from
+/// the pages written in capture 4.
 const CHANGED: usize = 7;
 const INDEX_CHANGED: usize = 6;
-/// Queries that first go through a table in large pieces. Derived: of 72 reads of 16 KiB in capture 2 eight passed the
-/// cache in capture 4.
+/// Queries that first scan a table in large pieces. Derived: of 72 reads of 16 KiB in capture 2, eight passed
+/// the cache in capture 4.
 const SCANS: usize = 8;
-/// The first scans, in which something is changed over the end of a page. Derived: three writes of two pages.
+/// The first scans, which change something across the end of a page. Derived: three writes of two pages.
 const WIDE_CHANGES: usize = 3;
 
-/// What has been given out of the numbers above.
+/// Progress through the numbers above.
 #[derive(Default)]
 struct Counts {
     openings: usize,
@@ -58,7 +58,7 @@ struct Counts {
     scan_due: bool,
 }
 
-/// Whether the step after `before` of `all` is one of `wanted` that are spread evenly.
+/// Returns whether the step after `before` of `all` is one of `wanted` evenly spread ones.
 fn due(before: usize, wanted: usize, all: usize) -> bool {
     before * wanted / all != (before + 1) * wanted / all
 }
@@ -104,7 +104,7 @@ fn query(draft: &mut Draft<'_>, documents: &[PathId], number: usize, counts: &mu
     finish_result(draft, result, number);
 }
 
-/// Opens tables, each once and `most` at most, works on them, and closes all. Returns how many.
+/// Opens tables, each once and at most `most`, works on them, and closes all. Returns their number.
 fn open_tables(draft: &mut Draft<'_>, tables: &[&[PathId]], most: usize, counts: &mut Counts) -> usize {
     let mut open = Vec::new();
     let count = most.min(tables.len());
@@ -120,7 +120,8 @@ fn open_tables(draft: &mut Draft<'_>, tables: &[&[PathId]], most: usize, counts:
 fn open_table(draft: &mut Draft<'_>, files: &[PathId], counts: &mut Counts) -> Vec<Slot> {
     let data = draft.open(files[0], Intent::Edit);
     draft.read(data, Place::At(0), HEADER_BYTES);
-    // Before the other reads or after them: as often as brings the tables of offsets and of relations together.
+    // Before or after the other reads: at the rate that best matches both the tables of offsets and of
+    // relations.
     let block_first = counts.openings % 3 == 2;
     if block_first {
         draft.read(data, Place::At(u64::from(BLOCK_BYTES)), BLOCK_BYTES);
@@ -158,14 +159,14 @@ fn open_table(draft: &mut Draft<'_>, files: &[PathId], counts: &mut Counts) -> V
     slots
 }
 
-/// Opens a file of a table beside its data, and reads its header.
+/// Opens a companion file of a table, and reads its header.
 fn open_companion(draft: &mut Draft<'_>, path: PathId) -> Slot {
     let slot = draft.open(path, Intent::Edit);
     draft.read(slot, Place::At(0), HEADER_BYTES);
     slot
 }
 
-/// Opens a companion once more and goes through what it says, piece by piece.
+/// Reopens a companion and reads it piece by piece.
 fn open_again(draft: &mut Draft<'_>, path: PathId, counts: &mut Counts) -> Slot {
     let slot = draft.open(path, Intent::Edit);
     if due(counts.again, BEGUN, AGAIN) {
@@ -176,8 +177,7 @@ fn open_again(draft: &mut Draft<'_>, path: PathId, counts: &mut Counts) -> Slot 
     slot
 }
 
-/// The beginning of a query's result: a file that is made, opened again and filled with a first block, and then read at
-/// its header.
+/// Starts a query's result: makes a file, reopens it, fills the first block, and then reads its header.
 fn make_result(draft: &mut Draft<'_>, number: usize) -> PathId {
     let path = draft.file(&format!("result{number:02}.tab"));
     draft.probe(path);
@@ -193,7 +193,7 @@ fn make_result(draft: &mut Draft<'_>, number: usize) -> PathId {
     path
 }
 
-/// The rest of it. Those of one page that are made durable are changed once more afterwards.
+/// Writes the rest of a result. One-page results that are flushed are changed once more afterwards.
 fn finish_result(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let made = &TABLES[number];
     if is_table(made) {
@@ -231,7 +231,7 @@ fn finish_result(draft: &mut Draft<'_>, path: PathId, number: usize) {
     }
 }
 
-/// Whether a result is a table: the others are lists of values, or large fields, of one piece.
+/// Returns whether a result is a table; the others are one-piece lists of values or large fields.
 fn is_table(made: &Made) -> bool {
     made.pieces[0] == BLOCK_BYTES
 }
