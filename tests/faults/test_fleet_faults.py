@@ -35,6 +35,8 @@ from support.fleet_nodes import RunningFleet, look_often, running_fleet
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     look_often(monkeypatch)
+    # On a busy machine, a node that nobody has stopped may get no CPU time for longer than the product bears.
+    monkeypatch.setattr(backend, "SILENT_S", 10.0)
 
 
 def planned(folder: Path, fleet: Path, *servers: str, mixes: int = 1, length_s: float = 1.0) -> Path:
@@ -107,7 +109,7 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
         pytest.raises(DynoError, match=r"lacks b of its 3 nodes|b of the fleet lab give no answer"),
     ):
         carried_out(folder, breaker)
-        pytest.fail(f"the node was not missed: {breaker.failures}, {breaker.notices}, {breaker.stages}")
+        pytest.fail(f"the node was not missed: {breaker.broken}, {breaker.failures}, {breaker.notices}, {breaker.stages}")
     assert words in breaker.failures[0]
     assert Experiment.open(folder).finished() == {(1, kept) for kept in range(1, mix)}
     assert not [child for child in psutil.Process().children() if "keeper" in " ".join(child.cmdline())]

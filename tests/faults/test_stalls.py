@@ -247,7 +247,7 @@ def test_a_level_in_which_the_tool_itself_was_stopped_is_void_and_a_resume_measu
     with Experiment.open(folder) as opened:
         assert opened.finished() == {(1, 1)}
         [reason] = [words for words in report.build(opened).warnings if "stood still" in words]
-        assert reason.startswith("Left out: run 1, reference, mix 2_client")
+        assert reason.startswith("Left out: run 1, reference, load level 2_client")
     assert carried_out(folder)
     with Experiment.open(folder) as opened:
         assert opened.finished() == {(1, 1), (1, 2)}

@@ -45,7 +45,7 @@ def test_a_server_that_refuses_most_requests_is_said_to_do_so_first(
     with nginx(tmp_path, LIMITED.replace("{root}", f"{tmp_path}")) as port:
         done = home.here("load", f"http://127.0.0.1:{port}/", *options)
     told = " ".join(done.stdout.split())
-    assert done.returncode == 0 and "requests failed in" in told, done.stdout + done.stderr
+    assert done.returncode == 0 and "of the requests failed at" in told, done.stdout + done.stderr
     assert "the server limits the rate: send fewer requests" in told
     assert "What limits the speed: target: errors." in told
     assert "generator-limited" not in told and "load generator" not in told

@@ -444,7 +444,7 @@ def test_a_renegotiation_is_declined_and_told_where_the_server_gives_up(
 def test_a_suite_over_tls_wants_servers_that_speak_it() -> None:
     plan = {"name": "p", "title": "p", "suite": "quick-tls", "servers": [{"server": "reference"}]}
     _, problems = check_plan(plan, settings_types())
-    assert any("over TLS" in problem.message for problem in problems)
+    assert any("uses TLS" in problem.message for problem in problems)
     plan["servers"] = [{"server": "reference", "settings": {"tls": "rsa-2048"}}]
     assert check_plan(plan, settings_types())[1] == []
 

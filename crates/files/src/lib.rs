@@ -1,3 +1,7 @@
+//! What a file server is asked, whatever the protocol: the calls, their replies, and the contract of a protocol's
+//! client. There are two ways to use one: [`Uncached`] sends each call; [`Cache`] works as a workstation's redirector
+//! does, with oplocks, pages, write-behind and deferred close.
+
 mod beginning;
 mod cache;
 mod call;

@@ -1,3 +1,9 @@
+//! Bonnie's six phases over any file protocol, in the order of T. Bray's program of 1996.
+//!
+//! Differences: a character is a store and a comparison, not a call of the C library; the seekers are threads with
+//! sessions of their own that start together, not processes that were given five seconds; a seed gives the places of
+//! the seeks; and what is read is checked (`bonnie_contents.rs`).
+
 use super::bonnie_contents::{ContentCheck, Versions, WORD_BYTES};
 use super::client::CachedClient;
 use super::job::{Job, JobClient};

@@ -1,3 +1,6 @@
+//! Golden digests of what Bonnie and the steps of scenarios ask of a server: each call with its data, what is left, and
+//! the result, both without errors and with one wrong answer at each place.
+
 mod server;
 
 use super::cache::FilesOptions;

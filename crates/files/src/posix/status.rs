@@ -1,3 +1,5 @@
+//! The answers of stat(2), in the form that file calls have.
+
 use crate::Info;
 use rustix::fs::{FileType, Stat};
 

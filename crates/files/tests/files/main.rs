@@ -1,3 +1,5 @@
+//! The client cache against a file server in memory that has real oplocks and leases.
+
 mod breaks;
 mod clock;
 mod close_to_open;

@@ -1,3 +1,5 @@
+//! Reads a response in given pieces, as a client does.
+
 use dyno_http::{Body, Limits, Progress, ResponseReader};
 use dyno_measure::Fault;
 
