@@ -109,7 +109,7 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(  # noqa:
         pytest.raises(DynoError, match=r"lacks b of its 3 nodes|b of the fleet lab give no answer"),
     ):
         carried_out(folder, breaker)
-        pytest.fail(f"the node was not missed: {breaker.broken}, {breaker.failures}, {breaker.notices}, {breaker.stages}")
+        pytest.fail(f"not missed: {breaker.broken}, {breaker.failures}, {breaker.notices}, {breaker.stages}")
     assert words in breaker.failures[0]
     assert Experiment.open(folder).finished() == {(1, kept) for kept in range(1, mix)}
     assert not [child for child in psutil.Process().children() if "keeper" in " ".join(child.cmdline())]
