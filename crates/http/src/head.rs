@@ -222,8 +222,10 @@ struct Fields {
 
 /// Returns whether a Location looks like that of a log-in page.
 fn is_log_in(location: &[u8]) -> bool {
-    let location = location.to_ascii_lowercase();
-    let has = |word: &&[u8]| location.windows(word.len()).any(|part| part == *word);
+    let has = |word: &&[u8]| {
+        let mut parts = location.windows(word.len());
+        parts.any(|part| part.eq_ignore_ascii_case(word))
+    };
     [
         &b"login"[..],
         b"log-in",

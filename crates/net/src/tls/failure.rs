@@ -4,6 +4,7 @@ use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 use std::fmt;
+use time::OffsetDateTime;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
@@ -87,16 +88,12 @@ fn write_moment(words: &str, code: u32, formatter: &mut fmt::Formatter<'_>) -> f
 /// Returns a moment in UTC. Years are counted from March, so that leap days end them (Hinnant,
 /// "chrono-compatible low-level date algorithms").
 fn utc(seconds: u64) -> String {
-    let (days, minutes) = (seconds / 86_400 + 719_468, seconds % 86_400 / 60);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute) = (minutes / 60, minutes % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let Ok(at) = OffsetDateTime::from_unix_timestamp(seconds) else {
+        return format!("{seconds} s after 1970");
+    };
+    let (month, day, hour, minute) = (u8::from(at.month()), at.day(), at.hour(), at.minute());
+    format!("{}-{month:02}-{day:02} {hour:02}:{minute:02} UTC", at.year())
 }
 
 fn failure_of_certificate(error: &CertificateError) -> Failure {
