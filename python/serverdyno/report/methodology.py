@@ -33,7 +33,7 @@ VERDICT_BEYOND = (
 )
 CORRECTED = (
     " Corrected for {correction}: at most 5 % of experiments make any false claim among them (Holm, 1979). Averages "
-    "get 4.9 % of this and peaks 0.1 %, until all claims of one kind are proven."
+    "get 4.9 and peaks 0.1 of these 5 %, until all claims of one kind are proven."
 )
 CURVES = (
     "The peak with its interval is cross-validated; the load levels where it may be come from subset selection "
