@@ -6,9 +6,12 @@ import contextlib
 import json
 import math
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -16,10 +19,13 @@ import pytest
 
 from serverdyno.fleet.node_window import NodeWindow
 from serverdyno.plan.model import Mix
-from serverdyno.probes import noise
+from serverdyno.probes import listening, noise
 from serverdyno.probes.host import host_facts, read, whole
+from serverdyno.probes.listening import listening_sockets, owners
 from serverdyno.probes.noise import CpuTime, OthersUse, machine_cpu, process_cpu_s, used_by_others
+from serverdyno.probes.processes import descendants
 from serverdyno.probes.window import UNKNOWN, WindowMeter
+from support.dyno_process import wait_until
 
 
 def test_the_facts_are_plain_data_and_agree_with_other_sources(tmp_path: Path) -> None:
@@ -130,3 +136,36 @@ def test_the_cpu_time_of_a_process_is_in_nanoseconds_and_agrees_with_its_own() -
     assert own_s <= seen_s < own_s + 0.1
     with pytest.raises(psutil.NoSuchProcess):
         process_cpu_s(other.pid)
+
+
+def test_the_kernel_lists_the_same_listeners_by_netlink_as_in_its_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = first.getsockname()[1]
+        address = ("::", port)
+        stack.enter_context(socket.create_server(address, family=socket.AF_INET6, dualstack_ipv6=False))
+        stack.enter_context(socket.create_connection(first.getsockname()))
+        found = listening_sockets(port)
+        assert {address for address, _ in found} == {"127.0.0.1", "::"}
+        assert owners({inode for _, inode in found}) == {inode: [os.getpid()] for _, inode in found}
+        monkeypatch.setattr(listening, "NETLINK_SOCK_DIAG", 31)  # as where the kernel has none
+        assert sorted(listening_sockets(port)) == sorted(found)
+
+
+def test_descendants_are_found_over_generations_and_without_strangers() -> None:
+    shell = ["sh", "-c", "sleep 60 & sh -c 'sleep 60; true' & wait"]
+    with subprocess.Popen(shell) as parent, subprocess.Popen(["sleep", "60"]) as stranger:
+        try:
+            wait_until(
+                lambda: _programs(descendants([parent.pid])) == ["sh", "sleep", "sleep"], "all three run"
+            )
+        finally:
+            for pid in (*descendants([parent.pid]), parent.pid, stranger.pid):
+                os.kill(pid, signal.SIGKILL)
+    assert descendants([parent.pid]) == []
+
+
+def _programs(pids: Sequence[int]) -> list[str]:
+    return sorted(psutil.Process(pid).name() for pid in pids)

@@ -5,6 +5,7 @@ Options that are not settings are parameters of the command.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -44,6 +45,7 @@ def add(
     The models are imported once the command itself is requested, because its line in a help needs none of them.
     """
 
+    @functools.cache
     def made() -> Any:
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
         alone.command(name, epilog=epilog, cls=cls)(_with_options(command, fields()))

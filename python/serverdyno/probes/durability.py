@@ -19,13 +19,12 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
-
+from serverdyno.probes import processes
 from serverdyno.probes.process_start import has_ended, own_identity
 
 # Some architectures call this one sync_file_range2.
@@ -161,7 +160,7 @@ class FsyncCounter:
         """
         followed: set[int] = set()
         for _ in range(SETTLED_LOOKS):
-            threads = set(_threads(self._pids))
+            threads = processes.threads(self._pids)
             if not threads:
                 raise Unavailable("the processes to follow have ended")
             if threads <= followed:
@@ -282,16 +281,6 @@ def _counted_until(until_s: float, trace: str, total: int) -> int:
     if len(events) < held or (held < written and any(at_s > until_s for at_s in first_s.values())):
         return total  # some events after that time are overwritten
     return written - sum(at_s > until_s for _, at_s in events)
-
-
-def _threads(pids: Iterable[int]) -> Iterator[int]:
-    """Yield the threads of processes and of all their descendants."""
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            for each in (process, *process.children(recursive=True)):
-                with contextlib.suppress(psutil.Error):
-                    yield from (thread.id for thread in each.threads())
 
 
 def disk_fsync_s(directory: Path, count: int = 100) -> list[float]:

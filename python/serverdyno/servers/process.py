@@ -19,7 +19,8 @@ from pathlib import Path
 import psutil
 
 from serverdyno.errors import ServerError
-from serverdyno.probes.noise import process_cpu_s
+from serverdyno.probes import processes
+from serverdyno.probes.processes import descendants
 from serverdyno.servers import write_back
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.proof import LOOPBACK, Listener, listeners
@@ -171,35 +172,20 @@ class ServerProcess:
         return self._killed_ns
 
     def pids(self) -> list[int]:
-        """Return every current process of the server, without the keeper."""
-        return [process.pid for process in self._processes()]
-
-    def _processes(self) -> list[psutil.Process]:
-        try:
-            found: list[psutil.Process] = psutil.Process(self.keeper.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            return []
-        return found
+        """Return every current process of the server, without the keeper; none once the keeper has ended."""
+        return descendants([self.keeper.pid])
 
     def cpu_s(self) -> float | None:
         """Return CPU seconds (user + system) of all processes so far; None once the keeper is gone.
 
-        Living processes are read from their CPU clocks, in nanoseconds; ended ones from `cutime` and `cstime` of the
-        living and the keeper in /proc/PID/stat, in ticks of 10 ms. Network work in interrupts is charged to the
-        interrupted process. Time of a child is lost if its parent ignores SIGCHLD, which none of our servers does. A
-        process that ends loses up to a tick, so the sum never decreases.
+        See `processes.cpu_s`; the keeper inherits what the server leaves behind. Network work in interrupts is charged
+        to the interrupted process. A process that ends loses up to a tick, so the sum never decreases.
         """
         for _ in range(STEADY_ATTEMPTS):
-            # A process that ends between two readings would be missed or counted twice, so they are repeated.
-            before = set(self._processes())
-            try:
-                ended = [psutil.Process(self.keeper.pid), *before]
-                ended_s = sum(sum(process.cpu_times()[2:4]) for process in ended)
-                living_s = sum(process_cpu_s(process.pid) for process in before)
-            except psutil.NoSuchProcess:
-                continue
-            if set(self._processes()) == before:
-                self._highest_cpu_s = max(self._highest_cpu_s, ended_s + living_s)
+            with contextlib.suppress(psutil.NoSuchProcess):  # of one that has just ended: read again
+                living = self.pids()
+                used_s = processes.cpu_s([self.keeper.pid, *living], living)
+                self._highest_cpu_s = max(self._highest_cpu_s, used_s)
                 return None if self._gone() else self._highest_cpu_s
         return None
 
@@ -208,20 +194,10 @@ class ServerProcess:
         return self._keeper_ended
 
     def rss_bytes(self) -> int | None:
-        """Return the memory of all current processes in bytes; None if none is left.
-
-        Proportional set size (shared pages are divided among n processes; /proc/PID/smaps_rollup) if every process is
-        readable, else the sum of resident sets, which counts shared pages once per process.
-        """
+        """Return the memory of all current processes, see `processes.memory_bytes`; None if none is left."""
         for _ in range(STEADY_ATTEMPTS):
-            processes = self._processes()
-            try:
-                sizes: list[int] = [process.memory_full_info().pss for process in processes]
-            except psutil.NoSuchProcess:
-                continue
-            except psutil.AccessDenied:
-                sizes = [process.memory_info().rss for process in processes]
-            return sum(sizes) or None
+            with contextlib.suppress(psutil.NoSuchProcess):
+                return processes.memory_bytes(self.pids()) or None
         return None
 
     def strangers(self, found: Sequence[Listener]) -> list[Listener]:
@@ -276,7 +252,7 @@ class ServerProcess:
         with contextlib.suppress(BrokenPipeError):  # one that ended before it read all
             self.keeper.stdin.close()
         self._read_events(KEEPER_ANSWER_S)
-        strays = [] if self._clean else self._processes() + self._abandoned()
+        strays = [] if self._clean else self._strays()
         self.keeper.kill()
         self.keeper.wait()
         self.keeper.stdout.close()
@@ -295,18 +271,20 @@ class ServerProcess:
                 f"processes of a server can't be stopped: {pids}", hint=f"To see them: ps -p {pids}"
             )
 
-    def _abandoned(self) -> list[psutil.Process]:
-        """Return what a keeper killed with SIGKILL has left, found by its session and an open file of ours.
+    def _strays(self) -> list[psutil.Process]:
+        """Return the processes that its keeper has not ended.
 
-        Called before the keeper is reaped, so that its number is not reused.
+        Those that a keeper killed with SIGKILL has left are found by their session and an open file of ours. Called
+        before the keeper is reaped, so that its number is not reused.
         """
-        sessions = {self.keeper.pid, self._server_pid}
+        own, sessions = set(self.pids()), {self.keeper.pid, self._server_pid}
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
-                ours = os.getsid(process.pid) in sessions and process.pid != self.keeper.pid
-                if ours and any(
-                    Path(file.path).is_relative_to(self.directory) for file in process.open_files()
+                left = os.getsid(process.pid) in sessions and process.pid != self.keeper.pid
+                if process.pid in own or (
+                    left
+                    and any(Path(file.path).is_relative_to(self.directory) for file in process.open_files())
                 ):
                     found.append(process)
         return found

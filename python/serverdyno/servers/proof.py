@@ -10,25 +10,21 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import re
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from serverdyno import _native
 from serverdyno.plan.protocols.access import SYSTEM, Access
 from serverdyno.plan.protocols.http import HTTP, HttpSettings
+from serverdyno.probes.listening import listening_sockets, owners
 
 LOOPBACK = "127.0.0.1"
 # Addresses whose listeners take connections to every IPv4 one. "::" may be IPv6 only; it is counted all the same.
 TAKES_ALL = {"0.0.0.0", "::"}
 REQUEST_TIMEOUT_S = 5.0
 OWNER_ATTEMPTS = 3
-LISTEN = "0A"  # TCP_LISTEN of the kernel's include/net/tcp_states.h, as /proc/net/tcp writes it
 BODY_LIMIT_BYTES = 65536
 LOWEST_PORT, PORTS_TRIED = 10_000, 20
 _CONNECTIONS_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -59,41 +55,9 @@ def listeners(port: int, inside: int | None = None, host: str = LOOPBACK) -> lis
 
 
 def _listeners_now(port: int, inside: int | None, takes: set[str]) -> list[Listener]:
-    sockets = [each for each in _listening_sockets(port, inside) if each[0] in takes]
-    owners = _owners({inode for _, inode in sockets})
-    return [Listener(ip, pid) for ip, inode in sockets for pid in owners.get(inode, [None])]
-
-
-def _listening_sockets(port: int, inside: int | None) -> list[tuple[str, str]]:
-    """Return address and inode of each. The tables may have 30,000 closed connections."""
-    # proc(5): number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
-    line = re.compile(rf"^ *\d+: (\w+):{port:04X} \w+:\w+ {LISTEN}" + r"(?: +\S+){5} +(\d+)", re.MULTILINE)
-    found = []
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(FileNotFoundError):  # the process has ended, or there is no IPv6
-            text = Path(f"/proc/{inside or 'self'}/net/{table}").read_text()
-            found += [(_ip(address), inode) for address, inode in line.findall(text)]
-    return found
-
-
-def _owners(inodes: set[str]) -> dict[str, list[int | None]]:
-    """Return the processes that hold each inode's socket."""
-    owners: dict[str, list[int | None]] = {}
-    wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    for pid in psutil.pids() if inodes else ():
-        with contextlib.suppress(OSError):
-            for file in Path(f"/proc/{pid}/fd").iterdir():
-                with contextlib.suppress(OSError):
-                    if (inode := wanted.get(str(file.readlink()))) is not None:
-                        owners.setdefault(inode, []).append(pid)
-    return owners
-
-
-def _ip(hexadecimal: str) -> str:
-    """Parse an address in /proc/net/tcp: words of 32 bits in the machine's byte order."""
-    words = (int(hexadecimal[at : at + 8], 16) for at in range(0, len(hexadecimal), 8))
-    packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
-    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
+    sockets = [each for each in listening_sockets(port, inside) if each[0] in takes]
+    holders = owners({inode for _, inode in sockets})
+    return [Listener(ip, pid) for ip, inode in sockets for pid in holders.get(inode, [None])]
 
 
 def free_port(host: str = LOOPBACK) -> int:

@@ -6,16 +6,19 @@ What runs on another machine, in a network namespace of its own or inside the pr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import psutil
 
-from serverdyno.probes.noise import process_cpu_s
+from serverdyno.probes import processes
+from serverdyno.probes.processes import descendants
 from serverdyno.servers.proof import listeners
 
 STEADY_ATTEMPTS = 5
 HTTPS_PORT = 443
+Figure = TypeVar("Figure")
 
 
 class UsersProcess:
@@ -37,32 +40,16 @@ class UsersProcess:
         return None
 
     def cpu_s(self) -> float | None:
-        """Return CPU seconds, user and system, of all its processes so far; None once its first process has ended.
-
-        Of the living by their CPU clocks, in nanoseconds; of children that have ended the kernel tells their parents
-        (`cutime` and `cstime` of /proc/PID/stat), in ticks of 10 ms.
-        """
-        for processes in self._attempts():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                used_s: float = sum(
-                    process_cpu_s(each.pid) + sum(each.cpu_times()[2:4]) for each in processes
-                )
-                return used_s
-        return None
+        """Return the CPU seconds of all its processes so far, see `processes.cpu_s`; None once the first has ended."""
+        return self._steady(lambda pids: processes.cpu_s(pids, pids))
 
     def rss_bytes(self) -> int | None:
-        """Return the memory of all its processes now: proportional set sizes, resident ones where those are denied."""
-        for processes in self._attempts():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                try:
-                    return sum(int(process.memory_full_info().pss) for process in processes)
-                except psutil.AccessDenied:
-                    return sum(int(process.memory_info().rss) for process in processes)
-        return None
+        """Return the memory of all its processes now, see `processes.memory_bytes`; None once the first has ended."""
+        return self._steady(processes.memory_bytes)
 
     def pids(self) -> list[int]:
         """Return all its processes; none once its first one has ended."""
-        return [process.pid for process in next(self._attempts(), [])]
+        return [self._root.pid, *descendants([self._root.pid])] if self._root.is_running() else []
 
     def program(self) -> str:
         """Return the name of its program, for the disclosure."""
@@ -70,12 +57,13 @@ class UsersProcess:
             return f"{self._root.name()} (process {self._root.pid})"
         return f"process {self._root.pid}"
 
-    def _attempts(self) -> Iterator[list[psutil.Process]]:
-        """Yield its processes, again each time that one of them ended meanwhile."""
+    def _steady(self, read: Callable[[list[int]], Figure]) -> Figure | None:
+        """Return what `read` finds of its processes, again each time that one of them ended meanwhile."""
         for _ in range(STEADY_ATTEMPTS):
             with contextlib.suppress(psutil.NoSuchProcess):
-                if self._root.is_running():
-                    yield [self._root, *self._root.children(recursive=True)]
+                if pids := self.pids():
+                    return read(pids)
+        return None
 
 
 def _root(process: psutil.Process) -> psutil.Process:

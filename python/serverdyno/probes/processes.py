@@ -1,0 +1,101 @@
+"""Find the processes that a process has started, and what they use.
+
+The kernel's own lists of children (/proc/PID/task/TID/children) are an option that many kernels lack. So all of /proc
+is read, once for each question.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import psutil
+
+from serverdyno.probes.noise import process_cpu_s
+
+READINGS = 20
+
+
+def descendants(pids: Iterable[int]) -> list[int]:
+    """Return the ids of all processes that descend from any of `pids`, zombies included, without `pids`.
+
+    The ids of processes that have ended and of those that nobody has are ignored.
+    """
+    roots = set(pids)
+    parents = {}
+    for _ in range(READINGS):
+        parents = _parents()
+        # A parent that ended during the reading hides its children from us: they have another parent by now.
+        if all(parent in parents for parent in parents.values() if parent):
+            break
+    return sorted(_below(roots, parents) - roots)
+
+
+def threads(pids: Iterable[int]) -> set[int]:
+    """Return the ids of the threads of processes and of all their descendants."""
+    roots = [*pids]
+    return {thread for pid in (*roots, *descendants(roots)) for thread in _numbers(f"/proc/{pid}/task")}
+
+
+def cpu_s(reapers: Sequence[int], living: Sequence[int]) -> float:
+    """Return the CPU seconds, user and system, of the processes `living` and of the ended children of `reapers`.
+
+    Living processes are read from their CPU clocks, in nanoseconds; ended ones from `cutime` and `cstime` of their
+    parents in /proc/PID/stat, in ticks of 10 ms. Ended ones are read first, so that none is counted twice. Time of a
+    child is lost if its parent ignores SIGCHLD. Raises psutil.NoSuchProcess if one of them ends before it is read.
+    """
+    ended_s = sum(sum(psutil.Process(pid).cpu_times()[2:4]) for pid in reapers)
+    return float(ended_s + sum(process_cpu_s(pid) for pid in living))
+
+
+def memory_bytes(pids: Sequence[int]) -> int:
+    """Return the memory of processes in bytes.
+
+    Proportional set size (shared pages are divided among n processes; /proc/PID/smaps_rollup) if every process is
+    readable, else the sum of resident sets, which counts shared pages once per process. Raises psutil.NoSuchProcess.
+    """
+    processes = [psutil.Process(pid) for pid in pids]
+    try:
+        return sum(int(process.memory_full_info().pss) for process in processes)
+    except psutil.AccessDenied:
+        return sum(int(process.memory_info().rss) for process in processes)
+
+
+def _below(roots: Iterable[int], parents: Mapping[int, int]) -> set[int]:
+    children = defaultdict(list)
+    for pid, parent in parents.items():
+        children[parent].append(pid)
+    found: set[int] = set()
+    pending = [*roots]
+    while pending:
+        more = [pid for pid in children[pending.pop()] if pid not in found]
+        found.update(more)
+        pending += more
+    return found
+
+
+def _parents() -> dict[int, int]:
+    """Return the parent of each process that we can see; 0 for a parent outside our PID namespace."""
+    parents = {}
+    for pid in _numbers("/proc"):
+        try:
+            descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # it has ended
+            continue
+        try:
+            # proc(5): number, name in parentheses, state, parent. A name is 64 bytes at most.
+            fields = os.read(descriptor, 256).rpartition(b") ")[2].split(maxsplit=2)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+        parents[pid] = int(fields[1])
+    return parents
+
+
+def _numbers(folder: str) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(folder) if name.isdigit()]
+    except OSError:
+        return []
