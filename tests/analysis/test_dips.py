@@ -28,7 +28,7 @@ def seen(throughput: ArrayLike, loads: ArrayLike = CLIENTS) -> Dips:
 
 
 def repeated(curve: ArrayLike) -> NDArray[np.float64]:
-    """Three runs of a published curve, with 1 % of noise: published are single ones, of which nothing is said."""
+    """Return three runs of a published curve with 1 % of noise: the reports published single runs."""
     rates = np.asarray(curve, dtype=np.float64)
     return np.asarray(rates * np.exp(np.random.default_rng(7).normal(0, 0.01, (3, rates.size))))
 

@@ -56,7 +56,7 @@ def test_p_values_are_those_of_scipys_t_tests() -> None:
     base, other = (Runs(tuple(range(1, 7)), rates[:, None]) for rates in (BASE, BASE * 1.02 * NOISE))
 
     def found(margins: Margins) -> Improvement:
-        """Without rounds, where the test is Welch's."""
+        """Compare the sides without rounds, so that the test is Welch's."""
         return improvement(base, other, Metric.OVERALL_AVERAGE, paired=False, margins=margins)
 
     logs = np.log(base.throughput[:, 0]), np.log(other.throughput[:, 0])

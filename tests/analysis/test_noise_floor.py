@@ -1,4 +1,4 @@
-"""The noise floor of a machine: kept, read again, and used by plans and experiments."""
+"""The noise floor of a machine: stored, read again, and used by plans and experiments."""
 
 from __future__ import annotations
 

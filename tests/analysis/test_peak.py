@@ -1,4 +1,4 @@
-"""The peak with its uncertainty: how high it is, and at which mix it is."""
+"""The peak with its uncertainty: its height, and its load level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scaling over processors: the table, and the law where it holds."""
+"""Scaling over processors: the table, and the law if it holds."""
 
 from __future__ import annotations
 

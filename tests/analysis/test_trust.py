@@ -1,4 +1,4 @@
-"""Marks: which figures the generator, the plan or others may have set, and what limited a mix."""
+"""Marks: which figures the generator, the plan or other programs may have set, and what limited a load level."""
 
 import heapq
 from collections.abc import Sequence
@@ -56,7 +56,6 @@ WINDOW_MS = 10_000.0
 
 
 def answered(clients: int, server_ms: float, held: Sequence[tuple[float, float]]) -> int:
-    """Return how many answers a closed loop takes in the window, if its generator has no CPU in the `held` spans."""
     due = [server_ms] * clients
     count = 0
     while (now := heapq.heappop(due)) < WINDOW_MS:

@@ -1,4 +1,4 @@
-"""`dyno` on the command line: what it prints, how it ends, and what it leaves."""
+"""`dyno` on the command line: its output, its exit status, and what it leaves."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback; packets to it stay here."""
+    """Return an address of this machine that is not loopback; packets to it stay here."""
     for addresses in psutil.net_if_addrs().values():
         for address in addresses:
             if address.family == socket.AF_INET and not address.address.startswith("127."):
@@ -232,7 +232,7 @@ def test_loopback_needs_no_token_and_so_no_home_to_keep_it_in(home: Home, tmp_pa
 
 @dataclass(frozen=True)
 class Loaded:
-    """One `dyno load` of nginx, away from a terminal."""
+    """The result of one `dyno load` of nginx, without a terminal."""
 
     url: str
     folder: Path
@@ -312,7 +312,7 @@ def test_load_shows_the_table_and_draws_nothing_that_was_not_asked_for(
 
 
 def test_a_run_that_is_refused_leaves_no_folder(home: Home, tmp_path: Path) -> None:
-    """A document root without the suite's documents is found before anything else is measured."""
+    # A document root without the suite's documents is found before anything is measured.
     plan, folder = tmp_path / "plan.toml", tmp_path / "e"
     with reference(body_bytes=100) as port:
         servers = f'[[servers]]\nserver = "external"\nurl = "http://127.0.0.1:{port}/"\n'
@@ -359,7 +359,7 @@ def test_load_without_keep_alive_opens_a_connection_a_request(
 
 @contextmanager
 def reference(**options: Any) -> Iterator[int]:
-    """The port of a reference server in this process."""
+    """Yield the port of a reference server in this process."""
     server = start_http(**options)
     try:
         yield server.port
@@ -377,7 +377,7 @@ def test_load_of_a_page_that_is_not_there_says_so(home: Home, tmp_path: Path) ->
 
 
 def screen(output: str) -> list[str]:
-    """What a terminal shows in the end, of the few controls that are used."""
+    """Return the lines that a terminal shows at the end, given the few control sequences that `dyno` uses."""
     lines, row, column = [""], 0, 0
     for match in re.finditer(r"\x1b\[([?\d;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)", output):
         number, control, start, down, text = match.groups()
@@ -438,7 +438,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
 
 
 def read(descriptor: int) -> bytes:
-    """What comes next; nothing once the other side has closed, which a terminal tells as an error."""
+    """Return what comes next; nothing once the other side has closed, which a terminal reports as an error."""
     try:
         return os.read(descriptor, 65536)
     except OSError:

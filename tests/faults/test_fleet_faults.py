@@ -1,4 +1,4 @@
-"""What happens to a fleet's mix when a node, the scheduler or the controller is lost; who is refused."""
+"""A fleet that loses a node, the scheduler or the controller during a load level, and whom it refuses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(folder: Path, fleet: Path, *servers: str, mixes: int = 1, length_s: float = 1.0) -> Path:
-    """An experiment that was not begun, with a run for each server."""
+    """Create an experiment with a run per server, without starting it."""
     suite = Suite(
         name="tiny",
         source="a test",
@@ -74,7 +74,7 @@ def back_after_kill(fleet: RunningFleet) -> None:
 
 
 def back_after_stop(fleet: RunningFleet) -> None:
-    """It finds that its controller is gone, ends the load and joins again or has never left."""
+    """Let the stopped node notice that its controller is gone, so that it ends the load and stays or joins again."""
     fleet.nodes["b"].send_signal(signal.SIGCONT)
 
 
@@ -153,7 +153,7 @@ def test_when_the_controller_is_killed_its_nodes_end_the_load_and_serve_the_next
 
 
 def in_use(cluster: backend.Cluster) -> bool:
-    """Whether a node is, after it had some time to notice that it is not."""
+    """Return whether a node is still in use after it had time to notice that it is free."""
     told = membership.free_again(cluster, cluster.members())
     return any(one is None or one["in_use"] for one in told.values())
 

@@ -1,4 +1,4 @@
-"""The first look at a user's web server ends in time, in words and in bounded memory, whatever the server sends."""
+"""The first check of a user's web server ends in time, with a message and in bounded memory, whatever it sends."""
 
 from __future__ import annotations
 

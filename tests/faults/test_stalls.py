@@ -1,4 +1,4 @@
-"""Real servers that leave clients waiting, or stand still: what the report says of them."""
+"""Real servers that leave clients waiting, or stand still, and what the report says of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STOPPED_S = 2.2
 
 
 def reported(folder: Path, listener: Listener) -> tuple[Report, MixFigures]:
-    """The report of an experiment of one mix, carried out in this process."""
+    """Carry out an experiment of one level in this process, and return its report."""
     with Experiment.open(folder, writable=True) as opened:
         assert carry_out(opened, listener)
         made = report.build(opened)
@@ -57,7 +57,7 @@ def test_clients_that_no_worker_is_left_for_are_counted(home: Home, tmp_path: Pa
 
 
 class Stopper(Listener):
-    """Stops the server's processes as soon as a mix is under way, and lets them go on a moment later."""
+    """Stops the server's processes as soon as a level is under way, and continues them a moment later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def servers_of_ours() -> list[psutil.Process]:
 
 
 class StopperAcrossTheEnd(Listener):
-    """Stops the server as soon as a level is under way, and lets it go on after the level's end."""
+    """Stops the server as soon as a level is under way, and continues it after the level's end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class StopperAcrossTheEnd(Listener):
 
 
 class StopperUntilAsked(StopperAcrossTheEnd):
-    """Lets the server go on only when the tool looks whether it still answers."""
+    """Continues the server only when the tool checks whether it still answers."""
 
     def goes_on_after(self, elapsed_s: float) -> bool:
         return False
@@ -142,7 +142,7 @@ class StopperUntilAsked(StopperAcrossTheEnd):
 
 
 def level(folder: Path, server: str, **shape: Any) -> Path:
-    """An experiment of a server that was not begun."""
+    """Create an experiment of one level, without starting it."""
     settings = {"network": "loopback"} if server == "reference-smb" else {}
     wanted: dict[str, Any] = {"workload": "webbench-static"}
     if server != "reference":

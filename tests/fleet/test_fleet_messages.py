@@ -1,4 +1,4 @@
-"""What controllers and nodes say to each other is short, and comes as it was said. Each exchange bounds a clock."""
+"""Messages between controllers and nodes are short and arrive unchanged; each exchange bounds a clock."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_mix_that_says_only_what_has_changed_is_the_one_that_says_all() -> Non
 
 
 class Pinged:
-    """A node of which only the moments of its exchanges are known, one a request."""
+    """A node that has no data but the times of its exchanges, one per request."""
 
     on_this_clock = False
 

@@ -1,4 +1,4 @@
-"""A node that is short of CPU time is waited for. Not for nodes that are dead or stopped (`test_fleet_faults.py`)."""
+"""A node that gets too little CPU time is waited for. Not for dead or stopped nodes (`test_fleet_faults.py`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 
 def over_after_s(gaps_s: list[float], late_s: float, *, patient: bool) -> float | None:
-    """When a listener whose looks are so far apart gives up a speaker that says nothing more."""
+    """Return when a listener that looks after these gaps gives up a speaker that has become silent."""
     silence, now_s = Silence(MOST_S, 0.0), 0.0
     silence.heard(0.0, late_s)
     for gap_s in gaps_s:

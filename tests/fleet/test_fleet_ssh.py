@@ -45,7 +45,7 @@ Host node-*
 
 @pytest.fixture
 def ssh_config(tmp_path: Path) -> Iterator[Path]:
-    """A client's configuration for a server of our own."""
+    """Return a client configuration for a private sshd."""
     assert SSHD is not None
     at, port = tmp_path / "ssh", free_port()
     at.mkdir(mode=0o700)

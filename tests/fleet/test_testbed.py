@@ -1,5 +1,6 @@
-"""A testbed of network namespaces: links carry what their rates allow, clocks are hours apart, cut links are told, and
-nothing is left of it.
+"""A testbed of network namespaces, of which nothing is left.
+
+Links carry what their rates allow, clocks are hours apart, and cut links are reported.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ WEB_SERVERS = [
 
 
 def planned(folder: Path, testbed: Testbed, server: ServerPlan, **shape: Any) -> Path:
-    """An experiment on a testbed that was not begun."""
+    """Create an experiment on a testbed, without starting it."""
     wanted: dict[str, Any] = {
         "workload": "webbench-static",
         "clients": [4],
@@ -87,7 +88,7 @@ def links_here() -> set[str]:
 
 
 def document() -> str:
-    """A path of the tree whose file has the size in its folder's name."""
+    """Return a path of the tree whose file has the size in its folder's name."""
     from serverdyno.servers.documents import document_root  # noqa: PLC0415
 
     root = document_root()
@@ -96,7 +97,7 @@ def document() -> str:
 
 
 def share_of_a_link(response_bytes: float) -> float:
-    """How much of a link's rate responses of a size can take, their packets' heads left out."""
+    """Return the share of a link's rate that responses of this size can use, without the packet headers."""
     return response_bytes / (response_bytes + FRAME_BYTES * math.ceil(response_bytes / SEGMENT_BYTES))
 
 
@@ -149,7 +150,7 @@ def test_links_carry_their_rates_clocks_are_hours_apart_and_the_server_counts_th
 
 
 class Puller(Listener):
-    """Pulls cables in the middle of the first mix, and measures until the run has failed."""
+    """Cuts links in the middle of the first level, and measures the time until the run has failed."""
 
     def __init__(self, made: list[standing.StandingTestbed], interfaces: tuple[str, ...]) -> None:
         super().__init__()
@@ -170,7 +171,7 @@ class Puller(Listener):
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[standing.StandingTestbed]:
-    """Every testbed that a test makes, and whose mixes it breaks."""
+    """Collect the testbeds that a test makes, so that it can break their levels."""
     look_often(monkeypatch)
     found: list[standing.StandingTestbed] = []
     make = standing.standing
@@ -251,7 +252,7 @@ ELSEWHERE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    """A network of its own, with the address of servers."""
+    """Make a network namespace with the address of servers."""
     host = Host("alone")
     try:
         host.wait_until_ready()

@@ -21,7 +21,7 @@ BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
 
 
 def check_loads(name: str, clients: list[int], threads: list[int]) -> Suite:
-    """The clients and threads of every mix, and HTTP/1.0 with a connection for each request."""
+    """Check the clients and threads of every level, and HTTP/1.0 with one connection per request."""
     suite = suites.load(name)
     assert [mix.clients for mix in mixes(suite)] == clients
     assert [mix.threads for mix in mixes(suite)] == threads
@@ -85,7 +85,8 @@ def test_every_parameter_of_every_suite_is_marked_by_how_well_it_is_known(name: 
 
 
 def test_the_disk_mix_suites_have_their_published_parameters() -> None:
-    """Open Benchmark: NetBench Configuration and Results; eTesting Labs 2001 and VeriTest 2004: methodology."""
+    # Sources: "Open Benchmark: NetBench Configuration and Results"; the methodologies of eTesting Labs 2001, VeriTest
+    # 2004.
     classic = suites.load("netbench-5.01-disk-mix")
     assert classic.clients == [1, *range(12, 121, 12)]
     assert (classic.length_s, classic.ramp_up_s, classic.ramp_down_s, classic.delay_s) == (660, 30, 30, 5)

@@ -231,7 +231,7 @@ def test_a_disturbed_run_is_repeated_and_one_of_a_round_is_kept() -> None:
 
 
 def comparisons() -> list[speed.Case]:
-    """Every case, with each peer that is called alike in several of them in the first of these alone."""
+    """Return every case; of peers that several cases call alike, only the first case keeps one."""
     called: set[str] = set()
     found = []
     for case in [*speed.cases(), *tls.cases(), *http2.cases()]:
@@ -305,7 +305,7 @@ def test_a_tool_without_success_is_an_error_and_not_a_figure() -> None:
 
 
 def folder_of(part: str, into: Path) -> Path:
-    """What one part writes, with tiny parameters."""
+    """Return the folder that one part writes with tiny parameters."""
     command = [sys.executable, "-m", "benches", "--only", part, "--patience", "0", "--into", str(into)]
     subprocess.run([*command, "--rounds", "1", "--seconds", "0.5"], cwd=ROOT, check=True)
     (folder,) = into.iterdir()

@@ -1,6 +1,6 @@
-"""The benches of file servers with tiny parameters, so that they can't rot; and what is made of others' words.
+"""The benches of file servers with tiny parameters, so that they can't rot; and how other tools' output is read.
 
-No figure is judged here, but counts: they are right or wrong on any machine.
+No figure is judged here but counts, which are right or wrong on any machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def small(load_file: Path) -> files.Sizes:
 
 
 def torture_says(*progress: tuple[float, int, float, str]) -> tuple[TortureListener, list[Mark | None]]:
-    """Two clients with a set-up of 100 lines: seconds since the start, mean lines, MB/s since the start, phase."""
+    """Return the listener and its marks for two clients with 100 set-up lines.
+
+    Each progress: seconds since the start, mean lines, MB/s since the start, phase.
+    """
     listener = TortureListener(2, 100, 2.0)
     listener.hear("Running for 19 seconds with load 'x' and warmup 0 secs", 1000.0)
     marks = [

@@ -1,4 +1,4 @@
-"""Plans that vary one thing on purpose: CPUs, tunings; and what happened second by second."""
+"""Plans that vary one thing on purpose (CPUs, tunings), and the course of figures second by second."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from support.synthetic_experiment import Shape, experiment
 def configured(
     source: Source, settings: Mapping[str, Mapping[str, Any]], cpus: Sequence[int] | None = None
 ) -> Source:
-    """The experiment with these settings in its configurations, all of one server; on so many CPUs each."""
+    """Return the experiment with these settings per configuration of one server, each on this many CPUs."""
     counts = cpus or [1] * len(settings)
     configurations = [
         replace(found, server="nginx", settings=dict(settings[found.name]), cpus=tuple(range(1, count + 1)))

@@ -1,4 +1,4 @@
-"""What a report of file servers says of their flushes: promises, counts, the medium, and what of it is not known."""
+"""A report's statements on flushes of file servers: promises, counts, the medium, and what is unknown."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -306,7 +306,7 @@ def test_servers_on_unlike_mounts_are_not_called_alike() -> None:
 
 
 def few(flushes: int, syncs: int, clients: int) -> Callable[[MixRecord], MixRecord]:
-    """Changes a record to so many of all in its run, whose other mixes have none."""
+    """Return a change that gives all of a run's flushes and syncs to its first level."""
 
     def changed(row: MixRecord) -> MixRecord:
         count, made = (flushes, syncs) if row.mix == 1 else (0, 0)
@@ -354,7 +354,7 @@ def test_syncs_may_be_short_by_what_was_under_way_at_the_opening_and_no_more(
 
 
 def shifted(source: Source, by: dict[int, int]) -> tuple[Promise, ...]:
-    """As many syncs as flushes in each mix, but for those of `by`, which have so many more."""
+    """Return the promises if each level has a sync per flush, plus the surplus in `by`."""
 
     def changed(row: MixRecord) -> MixRecord:
         flushes = sum(each.count for each in row.by_operation if each.operation == "flush")

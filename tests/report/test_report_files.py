@@ -1,4 +1,4 @@
-"""What a report says of file servers: Mbit/s, durability, single clients, calls, and times by operation."""
+"""A report's statements on file servers: Mbit/s, durability, single clients, calls, and times by operation."""
 
 import io
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_what_passed_below_the_cache_stands_beside_each_mix_in_every_form(report
 
 
 def few_passes(source: Source, mixes: set[int], configuration: str) -> Report:
-    """Where the clients of some mixes of a configuration made less than a pass, and all others one and more."""
+    """Report clients that made less than a pass in some levels of a configuration, and at least one in all others."""
     return report_of(
         source,
         lambda row: replace(

@@ -1,4 +1,4 @@
-"""What the generator, the plan and single clients hide of a server, in figures and in verdicts."""
+"""How much of a server the generator, the plan and single clients hide, in figures and in verdicts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WAITS_FOR_DISK: dict[str, Any] = {
 def test_the_disk_is_named_only_where_the_server_may_need_it(
     changes: dict[str, Any], memory_bytes: int | None, named: bool
 ) -> None:
-    """Any process of the machine may wait for a disk: readers of files in memory do not."""
+    # Any process of the machine may wait for a disk; servers that read files from memory do not.
     source = files.experiment({"samba": files.FileShape(400)})
     host = {**source.disclosure.get("host", {}), "memory": {"total_bytes": memory_bytes}}
     records = [
@@ -61,7 +61,7 @@ def test_the_disk_is_named_only_where_the_server_may_need_it(
 
 
 def found(verdict: Verdict, low: float, high: float, minimum: float = 0.0) -> Improvement:
-    """A comparison with that interval, in per cent."""
+    """Return a comparison with this interval, in percent."""
     return Improvement(
         figure=Metric.OVERALL_AVERAGE,
         base=1.0,
@@ -145,7 +145,7 @@ def verdict(report: Report) -> Verdict:
 
 
 def test_servers_that_the_generator_held_back_are_ranked_only_beyond_what_it_hides() -> None:
-    """A share of 0.3 of each round trip may hide 43 % of speed."""
+    # If 0.3 of each round trip is the generator's, it may hide 43 % of the server's speed.
     held = {"a": Shape(2000, waiting=0.3), "b": Shape(2500, waiting=0.3)}
     report = build_from(experiment(held))
     assert verdict(report) is Verdict.NOT_COMPARABLE
@@ -244,7 +244,7 @@ def test_passes_are_counted_by_operations_and_not_by_whole_passes() -> None:
 
 
 def test_think_time_is_a_limit_of_its_own_and_hides_no_speed_of_the_server() -> None:
-    """Half of each round trip is the generator's, and a round trip takes 2 % of a client's time."""
+    # Half of each round trip is the generator's, but a round trip takes only 2 % of a client's time.
     source = experiment({"apache": Shape(2000)})
     records = [
         replace(

@@ -1,4 +1,4 @@
-"""What a report says of curves and of many comparisons, and where it says nothing."""
+"""A report's statements on curves and on many comparisons, and where it makes none."""
 
 from collections.abc import Callable
 from dataclasses import replace

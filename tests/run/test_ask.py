@@ -1,4 +1,4 @@
-"""The user's own servers are asked before anything takes time; all problems are told at once."""
+"""The user's own servers are asked before anything takes time; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DFREE = '#!/bin/sh\ncat "$PWD.dfree" 2>/dev/null || echo 100000000 50000000\n'
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
-    """One whose room is what `SHARE.dfree` says: blocks in all, and free ones."""
+    """Start a server whose free space is what `SHARE.dfree` says: total blocks and free blocks."""
     script = tmp_path_factory.mktemp("dfree") / "dfree"
     script.write_text(DFREE)
     for path in (script, script.parent):
@@ -48,7 +48,7 @@ def users(name: str, url: str, *shares: str, **settings: Any) -> ServerPlan:
 
 
 def refusal(folder: Path) -> tuple[ServerError, Listener]:
-    """What keeps the experiment from beginning: no mix, nothing on a share."""
+    """Return the error that stops the experiment before it starts, and what the listener heard."""
     listener = Listener()
     with pytest.raises(ServerError) as raised:
         carried_out(folder, listener)
@@ -93,7 +93,7 @@ def test_every_file_server_that_cannot_be_used_is_named_before_any_load(
 def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     namespace: str,
 ) -> None:
-    """One does not answer, one has not agreed to be loaded."""
+    # One does not answer, and one has not consented to load.
     script = f"""
         import os, sys, tempfile
         sys.path.insert(0, {str(TESTS)!r})

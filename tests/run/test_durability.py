@@ -1,4 +1,4 @@
-"""How many times a server really asked the disk, and how long the disk takes; what can't be known is not guessed."""
+"""How often a server really synced, and how long the disk takes; what can't be known is not guessed."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ sys.stdin.readline()
 
 
 def instances(of: int | None = None, namespace: int | None = None) -> set[str]:
-    """Tracing instances that the kernel has of a process, by default this one, in a PID namespace, by default ours.
+    """Return the kernel's tracing instances of a process (default: this one) in a PID namespace (default: ours).
 
-    Who else counts on this machine, or was killed while it did, is no affair of a test.
+    Instances of other programs, and those of killed ones, must not disturb a test.
     """
     mount = durability._mount_tracefs()
     try:
@@ -390,7 +390,7 @@ def test_a_slow_disk_shows_in_a_server_that_waits_for_it_and_the_calls_are_still
 def test_counters_of_a_process_in_another_pid_namespace_stay_and_those_of_one_that_ended_go(
     tmp_path: Path,
 ) -> None:
-    """Its number says nothing here: it may live."""
+    # A number from another PID namespace means nothing here: that process may be alive.
     pid, started, namespace = own_identity()
     ours = f"serverdyno-{pid}-{started}-{namespace}-abcd-fsync"
     elsewhere = f"serverdyno-2000000000-1-{namespace + 1}-abcd-fsync"

@@ -1,4 +1,4 @@
-"""What is disclosed of the machine is read from it, and other people's use of it shows."""
+"""Facts about the machine are read from it, and its use by others is visible."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ SPIN = "import time\nwhile time.process_time() < {seconds}: pass"
 
 
 def spinning(seconds: float, cpu: int) -> subprocess.Popen[bytes]:
-    """A process that does nothing else on one CPU until it has had so much of it."""
+    """Start a process that keeps one CPU busy until it has used this much CPU time."""
     code = f"import os\nos.sched_setaffinity(0, [{cpu}])\n{SPIN.format(seconds=seconds)}"
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", code])
 

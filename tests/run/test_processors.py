@@ -1,4 +1,4 @@
-"""A server confined to a number of processors: which CPUs it gets, that its processes are there, and what is said."""
+"""A server confined to a number of processors: its CPUs, proof that its processes run there, and the disclosure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Topology:
-    """Two nodes; the first has the cores 0+4, 1+5, the second 2+6, 3+7."""
+    """Return a machine with two nodes: cores 0+4 and 1+5 in the first, 2+6 and 3+7 in the second."""
     for cpu in range(8):
         directory = tmp_path / f"cpu{cpu}"
         (directory / "topology").mkdir(parents=True)

@@ -81,7 +81,7 @@ print(json.dumps({{"asked": asked, "status": done.returncode, "told": done.stder
 
 
 def loaded(namespace: str, order: str) -> dict[str, object]:
-    """What each host was asked for, and how the load ended."""
+    """Return the requests that each host received, and how the load ended."""
     subprocess.run(["ip", "-netns", namespace, "address", "add", f"{OTHER}/24", "dev", "lo"], check=True)
     program = PRELUDE + textwrap.dedent(LOAD)
     command = ["ip", "netns", "exec", namespace, "unshare", "--mount", sys.executable, "-c", program, order]

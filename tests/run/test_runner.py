@@ -1,4 +1,4 @@
-"""Experiments that are killed, interrupted, resumed, or have runs that fail; with real servers and processes."""
+"""Experiments that are killed, interrupted or resumed, or whose runs fail; with real servers and processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ server = "reference"
 
 
 def experiment(folder: Path, servers: Sequence[ServerPlan], clients: Sequence[int] = (1, 2)) -> Path:
-    """An experiment that was not begun, with little load: how much there is matters to no test here."""
+    """Create an experiment with little load, without starting it: no test here depends on the amount."""
     return created(folder, servers, clients, think_time_s=0.005)
 
 
@@ -92,7 +92,7 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
 
 
 def what(record: MixRecord) -> tuple[object, ...]:
-    """What was measured, not how it came out."""
+    """Return what identifies a level, without its figures."""
     return (
         record.run,
         record.configuration,
@@ -126,7 +126,7 @@ def test_a_signal_ends_a_run_with_its_number_and_advice_and_leaves_nothing(
 
 @contextmanager
 def answering_once() -> Iterator[int]:
-    """The port of a server that answers its first request, and never another."""
+    """Yield the port of a server that answers only its first request."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -190,7 +190,7 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     folder = experiment(tmp_path / "e", [ServerPlan(server=SERVER), REFERENCE], clients=[1, 2])
 
     class Killer(Listener):
-        """Ends the first server in the middle of its second mix."""
+        """Ends the first server in the middle of its second level."""
 
         def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
             super().mix_started(run, mix, left_s)
@@ -249,7 +249,7 @@ def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path:
     )
 
     class Killer(Listener):
-        """Ends the server when its last mix has begun to be answered."""
+        """Ends the server once it has begun to answer its last level."""
 
         def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
             super().mix_started(run, mix, left_s)
@@ -281,14 +281,14 @@ def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An experiment that is done; to be copied."""
+    """Make a finished experiment for the tests to copy."""
     folder = experiment(tmp_path_factory.mktemp("whole") / "e", [REFERENCE])
     assert carried_out(folder)
     return folder
 
 
 def changed(whole: Path, folder: Path, name: str, **facts: Any) -> Path:
-    """A copy of an experiment that lacks a mix, with another disclosure."""
+    """Copy an experiment without one level, and with other disclosed facts."""
     shutil.copytree(whole, folder)
     next(folder.glob("runs/*/mix-02.parquet")).unlink()
     path = folder / "disclosure" / name
@@ -366,7 +366,7 @@ def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Pat
 
 
 def tiny_load(folder: Path, url: str, **bounds: Any) -> Experiment:
-    """An experiment of `dyno load`'s kind, created and not begun."""
+    """Create an experiment like that of `dyno load`, without starting it."""
     suite = Suite(name="load", title="", source="a test", workload="url", clients=[1], length_s=0.5)
     plan = Plan(
         name="load", title="", suite="load", servers=[ServerPlan(server="external", url=url, **bounds)]

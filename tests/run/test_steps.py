@@ -1,4 +1,4 @@
-"""Levels that end when done: what a run keeps and a resume adds, who is said to lead, and what a report shows."""
+"""Levels that end when their work is done: what a run stores, a resume adds, and a report shows, and who leads."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_who_leads_is_who_is_faster_than_all_others_and_by_how_much_than_the_nex
 
 
 def test_equal_servers_of_many_noisy_steps_seldom_have_a_leader() -> None:
-    """Of 60 experiments of 12 steps, which scatter by 1 % to 50 %, at most a tenth claims anything."""
+    # Of 60 experiments of 12 steps that scatter by 1 % to 50 %, at most a tenth may claim a difference.
     scatters = [0.01, 0.05, 0.1, 0.5] * 3
     claimed = 0
     for seed in range(60):
@@ -316,7 +316,7 @@ ON_A_DISK = RunNote.model_validate(
 
 
 def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
-    """Bonnie and the scenario of 2002 on servers that take so many times as long."""
+    """Make an experiment of Bonnie and the scenario of 2002, on servers that take this many times as long."""
     loaded = load_plan(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES, 0.02)
     found = [each for each in configurations(loaded.plan, SETTINGS_TYPES) if each.name in elapsed]
     made = [with_scaled_work(suite, 0.02) for suite in loaded.suites]

@@ -1,4 +1,4 @@
-"""What a run left whose tool and keeper were both killed goes when the next one starts, and nothing else does."""
+"""Remains of a run whose tool and keeper were both killed are removed by the next run, and nothing else is."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_is_not_marked_as_ours_stays(tmp_path: Path, owner: str | None) -> 
 
 
 def test_the_directory_of_a_process_in_another_pid_namespace_stays(tmp_path: Path) -> None:
-    """Its number says nothing here: it may live."""
+    # A number from another PID namespace means nothing here: that process may be alive.
     made(tmp_path, owner=f"2000000000 1 {NAMESPACE + 1}\n")
     assert sweep(tmp_path, age_s=-1) == []
 

@@ -1,5 +1,6 @@
-"""The dynamic page: every carrier of every server gives the same page, proven before load and checked under load, and
-what is wrong with it is told by its kind. Against real servers.
+"""The dynamic page: every carrier of every server gives the same page. Against real servers.
+
+The page is proven before load and checked under load, and each fault is reported by its kind.
 """
 
 from __future__ import annotations
@@ -145,14 +146,14 @@ def test_the_server_counts_what_was_asked_for_on_both_ports() -> None:
 
 
 class BrokenApache(Apache):
-    """Apache with another program behind its page."""
+    """Apache whose dynamic page is made by another program."""
 
     page_program = Path("/nonexistent")
 
 
 @contextmanager
 def apache_with(program: str, **settings: Any) -> Iterator[WebServer[Any]]:
-    """Apache, prepared, whose page a shell script makes; `@page@` in it stands for the right program."""
+    """Prepare Apache with a page made by a shell script, in which `@page@` stands for the right program."""
     needs("apache")
     with tempfile.TemporaryDirectory(prefix="serverdyno-program-") as name:
         directory = Path(name)
@@ -318,7 +319,7 @@ def test_a_plan_whose_server_has_it_is_taken(suite: str, server: str, settings: 
 
 
 def suite_over_tls(tls: dict[str, Any], **load: Any) -> Suite:
-    """The quick suite of e-commerce, with a connection for each request, that says how clients speak TLS."""
+    """Return the quick e-commerce suite with one connection per request and these TLS settings."""
     speaks = HttpSettings.model_validate({"keep_alive": False, "tls": tls})
     return suites.load("quick-ecommerce").with_settings(HTTP, speaks).model_copy(update=load)
 

@@ -1,4 +1,4 @@
-"""Nothing of a server stays behind, whatever ends it or us; its figures cover ended processes too."""
+"""Nothing of a server stays behind, whatever ends it or us; its figures include ended processes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def log_says(directory: Path, text: str) -> bool:
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run after a bounded wait; a zombie that waits for its reaper has ended."""
+    """Return the processes that still run after a bounded wait; a zombie that waits for its reaper has ended."""
     return [each for each in psutil.wait_procs(processes, timeout=PATIENCE_S)[1] if not ended(each)]
 
 

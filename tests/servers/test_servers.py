@@ -1,6 +1,4 @@
-"""Real servers under their drivers: they serve, are proven ours, describe themselves, and leave nothing
-behind.
-"""
+"""Real servers under their drivers: they serve, are proven ours, describe themselves, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ def named(case: tuple[str, dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="session")
 def documents() -> Iterator[Path]:
-    """A small document tree where the workers' user can read it (pytest's own directories are closed to
-    others).
-    """
+    """Make a small document tree that the workers' user can read, which pytest's own directories forbid."""
     with tempfile.TemporaryDirectory(prefix="serverdyno-documents-") as name:
         root = Path(name)
         (root / "wbtree").mkdir()
@@ -276,7 +272,7 @@ def test_a_thousand_connections_at_once_are_served(name: str, documents: Path) -
 
 
 class SharedPort(WebServer[WebSettings]):
-    """A real little server that allows others on its port, as one with SO_REUSEPORT does."""
+    """A server that lets other servers share its port by SO_REUSEPORT."""
 
     name: ClassVar[str] = "shared-port"
     summary: ClassVar[str] = "for tests"

@@ -1,4 +1,4 @@
-"""A server of the user's on this machine is found by its port; drivers of other packages by their entry point."""
+"""A user's server on this machine is found by its port; drivers of other packages by their entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged and foreign folders: reading one and resuming it end in words, whatever is in it, and end in time."""
+"""Damaged and foreign folders: reading and resuming them end in time with a message, whatever they contain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OF_COMMANDS = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small experiment that is finished."""
+    """Make a small finished experiment."""
     folder = tmp_path_factory.mktemp("hostile") / "whole"
     shapes = {"apache": Shape(300), "nginx": Shape(400)}
     source = experiment(shapes, clients=(1, 8), repetitions=1)
@@ -55,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(folder: Path) -> None:
-    """Show a folder in every form, or refuse it in words."""
+    """Show a folder in every form, or refuse it with a message."""
     with suppress(DynoError):
         built = report.build(Experiment.open(folder))
         text.render(built, Console(file=io.StringIO(), width=120))

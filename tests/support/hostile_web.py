@@ -1,6 +1,6 @@
-"""Web servers that break the rules, by name: what each sends, and what has to be said of it.
+"""Web servers that break the rules, by name: what each sends, and what must be said of it.
 
-Not tests: `test_hostile_web.py` asks them all.
+`test_hostile_web.py` loads them all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Sends = Callable[[socket.socket], None]
 
 
 def says(*parts: bytes) -> Sends:
-    """Sends all of it and closes."""
+    """Send all parts and close."""
 
     def send(connection: socket.socket) -> None:
         for part in parts:
@@ -44,7 +44,7 @@ def says(*parts: bytes) -> Sends:
 
 
 def drips(start: bytes, part: bytes) -> Sends:
-    """Sends `start`, and then `part` byte by byte, again and again."""
+    """Send `start`, and then `part` byte by byte, again and again."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -56,7 +56,7 @@ def drips(start: bytes, part: bytes) -> Sends:
 
 
 def floods(start: bytes, part: bytes) -> Sends:
-    """Sends `start`, and then `part` again and again as fast as it is read."""
+    """Send `start`, and then `part` again and again as fast as it is read."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -69,7 +69,7 @@ def floods(start: bytes, part: bytes) -> Sends:
 
 
 def stays_silent(start: bytes = b"") -> Sends:
-    """Sends `start` and nothing more, and keeps the connection."""
+    """Send `start` and nothing more, and keep the connection."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -79,7 +79,7 @@ def stays_silent(start: bytes = b"") -> Sends:
 
 
 def resets(start: bytes = b"") -> Sends:
-    """Sends `start` and resets the connection."""
+    """Send `start` and reset the connection."""
 
     def send(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -174,7 +174,7 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
 
 @contextmanager
 def hostile_servers() -> Iterator[dict[str, str]]:
-    """The URL of each kind, while they all listen."""
+    """Yield the URL of each kind of server, while all of them listen."""
     with contextlib.ExitStack() as listening:
         urls = {}
         for name, (sends, _) in KINDS.items():

@@ -1,4 +1,4 @@
-"""Capacity at an objective: the search on servers whose capacity is known, and what is said of what it found."""
+"""Capacity at an objective: the search on servers of known capacity, and how its result is reported."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_dyno_load_searches_between_the_rates_that_are_given_or_below_the_bound(
 
 
 def trial_record(change: Callable[[MixRecord], MixRecord] = lambda mix: mix) -> MixRecord:
-    """1,000 requests, of which 15 took 80 ms."""
+    """Return the record of 1,000 requests, of which 15 took 80 ms."""
     closed = experiment({"nginx": Shape(1000.0)}, clients=(64,), repetitions=1)
     return change(
         replace(
@@ -211,7 +211,7 @@ def test_a_server_that_does_not_keep_up_holds_nothing() -> None:
 
 
 def of_trials(capacities_s: dict[str, float], repetitions: int = 1, late_ms: float = 0.02) -> Source:
-    """Searches of servers like `queue`, as records. `late_ms`: how late the generator sent each request."""
+    """Return searches on servers like `queue` as records; the generator sends each request `late_ms` late."""
     shapes = dict.fromkeys(capacities_s, Shape(1000.0))
     closed = experiment(shapes, clients=(64,), repetitions=repetitions, scale=0.005)
     opened = OpenLoad(rate_per_s=[100, 20_000], objective="p99<50ms")

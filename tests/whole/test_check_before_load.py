@@ -1,4 +1,4 @@
-"""The check before load asks as the load does, as seldom as the question allows, and stops only what can never work."""
+"""The check before load asks as the load does, as rarely as possible, and stops only what can never work."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_server_that_fails_now_and_then_is_measured_and_its_errors_are_counted
 
 @contextmanager
 def failing_first(failures: int) -> Iterator[int]:
-    """A server whose first requests fail, as of one that is still warming up."""
+    """Run a server whose first requests fail, like one that is still starting."""
     left = failures
 
     class Answers(BaseHTTPRequestHandler):
@@ -120,7 +120,7 @@ def test_a_bad_answer_in_the_check_is_a_warning_if_another_is_right(home: Home) 
 
 
 class FirstOfEachConnection(BaseHTTPRequestHandler):
-    """Refuses the first request of each connection, as what wakes a server behind it does."""
+    """Refuses the first request of each connection, like a server that has to wake its back end."""
 
     protocol_version = "HTTP/1.1"
     asked = 0
@@ -148,7 +148,7 @@ def test_a_server_that_refuses_the_first_request_of_each_connection_is_measured(
 
 @contextmanager
 def cutting(port: int, cuts: int) -> Iterator[int]:
-    """What stands before a server and loses its first connections once they carry load."""
+    """Run a proxy that cuts its first connections once they carry load."""
     left = cuts
 
     def carry(theirs: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Whole experiments of the disk mix as users run them: the report's durability, the user's own server, an interrupt."""
+"""Experiments of the disk mix as users run them: the report's durability, the user's own server, an interrupt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def is_memory(path: str) -> bool:
-    """Whether a tmpfs is mounted there."""
     return any(
         each.mountpoint == path and each.fstype == "tmpfs" for each in psutil.disk_partitions(all=True)
     )
@@ -37,7 +36,6 @@ FLUSHING_S = 2.0
 
 
 def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_s: float = 0.6) -> Path:
-    """An experiment that was not begun, with mixes shorter than a plan may have."""
     suite = Suite(
         name="tiny",
         title="Tiny",
@@ -57,7 +55,7 @@ def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_
 
 @pytest.fixture(scope="module")
 def flushed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """An experiment with a server that syncs, one that does not, and one on a file system that always does."""
+    """Measure a server that syncs, one that does not, and one on a file system that always does."""
     unsynced = {"strict_sync": False, "file_system": "ext4", "mount_options": "sync", "image_mib": 64}
     servers = [
         ServerPlan(server="samba", factors={"strict_sync": [True, False]}),
@@ -69,7 +67,7 @@ def flushed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def outcome(experiment: Experiment, configuration: str) -> str:
-    """What a report says that a flush did on a configuration."""
+    """Return the report's statement on what a flush did on a configuration."""
     source = source_of(experiment)
     return str(outcomes(promises(source, source.records))[configuration])
 

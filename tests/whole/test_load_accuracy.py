@@ -1,4 +1,4 @@
-"""What is counted is what happened: against servers' own counts, and against faults that are known beforehand."""
+"""What is counted is what happened: compared with servers' own counts, and with faults that are known beforehand."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def reference(**options: Any) -> Iterator[tuple[_native.ReferenceServer, _native
 
 
 def result_of(target: _native.Target, workload: Any = TREE, **mix: Any) -> dict[str, Any]:
-    """One mix to its end, which must come."""
+    """Run a level to its end."""
     load = web_mix(target, workload=workload, **(ALL_IN_TIME | mix)).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
 def assert_sums_agree(result: dict[str, Any]) -> None:
-    """Every breakdown adds up to its total, and no part is larger than its whole."""
+    """Check that every breakdown adds up to its total, and that no part exceeds its whole."""
     by_operation, by_client, by_second = result["by_operation"], result["by_client"], result["by_second"]
     errors = result["errors"]
     assert sum(row["count"] for row in by_operation) == result["operations"]
@@ -190,7 +190,7 @@ def test_clients_that_stay_have_each_of_their_errors_counted() -> None:
 
 
 def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() -> None:
-    """Eight answers that take longer than the window: none is in its figures, and none is forgotten."""
+    # Eight answers take longer than the window: its figures have none of them, and all are followed to their end.
     server = start_http(body_bytes=100, fault="delay=700ms")
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")

@@ -1,4 +1,4 @@
-"""The page on load files of one's own: its plan and the files that it names run as they stand there."""
+"""The page on users' own load files: its plan and the files that it names run as printed."""
 
 from __future__ import annotations
 

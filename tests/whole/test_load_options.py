@@ -1,4 +1,4 @@
-"""Options of `dyno load` that users of other tools expect: what goes over the wire is read in nginx's log."""
+"""Options of `dyno load` that users of other tools expect; nginx's log shows what goes over the wire."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where `dyno load` connects (a socket of this machine, another address), requests sent ahead, and its result as JSON.
+"""Where `dyno load` connects (a Unix socket, another address), pipelined requests, and its result as JSON.
 
-Against nginx, whose own log says what came.
+Against nginx, whose own log shows what came.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def home(tmp_path: Path) -> Home:
 
 
 class Nginx:
-    """A user's own nginx, on a port and on a socket in the file system."""
+    """A user's nginx that listens on a port and on a Unix socket."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port = folder, port

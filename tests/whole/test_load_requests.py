@@ -1,4 +1,4 @@
-"""`dyno load` as the tool for any request: it sends what was asked for, and what was said to be right counts."""
+"""`dyno load` as the tool for any request: it sends what was asked for, and counts what was defined as right."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Home:
 
 
 class Asked:
-    """What a server was asked."""
+    """The requests that a server received."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()

@@ -30,7 +30,7 @@ def mixed(to: _native.Target, files: dict[str, Any] | None = None, **shape: Any)
 
 
 def check_whole(result: dict[str, Any], clients: int = 2, file_bytes: int = 100) -> None:
-    """Nobody failed, all phases went by, and every byte that was read was compared."""
+    """Check that nobody failed, all phases were done, and every byte that was read was compared."""
     assert result["errors"] == []
     assert result["clients_participating"] == result["clients_planned"] == clients
     found = counts(result)
@@ -92,7 +92,7 @@ def test_leases_of_a_directory_spare_the_server_listings_and_look_ups(directory_
 
 
 def test_in_a_shared_directory_all_files_lie_side_by_side(tmp_path: Path) -> None:
-    """The files of both clients are seen while they work: in one directory, which has no other files."""
+    # While they work, the files of both clients are in one directory, which has no other files.
     seen: set[tuple[str, str]] = set()
 
     def look() -> None:

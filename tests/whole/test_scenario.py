@@ -1,4 +1,4 @@
-"""Scenarios: the steps of a user over a directory, NFS and SMB, what others see of them, and what is left: nothing."""
+"""Scenarios: a user's steps over a directory, NFS and SMB, what others see of them, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def posix(directory: Path) -> _native.Target:
 
 @dataclass
 class StepResult:
-    """A step, and what was counted of its passes or phases."""
+    """A step, and the counts of its passes or phases."""
 
     name: str
     passes: list[dict[str, Any]]
@@ -147,7 +147,7 @@ def results(
     then: Callable[[str], None] = lambda _: None,
     block_bytes: int = MIB,
 ) -> dict[str, StepResult]:
-    """By name. `then`: what is looked at after each step but the last, by its name."""
+    """Carry out a scenario and return its steps by name; `then` gets the name of each step but the last."""
     suite = suites.parse(steps_suite("steps", EVERYTHING), "steps")
     suite = suite.with_settings(WORK, suite.settings(WORK).model_copy(update={"scenario": scenario}))
     setup = LoadSetup(suite, to, GeneratorPlan(), (), None)
@@ -185,7 +185,7 @@ def everything() -> Scenario:
 
 
 def check_counts(found: dict[str, StepResult]) -> None:
-    """What does not depend on the protocol."""
+    """Check the counts that do not depend on the protocol."""
     assert list(found) == STEPS
     entries = {name: [one["entries"] for one in each.passes] for name, each in found.items()}
     assert entries["make t"] == [DIRECTORIES + FILES]
@@ -269,7 +269,7 @@ random = true
 
 
 def check_clients(found: dict[str, StepResult]) -> None:
-    """Each phase has the files of all clients, and each stream its whole blocks."""
+    """Check that each phase has the files of all clients, and each stream its whole blocks."""
     own, shared, streams = found.values()
     for step, size in ((own, 3901), (shared, 0)):
         assert [one["phase"] for one in step.passes] == ["create", "stat", "read", "remove"]
@@ -537,7 +537,7 @@ def test_over_smb_each_step_has_its_requests_and_smbclient_sees_what_it_left(tmp
 
 
 def test_a_phase_after_a_new_session_may_last(tmp_path: Path) -> None:
-    """Longer than the two seconds that the end of a session has."""
+    # The phase is longer than the two seconds that the end of a session may take.
     step = '[[steps]]\ndo = "metadata"\nclients = 1\nfiles = 20\nbytes = 1000\n'
     server = start_nfs(fault="delay=60ms")
     try:

@@ -1,4 +1,4 @@
-"""Sessions: users who log in, against the application of the reference server and against its faults."""
+"""Sessions: users who log in, with the application of the reference server and with its faults."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def serving(fault: str | None = None, **options: Any) -> Iterator[_native.Refere
 
 
 def session_file(folder: Path) -> Path:
-    """The steps of the suite that the documentation shows, as a file of steps."""
+    """Write the steps of the suite in the documentation as a file of steps."""
     text = SHOP.read_text()
     file = folder / "session.toml"
     file.write_text(text[text.index("[[documents.steps]]") :].replace("documents.steps", "steps"))
@@ -49,7 +49,7 @@ def session_file(folder: Path) -> Path:
 
 
 def asked(port: int, version: str, *arguments: str) -> tuple[int, str, str]:
-    """Status, head and body of one answer to curl, whose last argument is a path."""
+    """Return status, head and body of an answer to curl, whose last argument is a path."""
     *options, path = arguments
     curl = ["curl", "--silent", "--show-error", "--include", CURL[version], *options]
     done = subprocess.run(

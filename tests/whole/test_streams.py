@@ -1,4 +1,4 @@
-"""Streams as a workload: over a directory, NFS and SMB, with several blocks under way, and at a rate of their own."""
+"""Streams as a workload: over a directory, NFS and SMB, with several blocks under way, and at a given rate."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ STREAMS = {"workload": "streams", "cache": "none", "file_bytes": FILE_BYTES, "bl
 
 
 def mixed(to: _native.Target, *, files: dict[str, Any] | None = None, **shape: Any) -> dict[str, Any]:
-    """One mix of readers and writers, as many of both unless `files` says otherwise."""
+    """Run a level with as many readers as writers, unless `files` differs."""
     return reference_targets.mixed(to, STREAMS | {"writers_percent": 50} | (files or {}), **shape)
 
 
 def check_whole(result: dict[str, Any]) -> None:
-    """Nobody failed, both sides worked, and every block that was read was compared."""
+    """Check that nobody failed, both sides worked, and every block that was read was compared."""
     assert result["errors"] == []
     assert result["clients_participating"] == result["clients_planned"]
     found = counts(result)
@@ -73,7 +73,7 @@ def test_blocks_of_wrong_content_are_errors(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_server_that_is_started_anew_may_have_lost_what_was_not_flushed(threads: int) -> None:
-    """The verifier of NFS tells so. Writers notice, open their files again and go on; readers lose nothing."""
+    # The verifier of NFS shows a restart: writers open their files again and go on, and readers lose nothing.
     with nfs() as (to, server):
         result = mixed(
             to, threads=threads, length_s=3.0, leave_after_errors=100, clients=4, meanwhile=server.restart
@@ -120,7 +120,7 @@ def test_blocks_that_come_at_a_rate_of_their_own_are_counted_to_the_operation(la
 
 
 def test_a_server_that_is_away_for_a_second_reads_as_a_second() -> None:
-    """A third of what comes waits for it, the one that comes first the longest."""
+    # A third of all requests wait for the server, the first one longest.
     with nfs() as (to, server):
         result = mixed(
             to,
@@ -202,7 +202,7 @@ def test_an_experiment_runs_from_plan_to_report(
 
 
 def problems(**changes: Any) -> str:
-    """What is wrong with the shipped suite where it is changed."""
+    """Return the problems of the shipped suite with these changes."""
     document = suites.load("quick-streams").model_dump()
     files = document["files"] | changes.pop("files", {})
     suite = Suite.model_validate(document | changes | {"files": files})

@@ -1,4 +1,4 @@
-"""Repeating until an experiment is precise enough, and before and after in one experiment: for real, on tiny loads."""
+"""Repeating until an experiment is precise enough, and before and after in one experiment, on tiny real loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file server that the user runs: looked at once, believed nothing more, and left alone."""
+"""A file server that the user runs: checked once, trusted no further, and left alone."""
 
 from __future__ import annotations
 

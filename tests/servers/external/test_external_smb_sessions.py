@@ -1,5 +1,6 @@
-"""Sessions with a file server of the user: those that don't come about are told before any load, with what to try;
-those that are lost in the middle of a mix are counted and made anew.
+"""Sessions with a user's file server: refused ones are reported before any load, with what to try.
+
+Sessions that are lost during a load level are counted and made again.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ PAUSE_STEP_S, LONGEST_PAUSE_S = 0.01, 1.0  # after each failure in a row, docs/f
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
-    """One that no test changes."""
+    """Start a server that no test changes."""
     running = started(tmp_path_factory.mktemp("users"))
     yield running
     running.kill()
 
 
 def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, password: str) -> DynoError:
-    """What a run says before its first mix, which must be nothing good."""
+    """Return the error of a run before its first level."""
     suite = Suite(
         name="tiny",
         title="Tiny",
@@ -180,7 +181,7 @@ def until(load: _native.Load, operations: int) -> None:
 
 
 def faults(result: dict[str, Any]) -> dict[str, int]:
-    """Of the server's side or the way to it; nothing wrong was read, and nothing missed that should be there."""
+    """Return the faults with their counts, after checking that all are the server's or the network's."""
     assert {each["side"] for each in result["errors"]} <= {"server", "network"}, result["errors"]
     return {each["fault"]: each["count"] for each in result["errors"]}
 
@@ -190,7 +191,7 @@ def faults(result: dict[str, Any]) -> dict[str, int]:
 def test_a_server_that_is_killed_and_started_again_is_used_on(
     tmp_path_factory: pytest.TempPathFactory, cache: str
 ) -> None:
-    """What was under way is an error and its outcome unknown, so that whatever is found later is not called wrong."""
+    # Calls under way fail with an unknown outcome, so no later content counts as wrong.
     clients = 2
     server = started(tmp_path_factory.mktemp("users"))
     try:

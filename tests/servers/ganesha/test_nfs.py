@@ -1,4 +1,4 @@
-"""NFSv3 and NFSv4.1 from the mix to Ganesha: contents, requests, syncs, held against server, libnfs and tshark."""
+"""NFSv3 and NFSv4.1 load on Ganesha: contents, requests and syncs, compared with server, libnfs and tshark."""
 
 from __future__ import annotations
 
@@ -205,16 +205,16 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
 
 
 def is_half_made(error: dict[str, Any]) -> bool:
-    """Whether it may be a creation in whose middle Ganesha was killed, of which each client has one at most.
+    """Return whether the error may come from a creation during which Ganesha was killed; a client has at most one.
 
-    Ganesha makes a file by openat and keeps the creation's verifier by utimensat. Between the two the file is nobody's,
-    so the creation fails when it is sent again (RFC 1813, 3.3.8).
+    Ganesha creates a file by openat and stores the verifier by utimensat. Between the two, nobody owns the file, so a
+    repeated creation fails (RFC 1813, 3.3.8).
     """
     return error["fault"] == "already_there" and "ERR_EXIST" in error["example"]
 
 
 def test_a_file_that_is_locked_is_unlocked_and_closed(tmp_path: Path) -> None:
-    """Ganesha refuses to close a file of which a range is locked, and keeps the lock until the client's lease ends."""
+    # Ganesha refuses to close a file with a locked range, and keeps the lock until the client's lease ends.
     lines = [
         r'NTCreateX "\clients\client1\locked" 0x40 0x5 1 NT_STATUS_OK',
         "LockX 1 0 100 NT_STATUS_OK",
@@ -235,7 +235,7 @@ def test_a_file_that_is_locked_is_unlocked_and_closed(tmp_path: Path) -> None:
 def test_more_clients_than_ganesha_takes_by_default_work_and_its_limit_is_named_where_it_is_reached(
     tmp_path: Path,
 ) -> None:
-    """Each client has a connection for NFS, and one for MOUNT for a moment."""
+    # Each client has one connection for NFS, and briefly one for MOUNT.
     load_file = _native.LoadFile.read(str(load_files.office(tmp_path / "office.load")))
     files = {"workload": "loadfile", "load_file": load_file, "cache": "none", "keep_workspace": False}
 

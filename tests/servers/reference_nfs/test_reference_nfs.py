@@ -1,4 +1,4 @@
-"""The reference NFS server with clients of others and of ours: libnfs, the disk mix, restarts, driver, command."""
+"""The reference NFS server with foreign clients and ours: libnfs, the disk mix, restarts, driver, command."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESENT = "(sent again after a lost connection)"
 
 @contextmanager
 def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
-    """On threads of this process."""
+    """Run the reference server on threads of this process."""
     server = start_nfs(**options)
     try:
         yield server
@@ -53,12 +53,12 @@ def target(server: _native.ReferenceNfsServer, version: str = "3", **section: An
 
 
 def url(port: int, path: str) -> str:
-    """As libnfs wants it."""
+    """Return the URL in the form that libnfs expects."""
     return f"nfs://127.0.0.1{EXPORT}{path}?nfsport={port}&mountport={port}"
 
 
 def tool(*command: str) -> bytes:
-    """What a tool of libnfs says after it has done what it should."""
+    """Return the output of a libnfs tool that must succeed."""
     skip_unless_installed(command[0])
     done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def tool(*command: str) -> bytes:
 
 
 def counted_otherwise(result: dict[str, Any], counted: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """Where the server's count of requests is not the generator's, in all or by procedure: ours, and the server's."""
+    """Return where the counts of requests differ, in total or by procedure: ours, and the server's."""
     sent = {each["request"]: each["count"] for each in result["requests"]}
     pairs = {name: (sent.get(name, 0), counted[name]) for name in OF_THE_MIX_ALONE}
     pairs["all"] = (result["protocol_requests"] or 0, sum(counted.values()))
@@ -113,7 +113,7 @@ def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
 
 
 def asked_and_broken(result: dict[str, Any]) -> tuple[int, int]:
-    """Delegations that were granted, and the breaks by which they were recalled."""
+    """Return the numbers of delegations granted and recalled."""
     sent = {each["request"]: each["count"] for each in result["requests"]}
     return sent.get("(read delegations granted)", 0), result["breaks"]
 
@@ -132,7 +132,7 @@ def test_delegations_are_asked_for_given_back_and_counted_or_not_asked_for_at_al
 
 
 def libnfs_changes_modes(port: int, paths: list[str]) -> None:
-    """Sets the mode of files over NFSv3, by the library of libnfs's tools. It takes no JUKEBOX for an answer."""
+    """Set the mode of files over NFSv3 with the library of libnfs's tools, which does not retry on JUKEBOX."""
     library = ctypes.util.find_library("nfs")
     if library is None:
         pytest.skip("libnfs is not installed")

@@ -1,4 +1,4 @@
-"""The disk mix against real servers: what is on the disk afterwards, and what the server itself counted."""
+"""The disk mix against real servers: the files on the disk afterwards, and the server's own counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DELAY_MS = 30.0
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Samba]:
-    """One for all mixes that need no other settings."""
+    """Start one server for all levels that need no other settings."""
     with samba() as running:
         yield running
 
@@ -49,7 +49,7 @@ def encrypting() -> Iterator[Samba]:
 
 
 def session_of(server: Samba, files: dict[str, Any] | None = None, **smb: Any) -> dict[str, Any]:
-    """What both clients of a short mix without an error agreed on with the server."""
+    """Return what both clients of a short level negotiated with the server, after checking that no error occurred."""
     small = {"workspace_bytes": LEAST_WORKSPACE_BYTES, "keep_workspace": False}
     result = mixed(server, length_s=0.6, files=small | (files or {}), smb=smb)
     assert worked(result), result

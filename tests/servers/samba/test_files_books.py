@@ -1,4 +1,4 @@
-"""What a mix of work on files counts, however it ends; and that a write that was lost between two mixes is found."""
+"""The counts of file work, however it ends; and that a write lost between two load levels is found."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_mix_that_is_stopped_before_its_start_has_done_nothing() -> None:
 
 
 def processes_of_sessions(server: Samba) -> set[int]:
-    """smbd has one for each connection."""
+    """Return the process IDs of the smbd processes, one per connection."""
     access = server.access()
     inside = ["nsenter", f"--net={access.network_namespace}"] if access.network_namespace else []
     listed = subprocess.run(

@@ -1,4 +1,4 @@
-"""The disk mix's calls below the client cache, over a real Samba, against the wire of the captures of 2004."""
+"""The disk mix's calls below the client cache, over a real Samba, compared with the packet captures of 2004."""
 
 from __future__ import annotations
 

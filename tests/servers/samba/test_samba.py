@@ -1,4 +1,4 @@
-"""A private Samba under its driver: it serves, is ours alone, does what it was set to, and leaves nothing behind."""
+"""A private Samba under its driver: it serves, is ours alone, follows its settings, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NETWORKS = [pytest.param("namespace", marks=needs_root), "loopback"]
 
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
-    """A file that is larger than one request."""
+    """Make a file that is larger than one request."""
     path = tmp_path / "document"
     path.write_bytes(os.urandom(3_000_000))
     return path
@@ -64,7 +64,7 @@ def document(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(own_tmpdir: Path) -> Iterator[None]:
-    """Whatever a test does, the machine and the place of temporary files are as they were."""
+    """Check after each test that the machine and the temporary directory are as before."""
     before = machine()
     yield
     assert machine() == before
@@ -533,7 +533,7 @@ with stopped_at_end({settings!r}) as server:
 
 
 def for_everybody(python: str) -> bool:
-    """Whether it is our version, and every user can reach it and its library."""
+    """Return whether a Python has our version, and every user can run it and read its library."""
     told = "import sys; print(sys.version_info[:2], sys.base_prefix)"
     done = subprocess.run([python, "-I", "-c", told], capture_output=True, text=True, check=False, timeout=30)
     version, _, prefix = done.stdout.strip().rpartition(" ")
@@ -543,7 +543,7 @@ def for_everybody(python: str) -> bool:
 
 
 def check_as_nobody(program: str) -> None:
-    """Runs it as a user without rights, in a place of its own, to its end without an error."""
+    """Run a program to its end as an unprivileged user in a place of its own, without an error."""
     skip_unless_installed("smbd", "smbclient")
     become = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"] if os.geteuid() == 0 else []
     others = [place for place in sys.path if place and not place.startswith(sys.base_prefix)]

@@ -1,5 +1,7 @@
-"""What clients have left at a real server when their mix ended, byte by byte: as the workload says, in the server's own
-directory, and through an independent client."""
+"""The files that clients leave at a real server, byte by byte.
+
+As the workload says, in the server's own directory, and through an independent client.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ LENGTHS_S = (0.5, 1.1)
 
 
 def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> list[str]:
-    """Each file that is not as it should be, in words: without 20 MiB of contents."""
+    """Return a sentence per file that differs, instead of 20 MiB of contents."""
     told = [f"{path} is missing" for path in sorted(expected.keys() - found.keys())]
     told += [f"{path} should not be there" for path in sorted(found.keys() - expected.keys())]
     for path in sorted(found.keys() & expected.keys()):
@@ -37,7 +39,7 @@ def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> li
 
 
 def read_by_another(server: Samba, share: str, workspace: str, into: Path) -> dict[str, bytes]:
-    """A client's workspace, as smbclient gets it."""
+    """Return a client's workspace as smbclient reads it."""
     into.mkdir()
     commands = f"cd {workspace}; lcd {into}; prompt off; recurse on; mget *"
     smbclient(server, commands, share=share)
@@ -47,8 +49,10 @@ def read_by_another(server: Samba, share: str, workspace: str, into: Path) -> di
 def as_the_workload_says(
     workspaces: _native.Workspaces, result: dict[str, Any], client: int
 ) -> list[dict[str, bytes]]:
-    """What a client should have left. Its last operation may have ended after the window, which counts until then: so
-    this is one of two."""
+    """Return the two contents that a client may have left.
+
+    Its last operation may have ended after the window, and counts only if it did not.
+    """
     counted = next(each["operations"] for each in result["by_client"] if each["client"] == client)
     candidates = [counted, counted + 1] if result["operations_total"] > result["operations"] else [counted]
     expected = [
@@ -61,7 +65,7 @@ def as_the_workload_says(
 def mixed(
     server: Samba, clients: int, length_s: float, files: Mapping[str, Any]
 ) -> tuple[_native.Workspaces, dict[str, Any]]:
-    """A mix from nothing that ends by the clock, and what is known of its workspaces."""
+    """Run a level from scratch until its time is up; return its workspaces and its result."""
     workspaces = _native.Workspaces()
     load = begun(
         target(server),
