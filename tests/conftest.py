@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["namespace"]  # a fixture
 
-# No property is timed: on a busy machine an example may take long, and so may making one up.
+# No property is timed: on a busy machine an example, or making one up, may take long.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# Test modules, by the beginning of their names, which begin first. Those of a group run one after the other, in one
-# worker: they change the kernel's write-back limits or count mounts and tracers, or share a running fleet.
+# Test modules that start first, by the beginning of their names. Those of a group run in sequence in one worker: they
+# change the kernel's write-back limits or count mounts and tracers, or share a running fleet.
 GROUPS = {
     "the kernel's state": (
         "test_abandoned",
@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _own_place(config)
     _hear_signals()
     if not hasattr(config, "workerinput"):  # once, and not in each worker
-        # Each `dyno` would compile what it imports where PYTHONDONTWRITEBYTECODE is set, as images of containers do.
+        # With PYTHONDONTWRITEBYTECODE, as in images of containers, each `dyno` would compile what it imports.
         compileall.compile_dir(ROOT / "python", quiet=1)
 
 
@@ -91,7 +91,7 @@ def _own_place(config: pytest.Config) -> None:
     At each start, pytest makes its usual directory inaccessible to other users, and servers under test run as such
     users.
     """
-    if config.option.basetemp is None:  # given to workers, and by whoever wants to look at it afterwards
+    if config.option.basetemp is None:  # given to workers, and by whoever wants to keep it
         place = Path(tempfile.mkdtemp(prefix="dyno-tests-"))
         config.option.basetemp = place / "t"
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
@@ -159,7 +159,7 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Put all temporary files of the test in one directory with a short path, because sockets lie below it."""
-    tmp_path_factory.getbasetemp()  # made where it always is
+    tmp_path_factory.getbasetemp()  # made where pytest always makes it
     with tempfile.TemporaryDirectory(prefix="s-") as name:
         place = Path(name)
         place.chmod(0o1777)

@@ -98,7 +98,7 @@ def test_three_repetitions_find_10_percent_and_miss_5_percent_in_most_cases() ->
 
 
 def test_of_four_servers_one_that_is_10_percent_slower_is_found_with_three_repetitions() -> None:
-    # Judged pair by pair, without the pooled noise, it is found in 28 to 30 %.
+    # Pairwise tests without the pooled noise find it in 28 to 30 %.
     assert claims(Design(3, (1.0, 1.0, 1.0, 0.9)), 200).average >= 0.85
 
 

@@ -106,7 +106,7 @@ def test_of_two_equal_plateaus_the_noisier_one_does_not_win(
     ]
     percent = np.array([each.percent for each in found], dtype=np.float64)
     assert abs(percent.mean()) < max(1.0, 3 * percent.std(ddof=1) / 10)
-    # The means of the highest means differ by 4.8 % and more, and say "faster" in 16 to 49 of 100.
+    # The means of the highest levels differ by 4.8 % and more, and claim "faster" in 16 to 49 of 100.
     assert sum(each.verdict is not Verdict.NO_DIFFERENCE_SHOWN for each in found) <= 8
 
 

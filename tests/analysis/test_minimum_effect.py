@@ -62,7 +62,7 @@ def test_p_values_are_those_of_scipys_t_tests() -> None:
     logs = np.log(base.throughput[:, 0]), np.log(other.throughput[:, 0])
     no_difference = stats.ttest_ind(*logs, equal_var=False).pvalue
     assert found(Margins()).p_value == pytest.approx(no_difference)
-    # Two one-sided tests; the p-value here is for 2.5 % on one side, as the interval is.
+    # Two one-sided tests; this p-value is for 2.5 % on one side, like the interval.
     within = max(
         stats.ttest_ind(logs[1] - np.log(1.03), logs[0], equal_var=False, alternative="less").pvalue,
         stats.ttest_ind(logs[1] + np.log(1.03), logs[0], equal_var=False, alternative="greater").pvalue,

@@ -167,7 +167,7 @@ def test_a_length_that_leaves_too_short_a_window_is_refused(home: Home, length: 
 def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
     home: Home, tmp_path: Path
 ) -> None:
-    # 192.0.2.0/24 is for documentation (RFC 5737): nobody is there.
+    # 192.0.2.0/24 is for documentation (RFC 5737), so nobody answers there.
     done = home.here("load", "http://192.0.2.1/", "--into", tmp_path / "e")
     assert done.returncode == 2
     assert "--max-rate: needed" in done.stderr
@@ -257,7 +257,7 @@ def test_load_measures_a_url_with_path_and_query(loaded: Loaded) -> None:
     assert all(record.bytes_read == 735 * record.operations > 0 for record in opened.mixes())
     assert all(record.window_s == pytest.approx(1.2) for record in opened.mixes())
     assert opened.head.configurations[0].url == loaded.url
-    # The command can be repeated as it stands.
+    # The command can be repeated as printed.
     assert opened.plan_text.startswith(f"# Made by: dyno load '{loaded.url}' --clients 1,2 --length 1.5s")
 
 
@@ -434,7 +434,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
         )
     assert len(finished) >= 2
     assert shown[-1] == f"interrupted; finished mixes are kept. To continue: dyno resume {folder}"
-    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is visible again
 
 
 def read(descriptor: int) -> bytes:

@@ -105,7 +105,7 @@ def test_a_fleet_says_which_extra_it_needs() -> None:
 def test_the_modules_are_those_of_the_extra(extra: str) -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
     names = {requirement.partition(">")[0] for requirement in listed}
-    # Dask comes with its distributed part.
+    # Dask is installed together with its distributed part.
     assert names == set(extras.EXTRAS[extra][1]) - {"dask"}
 
 

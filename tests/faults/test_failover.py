@@ -61,7 +61,7 @@ def mixed(
     elif files:
         while load.snapshot()["elapsed_s"] < CUT_S:
             assert not load.wait(0.02), load.result()["errors"]
-    # So many that one client can't have done them all while the others were away.
+    # Too many for one client to have done them all while the others were away.
     until(load.snapshot()["operations"] + 20 * OPERATIONS)
     load.stop()
     assert load.wait(PATIENCE_S), "the mix does not end"

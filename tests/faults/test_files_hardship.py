@@ -32,7 +32,7 @@ from support.file_server import family, needs_root, samba, skip_unless_installed
 
 ADDRESS = "10.77.0.1"
 TOKEN = "Zr4u7xKq9LmN2pWs"
-PASS_OPERATIONS = 11_000  # and some more, of one client
+PASS_OPERATIONS = 11_000  # a little more than one client's pass
 
 SUITE = Suite(name="tiny", title="Tiny", source="a test", workload="diskmix", clients=[1], length_s=1.0)
 
@@ -62,7 +62,7 @@ def test_a_workspace_is_used_again_and_its_contents_are_still_known() -> None:
             making.append(served(server)["write"] - before - in_mix)
     first, again, anew = making
     assert first > 0
-    assert again <= first / 10  # what a cache had still to write when the mix was over
+    assert again <= first / 10  # writes that a cache had not sent when the level ended
     assert anew >= first / 2
 
 
@@ -259,7 +259,9 @@ def test_a_dissector_of_others_finds_nothing_malformed_in_a_whole_pass(cache: st
     assert result["pass_operations"] is not None and result["pass_operations"] <= PASS_OPERATIONS
     assert whole(result)
     assert result["passes"] is not None and result["passes"] >= 1
-    assert len(dissected(capture, "smb2.cmd == 7 && smb2.flags.response == 0")) > 0  # FLUSH: it does dissect
+    assert (
+        len(dissected(capture, "smb2.cmd == 7 && smb2.flags.response == 0")) > 0
+    )  # FLUSH, so the dissector works
     assert dissected(capture, "_ws.malformed || (smb2 && _ws.expert.severity == error)") == []
 
 

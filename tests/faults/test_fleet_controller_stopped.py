@@ -63,7 +63,7 @@ def stopped_in_its_second_level(
 ) -> Iterator[subprocess.Popen[str]]:
     """Yield a controller that was stopped under load, once its nodes have given it up."""
     with home.started("resume", folder) as dyno:
-        # The line of the first level is the beginning of the second.
+        # The line of the first level shows that the second begins.
         wait_for_line(dyno, "2 clients")
         used_s = process_cpu_s(fleet.nodes["a"].pid)
         wait_until(lambda: process_cpu_s(fleet.nodes["a"].pid) > used_s + LOADED_S, "load")

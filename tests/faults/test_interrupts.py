@@ -76,7 +76,7 @@ def test_one_thread_alone_writes_to_the_terminal() -> None:
     with progress_for(console) as progress:
         assert threading.active_count() == before
         progress.stage("preparing")
-        assert "preparing" in terminal.getvalue()  # at once: nobody else will write it
+        assert "preparing" in terminal.getvalue()  # at once, because nobody else will write it
 
 
 def test_a_signal_waits_for_the_end_of_what_must_not_be_cut_and_a_second_one_does_not() -> None:

@@ -32,13 +32,13 @@ SPARE_S = 60.0
 """For what does not wait for the server, on a machine that does other work as well."""
 BOUND_S = (
     LENGTH_S
-    + LEAVING_S  # of the mix in which it was stopped
+    + LEAVING_S  # of the level in which it was stopped
     + READY_S
     + LENGTH_S
-    + LEAVING_S  # of the next
+    + LEAVING_S  # of the next level
     + READY_S
     + PREFLIGHT_S
-    + LEAVING_S  # whether it still answers
+    + LEAVING_S  # of the check that it still answers
     + REMOVAL_TIMEOUTS * TIMEOUT_S
     + SPARE_S
 )

@@ -90,7 +90,7 @@ def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: P
     stopper = Stopper()
     made, mix = reported(folder, stopper)
     [seconds] = mix.stalls.values()
-    # No more than fit into the time, whole or in part; after it a busy machine may take a moment to answer again.
+    # At most as many as fit into the time; afterwards a busy machine may take a moment to answer again.
     assert 1 <= len(seconds) <= stopper.stopped_s + 2
     assert Mark.STALLED in mix.marks
     [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
@@ -182,7 +182,7 @@ def test_a_server_that_was_stopped_across_the_end_of_a_level_keeps_its_figures_a
 def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_next_level_is_void(
     home: Home, tmp_path: Path
 ) -> None:
-    # A busy machine stops it late: the window has to be open then, and no request out of time before its end.
+    # A busy machine stops it late: the window must be open then, and no request may time out before its end.
     folder = level(tmp_path / "e", "reference-smb", clients=[2, 3], length_s=1.5, timeout_s=1.5)
     stopper = StopperUntilAsked()
     try:
@@ -221,7 +221,7 @@ from serverdyno.run.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 from support.experiments import Breaker
 
-# It waits already: on a busy machine, to start it takes longer than a level.
+# It is started before, because on a busy machine starting takes longer than a level.
 words = f"read now; kill -STOP {os.getpid()}; sleep 1.5; kill -CONT {os.getpid()}"
 stopper = subprocess.Popen(["sh", "-c", words], stdin=subprocess.PIPE)
 listener = Breaker(lambda: os.write(stopper.stdin.fileno(), b"now\\n"))

@@ -81,7 +81,7 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
         assert record.server_rss_bytes is not None and record.server_rss_bytes > 2**20
     for note in experiment.run_notes().values():
         assert note.requests_by_server_count == note.requests_answered
-        if note.cpu_by_member_s:  # of the team, the one with several members
+        if note.cpu_by_member_s:  # only of the team, which has several members
             assert note.cpu_by_member_s.keys() == {"front nginx", "back lighttpd"}
             assert note.cpu_by_member_s["front nginx"]
     described = experiment.disclosure()["servers"]

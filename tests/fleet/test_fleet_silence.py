@@ -65,7 +65,7 @@ def test_a_speaker_that_was_late_is_given_time_and_not_for_ever(late_s: float, g
     assert patient is not None
     assert strict is not None
     assert strict <= patient <= max(LONGEST_S, LOOKS * gap_s) + gap_s
-    # Nobody who was in time is waited for: a node that is stopped is found within 5 s.
+    # Patience is only for what is late: a node that is stopped is found within 5 s.
     assert late_s > 0.1 or patient <= max(MOST_S + 1.0, LOOKS * gap_s) + gap_s
 
 
@@ -123,7 +123,7 @@ def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_mix_to_the_end(fl
             fleet.nodes["b"].send_signal(signal.SIGSTOP)
             time.sleep(stall_s)
             fleet.nodes["b"].send_signal(signal.SIGCONT)
-            time.sleep(3 * LISTENER_LOOK_S)  # for a look and a ping
+            time.sleep(3 * LISTENER_LOOK_S)  # time for a look and a ping
         ended.set()
 
     server, ended = start_http(), threading.Event()

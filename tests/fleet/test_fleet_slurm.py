@@ -71,7 +71,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a private Slurm with one machine that takes one task per node, until the test ends."""
     with tempfile.TemporaryDirectory(prefix="slurm-") as name, ExitStack() as stack:
         at, host = Path(name), socket.gethostname().partition(".")[0]
-        at.chmod(0o755)  # munge wants to know that its socket can be reached
+        at.chmod(0o755)  # munge checks that its socket can be reached
         (at / "state").mkdir()
         (at / "key").write_bytes(secrets.token_bytes(1024))
         (at / "key").chmod(0o400)

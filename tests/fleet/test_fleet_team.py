@@ -116,7 +116,7 @@ def test_a_back_that_ends_and_a_node_that_is_lost_are_named_with_what_ran_there(
         killed = servers_of(testbed, BACKS[1])
         for process in killed:
             process.kill()
-        # A keeper is a zombie until its node is asked again, which comes after this.
+        # A keeper stays a zombie until its node is asked again, which happens after this.
         wait_until(lambda: all(ended(process) for process in killed), "the servers end")
 
     def kill_node(testbed: StandingTestbed) -> None:
@@ -142,7 +142,7 @@ def failure(
     """Return the error of a run in whose second level something breaks."""
     breaker = Breaker(lambda: breaks(testbed))
     planned(folder, testbed.fleet.path, settings, [2, 4])
-    with contextlib.suppress(DynoError):  # that a node is not there for the next run
+    with contextlib.suppress(DynoError):  # the node is missing for the next run
         assert not carried_out(folder, breaker)
     assert Experiment.open(folder).finished() == {(1, 1)}
     return breaker.failures[0]

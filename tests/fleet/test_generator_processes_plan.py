@@ -98,7 +98,7 @@ def test_a_killed_generator_process_fails_its_run_and_the_others_go_on(tmp_path:
     assert len(killer.seen) == 2
     assert not any(process.is_running() for process in killer.seen)
     assert Experiment.open(folder).finished() == {(2, 1), (2, 2)}
-    assert carried_out(folder)  # a resume does what is missing
+    assert carried_out(folder)  # a resume does the rest
     assert len(Experiment.open(folder).finished()) == 2 * len(CLIENTS)
 
 

@@ -123,7 +123,7 @@ def test_a_process_that_is_stopped_while_it_receives_a_large_load_file_is_lost_i
 def test_a_process_that_is_stopped_while_it_sends_a_large_answer_is_lost_in_words() -> None:
     worker = WorkerProcess(0, 1)
     try:
-        worker.ask("x" * MORE_THAN_A_PIPE_HOLDS)  # its refusal has the name of the request
+        worker.ask("x" * MORE_THAN_A_PIPE_HOLDS)  # its refusal names the request
         assert worker.answered(PATIENCE_S)
         os.kill(worker.pid, signal.SIGSTOP)
         with pytest.raises(DynoError, match=r"generator process 1 of 1 is lost: it was stopped \(SIGSTOP\)"):

@@ -48,7 +48,7 @@ from support.teams import TEAMS, team_of
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made as root")
 
 RATE_MBIT_S = 4.0
-FRAME_BYTES = 66  # heads of Ethernet (14), IPv4 (20) and TCP (20, and 12 of time stamps) around each segment
+FRAME_BYTES = 66  # headers of Ethernet (14), IPv4 (20), TCP (20 and a time stamp of 12) per segment
 SEGMENT_BYTES = 1448
 OFFSETS_S = [7200.05, -60.0]
 """The second is behind, by less than the time since the machine was started."""
@@ -129,15 +129,15 @@ def test_links_carry_their_rates_clocks_are_hours_apart_and_the_server_counts_th
     nodes = {row.node.removeprefix("node "): row for row in record.nodes}
     assert nodes.keys() == {"a-1", "a-2", "b-1", "b-2"}
     link = RATE_MBIT_S * share_of_a_link(record.bytes_in / record.operations)
-    # Links of their own in subnet a; in b both hosts share the server's leg.
+    # In subnet a, each host has a link; in subnet b, both hosts share the server's leg.
     for carried in (rate("a-1"), rate("a-2"), rate("b-1") + rate("b-2")):
         assert carried <= link * 1.03
-        # Full on a quiet machine, within 3 %; where processes wait for CPUs, links are idle at times.
+        # Within 3 % of the rate on a quiet machine; links are idle at times if processes wait for CPUs.
         assert carried > link / 2
-    # Each clock is off by what the plan says, within what was measured as the error.
+    # Each clock is off by what the plan says, within the measured error.
     for name, offset_s in zip(("a-1", "a-2", "b-1", "b-2"), [*OFFSETS_S, 0.0, 0.0], strict=True):
         assert abs(nodes[name].clock_offset_s - offset_s) <= nodes[name].clock_error_s
-    # Whoever started late, or by hours, would be missing in whole seconds of the series.
+    # A node that started late, or hours off, would be missing in whole seconds of the series.
     inner = [row.bytes_in for row in record.by_second if 1 <= row.second < 4]
     assert len(inner) == 3
     assert min(inner) > 0

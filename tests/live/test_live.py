@@ -99,7 +99,7 @@ def test_a_run_is_shown_while_it_goes_on(home: Home, browser: webdriver.Chrome, 
     with home.started("resume", folder, "--live", "0") as dyno:
         url, port = told_url(wait_for_line(dyno, "live page: ")[-1])
         for path in ("/", "/events", "/live.js"):
-            # Only reading, and only under this machine's own name: a foreign one may have been pointed here.
+            # Only for reading, and only under this machine's own name: a foreign name may have been pointed here.
             assert get(port, path, "POST")[0] == 405
             assert get(port, path, host="example.org")[0] == 400
         browser.get(url)

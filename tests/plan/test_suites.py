@@ -40,7 +40,7 @@ def test_the_open_benchmark_suite_has_its_published_parameters() -> None:
 def test_the_second_benchmark_suite_ends_at_288_threads() -> None:
     suite = check_loads("webbench-2.0-static-288", [1, *range(8, 145, 8)], [2] * 19)
     assert suite.clients[-1] * suite.threads == 288
-    assert {16, 96} <= set(suite.clients)  # the mixes that the report names
+    assert {16, 96} <= set(suite.clients)  # the load levels that the report names
     assert suite.certainty["clients"].startswith("derived")
 
 
@@ -202,6 +202,6 @@ def test_the_reference_of_suites_has_every_key_of_every_table() -> None:
     tables = [schema, *schema["$defs"].values()]
     keys = {key for table in tables for key in table.get("properties", {})} - {
         "sections"
-    }  # which no file has
+    }  # no suite file has this key
     assert len(keys) > 50
     assert sorted(key for key in keys if f"\n| `{key}` |" not in page and f"### `[{key}]`" not in page) == []

@@ -64,7 +64,7 @@ def test_smbtortures_window_has_neither_its_set_up_nor_its_cleanup() -> None:
     )
     assert marks == [None, Mark.OPEN, None, Mark.CLOSED, None]
     account = listener.account()
-    # Of the mean of two clients, between the second and the fourth second; 80 MB by then less 60.
+    # The mean of two clients between the second and the fourth second: 80 MB by then, less 60.
     assert (account.requests_in_window, account.window_s) == (2 * 1000, 2.0)
     assert account.details["bytes_in_window"] == pytest.approx(20e6)
     assert account.errors == 0
@@ -124,8 +124,8 @@ def test_every_comparison_of_file_servers_runs_and_is_published(tmp_path: Path, 
     for case in results.file_cases:
         for run in results.kept(case.name):
             for figure in case.figures:
-                # Memory may not have grown, CPU time of the server has ticks of 10 ms, and of smbclient its start is
-                # taken off, which is more than so small a file takes.
+                # With so small a file, memory may not grow, the server's CPU time may be less than a tick of 10 ms,
+                # and smbclient's less than that of its start, which is subtracted.
                 uncertain = "memory" in figure or "server" in figure or run.tool == "smbclient"
                 assert uncertain or told[case.name, run.tool, figure] > 0
     ratios = {row.case for row in results.ratios()}

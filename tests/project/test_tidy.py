@@ -56,7 +56,7 @@ ARROWS = {
         "_native",
     },
 }
-# The rooms of `report` in the order in which a report is made: each may import those before it.
+# The parts of `report` in the order in which a report is made: each may import those before it.
 ROOMS = ("figures", "subjects", "views")
 COMMON = {"clean", "counted", "errors", "interrupts", "lazy", "units", "wording", "__init__"}
 
@@ -209,7 +209,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert found == LONG_FUNCTIONS, "tighten the ratchet: remove what is short enough now"
 
 
-# Where a protocol may be named: its own module, and what starts, asks or serves it alone.
+# A protocol may be named in its own module, and in what starts, checks or serves only it.
 PROTOCOL_BRANCH = re.compile(
     r"""[=!]= "(http|smb|nfs)"|(Smb|Nfs)Target|is (not )?WEB\b|isinstance\([^)]*Target"""
 )

@@ -20,7 +20,7 @@ CRATES = sorted(path.parent.name for path in (ROOT / "crates").glob("*/Cargo.tom
 PACKAGES = sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
 
 Graph = dict[str, set[str]]
-# The names of the modules around one, from the outermost, and its own.
+# The name of a module, as the names of the modules around it, from the outermost, and its own.
 Module = tuple[str, ...]
 
 

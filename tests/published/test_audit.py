@@ -30,8 +30,8 @@ MINUS = "\N{MINUS SIGN}"
 REPORTS = {name: published.load(name) for name in published.names()}
 AUDITED = {name: audit(report) for name, report in REPORTS.items()}
 
-# Follows, with another rounding or base, contradicts, can't be checked. A ratchet: a change here
-# is a change of what we say about somebody's report.
+# Follows; with another rounding or base; contradicts; can't be checked. A ratchet: a change here changes what we say
+# about somebody's report.
 COUNTS = {
     "1999-mindcraft-linux": (17, 0, 1, 13),
     "2001-etesting-netware": (151, 10, 9, 6),
@@ -443,7 +443,7 @@ def test_an_audit_of_any_figures_ends_with_a_verdict(values: list[float], claime
     assert audit_claims([claim(claimed, rule)], tables, "own")[0].verdict in set(ClaimVerdict)
 
 
-# A report of ours, put to the same audit: its findings as claims, against the experiment's records.
+# The same audit of a report of ours: its findings as claims, compared with the experiment's records.
 
 
 def records_as_tables(source: Source) -> Tables:

@@ -183,10 +183,10 @@ def test_operations_in_flight_at_the_end_of_a_window_are_named_as_such_and_not_a
         ({0: 50, 1: 50, 2: 50, 3: 50, 4: 50, 5: 50}, ()),
         ({0: 50, 1: 50, 4: 50, 5: 50}, (2, 3)),
         ({0: 50}, (1, 2, 3, 4)),  # it stopped before the window
-        ({1: 9, 2: 9, 4: 9}, ()),  # so few that an empty second may be chance
+        ({1: 9, 2: 9, 4: 9}, ()),  # too few to exclude that an empty second is chance
         ({1: 4, 4: 4}, ()),
-        ({0: 4, 4: 4}, (1, 2, 3)),  # three in a row are none
-        ({}, ()),  # it never served: nothing stopped
+        ({0: 4, 4: 4}, (1, 2, 3)),  # three in a row are empty
+        ({}, ()),  # it never served, so nothing stopped
         ({1: 50, 2: 50, 3: 50, 4: 50}, ()),  # nothing in the ramps
     ],
 )

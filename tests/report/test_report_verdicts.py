@@ -74,7 +74,7 @@ def test_a_neighbour_on_one_side_is_not_called_a_slower_server() -> None:
     assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
     assert kinds(report, Metric.PEAK) == [ObstacleKind.NOISE]
     assert "other programs took all CPUs that b needed" in comparison_words(report)
-    assert "29" in comparison_words(report)  # what was seen is still said
+    assert "29" in comparison_words(report)  # what was measured is still reported
 
 
 def test_a_server_that_is_faster_in_spite_of_a_neighbour_is_faster() -> None:

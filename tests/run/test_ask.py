@@ -21,7 +21,7 @@ from support.places import TESTS
 from support.users_smbd import PASSWORD, USER, UsersSmbd, started
 
 BLOCKS = 1024  # of 1 KiB, a MiB
-# smbd runs it in the share's directory and believes what it says.
+# smbd runs it in the share's directory and believes its output.
 DFREE = '#!/bin/sh\ncat "$PWD.dfree" 2>/dev/null || echo 100000000 50000000\n'
 
 
@@ -137,7 +137,7 @@ def test_shares_without_the_room_for_the_largest_mix_are_told_before_any_workspa
         error, _ = refusal(folder)
     finally:
         room.unlink()
-    # 3 of the 6 clients work on each share; a workspace of 15 MiB grows a little in a pass.
+    # Each share has 3 of the 6 clients; a workspace of 15 MiB grows a little in a pass.
     assert "share data: 3 x " in str(error) and "40 MiB are free" in str(error)
     assert "share more" not in str(error)
     assert "fewer clients" in (error.hint or "")

@@ -118,7 +118,7 @@ http {{ access_log access; default_type text/plain; client_body_temp_path cb; pr
 def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is_loaded(
     namespace: str, tmp_path: Path
 ) -> None:
-    home = Home(tmp_path)  # whose token no other test has made
+    home = Home(tmp_path)  # no other test has made its token
     document = tmp_path / "documents" / CONSENT_PATH.strip("/") / TOKEN
     document.parent.mkdir(parents=True)
     (tmp_path / "documents" / "index.html").write_text("hello")

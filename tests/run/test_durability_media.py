@@ -172,11 +172,11 @@ def test_an_overlay_is_followed_to_the_device_that_it_writes_to(place: Path) -> 
     assert [layer.file_system for layer in layers[:2]] == ["overlay", "ext4"]
     assert re.fullmatch(r"loop\d+", layers[1].device)
     assert layers[2:] == medium(place, os.getpid())
-    # The path of the image leads elsewhere now; the loop device still has the file that it had.
+    # The path of the image leads to another file now; the loop device still has the old one.
     (place / "image").rename(place / "moved")
     (place / "image").touch()
     assert medium(laid, os.getpid())[2].devices == layers[2].devices != ()
-    # Neither of the file's file system is anything known from a path that is no more.
+    # Nothing is known of the file's file system either, because its path is gone.
     (place / "image").unlink()
     assert medium(laid, os.getpid())[2].devices == layers[2].devices
 
@@ -189,7 +189,7 @@ def test_a_loop_device_that_passes_no_flush_on_cuts_every_sync_short(place: Path
             [layer, *_] = medium(server.data_directories()[0], server.pids()[0])
             cache = Path("/sys/block") / layer.device / "queue" / "write_cache"
             assert cache.read_text().strip() == "write back"
-            # The kernel keeps it for whoever has the device next.
+            # the kernel keeps the setting for the next user of the device
             put_back.callback(cache.write_text, "write back")
             cache.write_text("write through")
 

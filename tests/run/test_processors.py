@@ -36,7 +36,7 @@ def machine(tmp_path: Path) -> Topology:
 def test_a_server_gets_whole_cores_of_one_node_before_hyperthreads_and_the_other_node(
     machine: Topology,
 ) -> None:
-    free = range(1, 8)  # the load has CPU 0, so the second node has more
+    free = range(1, 8)  # the load has CPU 0, so the second node has more free CPUs
     assert of_processors(1, free, [0], machine) == (2,)
     assert of_processors(2, free, [0], machine) == (2, 3)
     assert of_processors(4, free, [0], machine) == (2, 3, 6, 7)

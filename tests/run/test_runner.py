@@ -70,11 +70,11 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
         wait_for_line(dyno, "2 clients")
         dyno.kill()
         dyno.wait(PATIENCE_S)
-    assert ports  # it was in the middle: a server was there
+    assert ports  # a server was running when it was killed
     assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
     home.assert_nothing_is_left(ports)
     finished = files(killed)
-    # A mix that completed nothing is spoken of before it is kept.
+    # The message about a level without completed operations comes before the level is stored.
     assert 1 <= len(finished) < 6
 
     done = home.here("resume", killed)
@@ -86,7 +86,7 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     same = {"created": one.head.created}
     assert other.head.model_copy(update=same) == one.head  # seed, configurations and their CPUs, order
     assert [what(record) for record in other.mixes()] == [what(record) for record in one.mixes()]
-    # The requests of a note are of one start of the server: of the mixes from that one on.
+    # A note's requests are of one start of the server, and so of the levels since then.
     assert other.run_notes()[1].from_mix == len(finished) + 1
     assert [note.state for note in other.run_notes().values()] == ["done", "done"]
 
@@ -143,7 +143,7 @@ def answering_once() -> Iterator[int]:
     try:
         yield int(listening.getsockname()[1])
     finally:
-        with contextlib.suppress(OSError):  # it is closed where it has answered
+        with contextlib.suppress(OSError):  # an answered connection is closed
             listening.shutdown(socket.SHUT_RDWR)
         answering.join()
 
@@ -180,7 +180,7 @@ def test_a_failure_keeps_what_its_run_had_noted_of_the_disk(tmp_path: Path) -> N
     with Experiment.open(experiment(tmp_path / "e", [REFERENCE]), writable=True) as written:
         [run] = written.head.order
         written.write_run_note(run, RunNote(state="begun", syncs_unknown_because=None, media=media))
-        for _ in range(2):  # the second by a part that failed before it had looked
+        for _ in range(2):  # the second time by a part that failed before it looked
             note_failure(written, run, ServerError("it ended"))
             [note] = written.run_notes().values()
             assert (note.state, note.reason, note.media) == ("failed", "it ended", media)
@@ -205,7 +205,7 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     assert f"{SERVER} exited under load" in failure and "by signal 9" in failure
     assert Experiment.open(folder).finished() == {(1, 1), (2, 1), (2, 2)}
     assert psutil.Process().children() == []
-    # Of the whole experiment, also where a run took less than its time.
+    # Of the whole experiment, even if a run was shorter than planned.
     of_runs_s = [2 * START_S, 2 * START_S, START_S, START_S]
     load_s = [2.4, 1.8, 1.2, 0.6]
     assert listener.left_s == pytest.approx(
@@ -219,7 +219,7 @@ def test_what_a_run_takes_besides_its_load_is_learned_from_those_that_finished(
     moments_s = iter([100.0, 112.0, 200.0, 216.0, 300.0])
     monkeypatch.setattr(time_left, "time", SimpleNamespace(monotonic=lambda: next(moments_s)))
     left = TimeLeft(load_s=40.0, runs=4, overhead_s=1.5)
-    for overhead_s in (2.0, 4.0):  # the second run takes 6 s besides its load
+    for overhead_s in (2.0, 4.0):  # the second run takes 6 s in addition to its load
         left.run_begins()
         left.mix_ends(4.0)
         left.mix_ends(6.0)
@@ -267,15 +267,14 @@ def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path:
 
 
 def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path) -> None:
-    nowhere = ServerPlan(
-        server=SERVER, name="nowhere", cpus=[1023]
-    )  # as on a machine with fewer CPUs than before
+    # As on a machine that has fewer CPUs than before.
+    nowhere = ServerPlan(server=SERVER, name="nowhere", cpus=[1023])
     folder = experiment(tmp_path / "e", [nowhere], clients=[1])
     listener = Listener()
     assert not carried_out(folder, listener)
     [failure] = listener.failures
     assert failure.startswith("001-nowhere-r1: ") and "could not be started" in failure
-    assert "keep the server" in failure  # in the words of who could not
+    assert "keep the server" in failure  # the words of the part that failed
     assert psutil.Process().children() == []
 
 
@@ -358,9 +357,8 @@ def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Pat
     opened = Experiment.open(folder)
     note = opened.run_notes()[1]
     made = sum(record.operations_total for record in opened.mixes())
-    assert (
-        note.requests_answered is not None and note.requests_answered > made > 0
-    )  # and those of the preflight
+    # Those of the preflight are included.
+    assert note.requests_answered is not None and note.requests_answered > made > 0
     assert note.requests_by_server_count == note.requests_answered
     assert note.requests_failed == 0
 

@@ -75,7 +75,7 @@ def test_what_is_young_a_link_or_in_use_stays(tmp_path: Path) -> None:
     young = made(tmp_path)
     assert sweep(tmp_path) == []
     os.utime(young / OWNER, (0, 0))
-    assert sweep(tmp_path) == []  # something else in it has changed lately
+    assert sweep(tmp_path) == []  # another file in it has changed recently
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     target = made(elsewhere)
@@ -105,7 +105,7 @@ def test_volumes_of_a_killed_run_go_when_the_next_are_made_next_to_them(tmp_path
     for path in (left, *left.iterdir()):
         os.utime(path, (long_ago, long_ago))
     volumes.make_root()
-    assert left.is_dir()  # it is not marked
+    assert left.is_dir()  # it has no mark
     (left / OWNER).write_text(OF_NOBODY)
     for path in (left, *left.iterdir()):
         os.utime(path, (long_ago, long_ago))

@@ -232,7 +232,8 @@ def test_a_program_that_goes_wrong_under_load_is_counted_by_its_kind(
     with apache_with(f'if [ -e "$broken" ]; then {wrong}; else exec "@page@"; fi') as server:
         server.ready()
         (server.page_program.parent / "broken").touch()
-        window_s = 3.0 if fault == "response_timeout" else 1.0  # what is late is an error within it alone
+        # A late answer is an error within the window only.
+        window_s = 3.0 if fault == "response_timeout" else 1.0
         ends: dict[str, Any] = {"timeout_s": 1.0, "length_s": 40.0, "ramp_down_s": 40.0 - window_s}
         result = loaded(server, shares={}, leave_after_errors=1, **ends)
     [error] = result["errors"]

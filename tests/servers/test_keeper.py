@@ -20,7 +20,7 @@ from support.dyno_process import PATIENCE_S, ended, wait_until
 BURNT_CPU_S = 0.3
 TICK_S = 0.01
 
-# Bodies of real server processes: each says `ready` in its log once it is what the test needs.
+# Bodies of real server processes: each writes `ready` to its log once it is in the state that the test needs.
 IDLE = "say('ready'); pause()"
 FORKED = "fork() or pause(); say('ready'); pause()"
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork() or pause(); say('ready'); pause()"

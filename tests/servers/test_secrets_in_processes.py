@@ -28,7 +28,7 @@ CASES = [
     for name, driver in DRIVERS.items()
     if issubclass(driver, LocalServer) and driver.installed() and name not in STANDS_BEFORE_OTHERS
     for address in (None, ELSEWHERE)
-    if (name, address) != ("samba", ELSEWHERE)  # smbd takes the address of an interface alone
+    if (name, address) != ("samba", ELSEWHERE)  # smbd listens only on the address of an interface
 ]
 
 

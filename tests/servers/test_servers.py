@@ -34,7 +34,7 @@ from serverdyno.servers.registry import DRIVERS, create
 from serverdyno.servers.web import WebServer, WebSettings
 
 PATIENCE_S = 30.0
-# Those that stand alone; a team has tests of its own.
+# Servers that stand alone; teams have their own tests.
 LOCAL_SERVERS = [
     name
     for name, driver in DRIVERS.items()
@@ -216,7 +216,7 @@ def test_a_server_discloses_its_version_command_settings_and_every_configuration
         if "workers" in unset:
             assert description.effective["workers"] == server.processors  # type: ignore[attr-defined]
         first = processes_of(server)[1]
-        if name != "nginx":  # nginx writes its own title over its arguments
+        if name != "nginx":  # nginx overwrites its arguments with a title
             assert first.cmdline() == description.command
         private = server.directory  # type: ignore[attr-defined]
         for file, text in description.files.items():
@@ -520,8 +520,9 @@ def test_an_external_server_is_connected_to_and_believed_nothing_more(documents:
         server.ready()
         server.ask(http_target(nginx.url))
         assert server.url == nginx.url
-        assert server.describe().version == "unknown"  # nothing was requested: the check before load tells
-        # Its processes are found by the port; its count of requests is in a log that is its own.
+        # Nothing was requested yet; the check before load gets the version.
+        assert server.describe().version == "unknown"
+        # Its processes are found by the port; its requests are counted in its own log.
         assert server.cpu_s() is not None and server.rss_bytes() and server.requests_served() is None
         server.stop()
         assert get(port_of(nginx), "/wbtree/735.gif")["status"] == http.HTTPStatus.OK

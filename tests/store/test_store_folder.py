@@ -176,4 +176,4 @@ def test_folders_far_below_one_another_are_not_looked_into(folder: Path) -> None
     os.close(deep)
     with Experiment.open(folder, writable=True) as opened:
         assert opened.set_aside == []
-    subprocess.run(["rm", "-rf", folder / "runs"], check=True)  # shutil gives up on what is so deep
+    subprocess.run(["rm", "-rf", folder / "runs"], check=True)  # shutil can't remove such a deep tree

@@ -69,7 +69,7 @@ def shown(folder: Path) -> None:
 def test_a_folder_is_reported_and_resumed_or_refused_in_words(
     whole: Path, tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A resume ends where the machine is another one, and need not make documents before.
+    # A resume on another machine ends at once, and need not make documents before.
     monkeypatch.setattr(disclose, "document_root", lambda: tmp_path)
     folder = tmp_path / "e"
     shutil.copytree(whole, folder)
@@ -98,7 +98,7 @@ def test_the_command_ends_in_words(home: Home, whole: Path, tmp_path: Path, name
     shutil.copytree(whole, folder)
     CASES[name](folder)
     done = dyno(home, "resume", folder)
-    assert done.returncode in (0, 1, 2)  # 0: all mixes are there, and the report names the rest
+    assert done.returncode in (0, 1, 2)  # 0: all levels are there, and the report names the rest
     assert "Traceback" not in done.stderr
     done = dyno(home, "report", folder)
     assert done.returncode in (0, 1)

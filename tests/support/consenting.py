@@ -20,7 +20,7 @@ ADDRESS = "10.77.0.1"
 PATIENCE_S = 60
 
 
-# Runs inside the namespace. `answer(path, host)` gives the status and the body of every response.
+# This runs inside the namespace. `answer(path, host)` returns status and body of every response.
 PRELUDE = f"""
 import http.server, threading
 from benches.mixes import http_target, web_mix

@@ -13,7 +13,7 @@ from serverdyno.analysis import stalls
 from serverdyno.servers.samba import PROOF_NAME, Samba
 
 PATIENCE_S = 90.0
-CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY  # and behind it what is the load's own
+CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY  # the load's own name follows
 FILES = 57  # 56 files of a workspace and the marker
 
 

@@ -50,7 +50,7 @@ def of_shell(line: str) -> Iterator[list[str]]:
     for start in (index for index, word in enumerate(words) if word == "dyno"):
         before = words[:start]
         if before and before[-1] not in {*ENDS, "do"} and "=" not in before[-1]:
-            continue  # an argument of something else
+            continue  # an argument of another command
         end = next((index for index in range(start, len(words)) if words[index] in ENDS), len(words))
         yield words[start + 1 : end]
 

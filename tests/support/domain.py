@@ -99,7 +99,7 @@ KERBEROS = """[libdefaults]
 [domain_realm]
   .dyno.test = {realm}
 """
-# Samba's programs look for winbind below /run; samba ends when its input does, also where the tests are killed.
+# Samba's programs look for winbind below /run. samba ends when its input does, even if the tests are killed.
 BEGIN = """set -e
 hostname dc1
 ip link set lo up
@@ -109,8 +109,8 @@ mount -t tmpfs none /run
 mkdir /run/samba
 exec samba --interactive --debug-stdout -s "$1/smb.conf" >"$1/samba.log" 2>&1
 """
-# A host of its own but for the network: smbd asks winbindd, which it looks for below /run. The controller may take
-# no LDAP yet.
+# A host of its own except for the network: smbd asks winbindd, which it looks for below /run. The controller may not
+# accept LDAP yet.
 BEGIN_MEMBER = """set -e
 hostname files
 mount -t tmpfs none /run
@@ -121,7 +121,8 @@ do sleep 0.2; done
 winbindd -s "$1/member.conf" --foreground --no-process-group --debug-stdout &
 exec smbd -s "$1/member.conf" --foreground --no-process-group --debug-stdout
 """
-# A credential cache: version, length of the header, tag 1 of length 8: seconds, microseconds that the KDC is ahead.
+# A credential cache: version, length of the header, tag 1 of length 8: seconds and microseconds by which the KDC is
+# ahead.
 BEFORE_OFFSET = bytes.fromhex("0504000c00010008")
 
 
@@ -203,7 +204,7 @@ class Domain:
         """Join another file server to the domain, and wait until the user can list its share."""
         for name in ("private", "state", "cache", "lock", "pid", "ncalrpc", "share"):
             (self.at / "member" / name).mkdir(parents=True)
-        (self.at / "member" / "share").chmod(0o777)  # the user has another uid here than on the controller
+        (self.at / "member" / "share").chmod(0o777)  # the user's uid here differs from that on the controller
         (self.at / "member" / "users").write_text(f"nobody = DYNO\\{USER}\ngames = DYNO\\{OF_A_SYSTEM}\n")
         both = OF_BOTH.format(realm=REALM, at=self.at / "member")
         configuration = OF_MEMBER.format(both=both, host=HOST, port=MEMBER_PORT, at=self.at)
@@ -321,5 +322,5 @@ class Domain:
         finally:
             self._process.kill()
             self._process.wait()
-            if self._member is not None:  # It ended with the space of names of processes.
+            if self._member is not None:  # The end of the PID namespace has ended it.
                 self._member.wait(PATIENCE_S)

@@ -32,7 +32,7 @@ from serverdyno.servers.documents import document_root
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import DRIVERS
 
-PATIENCE_S = 180.0  # for what hangs: many times what it takes on a quiet machine
+PATIENCE_S = 180.0  # many times what anything takes on a quiet machine, so that it ends only what hangs
 ENDS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 DYNO = [sys.executable, "-m", "serverdyno"]
 INSTALLED = [name for name in ("nginx", "apache", "lighttpd") if DRIVERS[name].installed()]

@@ -24,7 +24,7 @@ from serverdyno.servers.local import find_program
 from serverdyno.servers.registry import create
 from serverdyno.servers.samba import Samba
 
-PATIENCE_S = 180.0  # for what hangs: many times what it takes on a quiet machine
+PATIENCE_S = 180.0  # many times what anything takes on a quiet machine, so that it ends only what hangs
 ROOT = os.geteuid() == 0
 NOBODY = "games"  # on every Debian system; it owns nothing here
 needs_root = pytest.mark.skipif(not ROOT, reason="namespaces, mounts and limits of the machine need root")
@@ -128,7 +128,7 @@ def machine(place: Path | None = None) -> Machine:
 def _text(path: Path) -> str:
     try:
         return path.read_text().strip()
-    except OSError:  # a loop device that went meanwhile
+    except OSError:  # a loop device that was removed meanwhile
         return ""
 
 

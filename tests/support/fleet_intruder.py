@@ -79,7 +79,7 @@ def with_dask(folder: NodeFolder, marker: str, victim: str) -> dict[str, str]:
                 return do(client)
 
         said = tried(use)
-        # Dask's client that could not connect locks itself up if it is collected while the next one starts.
+        # A client of Dask that could not connect deadlocks if it is collected while the next one starts.
         gc.collect()
         return said
 

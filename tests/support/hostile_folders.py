@@ -225,7 +225,7 @@ def changed_at_random(folder: Path, choose: random.Random) -> None:
         for path in mixes if choose.random() < 0.4 else [choose.choice(mixes)]:
             [row] = table.decode(path.read_bytes()).to_pylist()
             _change_leaf(row, random.Random(where))
-            with suppress(pa.ArrowException, TypeError, OverflowError):  # no column can hold that
+            with suppress(pa.ArrowException, TypeError, OverflowError):  # no column can have that value
                 pq.write_table(pa.Table.from_pylist([row], schema=table.SCHEMA), path, store_schema=False)
     else:
         path = choose.choice(others)

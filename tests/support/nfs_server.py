@@ -107,7 +107,7 @@ def captured(server: Ganesha, file: Path) -> Iterator[None]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as capture:
         try:
             assert capture.stderr is not None
-            for line in capture.stderr:  # until it has begun, or has ended
+            for line in capture.stderr:  # until the capture has begun or failed
                 if "Capturing on" in line:
                     break
             yield

@@ -47,7 +47,7 @@ def histogram(values_ns: Sequence[int] | Values) -> bytes:
     values = np.asarray(values_ns, dtype=np.int64)
     buckets = np.maximum(0, np.frexp(values)[1] - 11)
     indices, counts = np.unique(buckets * 1024 + (values >> buckets), return_counts=True)
-    # Before each count how many empty buckets there are, as a negative number.
+    # Each count follows the number of empty buckets before it, as a negative number.
     gaps = np.append(-1, indices[:-1]) + 1 - indices
     rows = np.stack([gaps, counts], axis=1)
     payload = _zigzag(rows[rows != 0])

@@ -79,7 +79,7 @@ class UsersSmbd:
     def start(self) -> None:
         """Start the server and wait until it answers."""
         command = ["smbd", "--foreground", "--no-process-group", "--configfile", str(self.at / "smb.conf")]
-        # It ends, with its process group, when its input does: also where the tests are killed.
+        # It ends, with its process group, when its input does, even if the tests are killed.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -107,7 +107,7 @@ class UsersSmbd:
         if self._process is None:
             return
         for process in self.processes():
-            with suppress(psutil.NoSuchProcess):  # one that has just served its last client
+            with suppress(psutil.NoSuchProcess):  # a process that has just served its last client
                 process.kill()
         self._process.wait()
         assert self._process.stdin is not None

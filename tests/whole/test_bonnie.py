@@ -32,7 +32,7 @@ from support.users_smbd import PASSWORD, USER, left_on, started
 
 MIB = 1 << 20
 PHASES = ["putc", "rewrite", "write", "getc", "read", "seeks"]
-# Of the report on Services for UNIX 3.0 (eTesting Labs, 2002), figures 5 to 7.
+# Figures 5 to 7 of the report on Services for UNIX 3.0 (eTesting Labs, 2002).
 SFU = {
     "putc": Rate(10394, 97.3),
     "write": Rate(10485, 7.9),
@@ -83,7 +83,7 @@ def test_each_phase_makes_the_calls_of_the_original_and_nothing_is_left(home: Ho
     assert counts["getc"]["read"] == pages + 1
     assert counts["read"]["read"] == chunks + 1
     assert counts["seeks"]["read"] == seeks
-    # Each of three seekers writes at its first seek and at every tenth after it; one may have had no turn at all.
+    # Each of three seekers writes at its first seek and at every tenth after it; one may have made no seek at all.
     assert seeks // 10 <= counts["seeks"]["write"] <= seeks // 10 + 3
     assert all(phase["elapsed_s"] > 0 and phase["p50_us"] <= phase["max_us"] for phase in found.values())
     for name, phase in found.items():
@@ -208,7 +208,7 @@ def test_a_run_of_the_bench_has_each_phase_of_the_peer_and_its_cpu_time(tmp_path
     effort = Effort(rounds=1, patience_s=0, attempts=1)
     runs = bench.one_call(bench.peer(tmp_path, 16), cpus(), effort, size_mib=16)
     assert sorted(run.case for run in runs) == ["bonnie-read", "bonnie-rewrite", "bonnie-write"]
-    # A phase can't use more of its one CPU than it took, but for the moments of the looks at both clocks.
+    # A phase can't use more of its one CPU than its duration, except for the time between reading the two clocks.
     assert all(0 < run.generator_cpu_s <= run.measured_s + 0.05 for run in runs)
     assert list(tmp_path.iterdir()) == []
 

@@ -39,7 +39,7 @@ def test_the_capacity_that_is_found_is_the_true_one_and_its_interval_covers_it(
     server: Server, within_share: float
 ) -> None:
     found = searches(server, 60)
-    # All but three of sixty; the interval promises 57.
+    # All but three of sixty; the interval promises 57 of them.
     assert found.off[-4] <= within_share
     assert found.covered >= 54
     assert max(found.trials) <= WITHIN.most_trials
@@ -300,7 +300,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
 ) -> None:
     (tmp_path / "home").mkdir()
     home, folder = Home(tmp_path / "home"), tmp_path / "e"
-    # Two connections of 20 ms each answer 100 requests/s at most, so no rate far above that can hold: within 0.6 s
+    # Two connections of 20 ms each answer at most 100 requests/s, so no rate far above that can hold: within 0.6 s,
     # chance may leave out a few arrivals.
     options = ("--rate", "20,640", "-c", "2", "-d", "0.6s", "--trials", "9", "--into", folder)
     done = home.here("load", slow_server, "--objective", "p90<400ms", *options)
@@ -315,7 +315,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
     assert {holds(record, objective) for record in records} == {True, False}
     assert not any(holds(record, objective) for record in records if (record.rate_per_s or 0) > 200)
     assert {note.state for note in notes.values()} == {"done"}
-    # What is over is not begun again.
+    # A search that is complete is not begun again.
     again = home.here("resume", folder)
     assert again.returncode == 0, again.stderr
     with Experiment.open(folder) as kept:

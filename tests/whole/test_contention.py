@@ -85,7 +85,7 @@ def test_no_update_is_lost_below_a_directory(tmp_path: Path) -> None:
     to = directory_target(f"file://{tmp_path}")
     workspaces = _native.Workspaces()
     written = 0
-    for _ in range(2):  # the second mix goes on with the files of the first
+    for _ in range(2):  # the second level continues with the files of the first
         result = mixed(to, {}, workspaces)
         check_whole(result)
         written += calls(result, "write")["done"]
@@ -156,7 +156,7 @@ def test_a_version_that_is_old_or_torn_is_an_error(
     while (now := shared.read_bytes()) == made:
         short_mix(100)
     reading = started(to, {"blocks": 1, "writes_percent": 0}, workspaces, length_s=600.0)
-    # By then one client at least has read the block: of those that have not, one alone gets further than to open it.
+    # By now at least one client has read the block: of those that have not, only one can be further than its open.
     wait_until(lambda: reading.snapshot()["operations"] > 10, "a read")
     with shared.open("r+b") as file:
         file.write(damage(made, now))

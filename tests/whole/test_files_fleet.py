@@ -145,7 +145,7 @@ def test_clients_on_hosts_of_a_testbed_reach_file_servers_on_the_servers_host(tm
             assert counted_alike(note, run.configuration), run
         if run.configuration.startswith("reference"):
             continue  # its files are in memory
-        # As on this machine alone, it is known what the files lie on and which syncs were made.
+        # As without a fleet, the medium of the files is known and syncs are counted.
         assert note.media
         assert note.syncs_by_kernel is not None
         if run.configuration == "samba":

@@ -25,7 +25,7 @@ CPU = min(os.sched_getaffinity(0))
 SPIN = f"import os\nos.sched_setaffinity(0, [{CPU}])\nprint(flush=True)\nwhile True: pass"
 
 
-# What waits for this one waits for whole slices of it: a fair scheduler would let a generator that sleeps go first.
+# A process that waits for this one waits for whole time slices: a fair scheduler would prefer a generator that sleeps.
 FIRST = f"""import os, time
 os.sched_setaffinity(0, [{CPU}])
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

@@ -85,7 +85,7 @@ def streams_of(result: dict[str, Any]) -> int:
 
 def connections_logged(server: RunningServer) -> int:
     """Return the number of HTTP/2 connections in lighttpd's log."""
-    server.requests_served()  # for the log to be written
+    server.requests_served()  # this waits for the log
     log: str = (server.directory / "access.log").read_text()  # type: ignore[attr-defined]
     return log.count("PRI * ")
 
@@ -118,7 +118,7 @@ def test_the_servers_own_counts_of_requests_and_connections_are_ours(
         if name == "nginx":
             first = [line for line in ours if line.rsplit(" ", 1)[1] == "1"]
             assert len(first) == result["connections"]
-        if name == "lighttpd":  # a line for each connection, once it has closed it
+        if name == "lighttpd":  # it logs a line per connection, once it has closed it
             wait_until(lambda: connections_logged(server) == result["connections"], "its lines")
 
 
@@ -189,7 +189,7 @@ def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> N
         finally:
             server.stop()
         faults = {error["fault"] for error in result["errors"]}
-        # OpenSSL, rustls and others refuse the handshake where no protocol is common, as they may (RFC 7301).
+        # OpenSSL, rustls and others refuse the handshake if no protocol is common, as they may (RFC 7301).
         assert faults <= {"not_http2", "nothing_in_common"} and faults, result["errors"]
         assert {error["side"] for error in result["errors"]} == {"server"}
         advices = [error["advice"] for error in result["errors"] if error["fault"] == "not_http2"]

@@ -131,7 +131,7 @@ def test_no_client_leaves_a_server_that_allows_fewer_streams_than_are_asked_for(
     assert not any(row.left_at_s for row in record.by_client)
     counts = {row.request: row.count for row in record.requests}
     assert 0 < counts[REFUSED] <= clients * (streams - limit)
-    # nginx ends each connection after 1,000 requests; on the next one its limit is known from the first stream on.
+    # nginx ends each connection after 1,000 requests; on the next one the client knows its limit from the first stream.
     again = counts[REFUSED] + counts.get("HTTP/2 stream above GOAWAY", 0)
     assert counts["HTTP/2 stream"] == record.operations_total + again
     assert record.connections >= clients

@@ -94,7 +94,7 @@ def test_a_null_protocol_runs_through_plan_engine_records_and_report(tmp_path: P
     records = experiment.mixes()
     assert len(records) == 2 * 2 * 2
     for record in records:
-        # Each of its clients does one operation after another, of 2 ms and a little.
+        # Each client does operations in sequence, which take a little more than 2 ms each.
         assert 0 < record.operations <= record.clients * record.window_s / 0.002
         assert [row.operation for row in record.by_operation] == ["nothing"]
         assert not record.errors

@@ -112,7 +112,7 @@ def test_a_rate_above_what_the_server_can_do_is_called_so(
     with Experiment.open(tmp_path / "e") as kept:
         [mix] = kept.mixes()
     assert unaccounted(mix) == 0
-    # Two connections of 20 ms each answer 100 requests/s at most.
+    # Two connections of 20 ms each answer at most 100 requests/s.
     assert mix.operations_total <= 65 and (mix.overdue_at_end or 0) > 350
 
 

@@ -52,7 +52,7 @@ def test_every_client_has_a_thread_of_its_own(tmp_path: Path) -> None:
     result = mixed(target(tmp_path), clients=12, keep_workspace=False)
     assert whole(result)
     assert result["generator_threads"] == 12
-    assert result["ready_work_s"] is None  # the file system's work is done by the same threads
+    assert result["ready_work_s"] is None  # the same threads do the file system's work
 
 
 def test_a_workspace_is_used_again_by_the_next_mix(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_application_of_the_reference_server_lets_in_who_has_what_it_gave(ve
         sid = head.partition("sid=")[2].partition(";")[0]
         assert (status, sid.partition(".")[0]) == (302, "u1")
         for body in (
-            f"user=u1&password=secret&token={token}",  # not encoded: the + is a blank
+            f"user=u1&password=secret&token={token}",  # not encoded: the + means a space
             f"user=u1&password=wrong&token={encoded}",
             f"user=&password=secret&token={encoded}",
             "user=u1&password=secret",
@@ -129,7 +129,7 @@ def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(
     counts = {row.operation: row.count for row in record.by_operation}
     assert list(counts) == ["form", "log in", "account", "order"]
     assert not record.errors and min(counts.values()) > 0
-    # Every session is whole, but for those at the edges of the window.
+    # Every session is complete, except for those at the edges of the window.
     assert max(counts.values()) - min(counts.values()) <= 2 * 2 * streams
     assert served >= record.operations_total
     assert [row.request for row in record.requests] == (["HTTP/2 stream"] if http2 else [])

@@ -114,6 +114,6 @@ def test_a_run_that_is_killed_between_two_suites_goes_on_with_the_second(
     with Experiment.open(folder) as opened:
         made, removed = opened.mixes()[6:]
     assert (made.step, removed.step) == ("make t", "rm -r t")
-    # A directory and 200 files, each opened, written and closed.
+    # One directory and 200 files, each of which is opened, written and closed.
     assert made.operations == 601 and made.operations / made.window_s <= RATE * 1.01
     assert made.response_time_hdr and (folder / "report").is_dir()

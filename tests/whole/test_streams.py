@@ -55,7 +55,7 @@ def test_several_blocks_may_be_under_way_and_each_is_a_request(server: Any, thre
     with server() as (to, _):
         result = mixed(to, threads=threads, files={"random": threads > 1}, ramp_up_s=0.2)
     check_whole(result)
-    # Little's law: between the first block and the last, each place is always taken.
+    # Little's law: from the first block to the last, each place in the queue is always taken.
     places = result["clients_planned"] * threads * result["window_s"]
     assert result["outstanding_s"] == pytest.approx(places, rel=0.05)
     requests = {row["request"]: row["count"] for row in result["requests"]}
@@ -188,7 +188,7 @@ def test_an_experiment_runs_from_plan_to_report(
         assert unaccounted(record) == 0
     if not rest:
         return
-    # What was answered is in operations, as what came, and not in Mbit/s as throughput of files.
+    # Answers are shown in operations, like arrivals, and not in Mbit/s like the throughput of files.
     [table] = [each for each in made.tables if each.key == "open"]
     came, answered = (
         next(place for place, column in enumerate(table.columns) if column.label == name)
@@ -197,7 +197,7 @@ def test_an_experiment_runs_from_plan_to_report(
     assert table.columns[came].unit == table.columns[answered].unit == "operations/s"
     for row in table.rows:
         rates = [float(row[place].text.split()[0].replace(",", "")) for place in (came, answered)]
-        # A busy machine answers late; in Mbit/s it would be an eighth.
+        # A busy machine answers late; a figure in Mbit/s would be an eighth.
         assert rates[1] == pytest.approx(rates[0], rel=0.5)
 
 

@@ -177,7 +177,7 @@ def test_so_many_handshakes_resume_a_session_as_were_asked_for(
     resumed = sum(row["count"] for row in result["handshakes"] if row["resumed"])
     whole = sum(row["count"] for row in result["handshakes"])
     assert not result["errors"]
-    # The first that offers one has none yet; the last may be under way.
+    # The first connection that offers a session has none yet; the last one may be under way.
     clients = ALL_IN_TIME["clients"]
     assert share * whole - 3 * clients <= resumed <= share * whole
 
@@ -192,9 +192,9 @@ def test_a_server_without_resumption_gives_full_handshakes_whatever_is_offered(
 
 
 LOGGED = {
-    # nginx: whether the session was reused, the number of the request on its connection, from 1.
+    # nginx logs whether the session was reused, and the number of the request on its connection from 1.
     "nginx": r" ([r.]) 1$",
-    # Apache: the same from 0.
+    # Apache logs the same, from 0.
     "apache": r" (Resumed|Initial) 0$",
 }
 

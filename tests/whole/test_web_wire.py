@@ -30,7 +30,7 @@ KEY_LOG = "SSLKEYLOGFILE"
 MIX: dict[str, Any] = {
     "workload": "webbench-static",
     "clients": 2,
-    # A bound on the requests, so that dissecting takes seconds.
+    # The number of requests is bounded, so that dissecting takes seconds.
     "think_time_s": 0.05,
     "length_s": 1.0,
     "ramp_up_s": 0.0,

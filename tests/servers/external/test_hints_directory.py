@@ -21,7 +21,7 @@ NOBODY = 65534
 def bonnie(home: Home, place: str | Path, *before: str, size_mib: int = 4) -> str:
     """Return the error of Bonnie on a place where it cannot work; `before` is a command that runs it."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o777)  # for whoever runs it
+        Path(folder).chmod(0o777)  # for the user of `before`
         done = subprocess.run(
             [
                 *before,

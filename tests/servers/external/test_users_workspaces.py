@@ -165,7 +165,7 @@ def test_a_mix_whose_server_is_gone_is_no_measurement(
         killer = Killer(server, 2)
         assert not carried_out(folder, killer)
         assert "nothing accepted the connection" in killer.failures[0]
-        assert Experiment.open(folder).finished() == {(1, 1)}  # the others are done by a resume
+        assert Experiment.open(folder).finished() == {(1, 1)}  # a resume does the others
     finally:
         server.kill()
 

@@ -56,7 +56,7 @@ def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache:
     assert passed(result)["flush"] <= durable
     if syncs is None:
         pytest.skip(f"syncs can't be counted here: {counter.reason}")
-    # Workspaces are made before the window, with syncs of their own.
+    # Workspaces are made before the window, with additional syncs.
     assert sum(syncs.values()) >= durable > 0
 
 
@@ -78,10 +78,10 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
             assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
         listed = libnfs(server, "nfs-ls", f"/volume1/{top.name}", "-R").decode().splitlines()
     assert sum(line.startswith("-") for line in listed) == len(files)
-    # Packets are cut to their beginnings, so only what contradicts itself there can be told.
+    # Only the starts of packets are captured, so only contradictions in them can be found.
     assert len(dissected(capture, "nfs")) > 1000
     assert dissected(capture, "rpc.state_accept != 0 || rpc.replystat != 0") == []
-    # A port of ours may be one that tshark takes for another protocol's.
+    # tshark may take one of our ports for that of another protocol.
     assert dissected(capture, "rpc && _ws.malformed && !(frame.len > 512)") == []
 
 
@@ -100,15 +100,15 @@ def test_over_udp_ganesha_serves_every_byte_and_syncs_each_flush(tmp_path: Path)
         [volume] = server.data_directories()
         files = [path for path in clients_directory(volume).rglob("*") if path.is_file()]
         assert len(files) > 100
-        # Another client reads over TCP what came over UDP.
+        # Another client reads over TCP what was written over UDP.
         for path in sorted(files)[::10]:
             assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
-        # Nobody names a port: the portmapper is asked over UDP.
+        # No port is given, so the client asks the portmapper over UDP.
         [look] = target(server, url="nfs://127.0.0.1/volume1?proto=udp", shares=[]).look(0)
         assert look["why"] is None
     assert len(dissected(capture, "nfs && udp")) > 1000
     assert dissected(capture, "nfs && tcp") == []
-    # A port of ours may be one that tshark takes for another protocol's.
+    # tshark may take one of our ports for that of another protocol.
     assert dissected(capture, "rpc && _ws.malformed && !(frame.len > 512)") == []
     if syncs is not None:
         assert sum(syncs.values()) >= passed(result)["flush"] > 0
@@ -160,7 +160,7 @@ def test_ganesha_counts_as_many_requests_as_its_clients(version: str) -> None:
         assert before is not None and operations_before is not None
         result = mixed(target(server), cache="leases", keep_workspace=False)
         assert whole(result) and result["protocol_requests"]
-        # It may count a request after it has answered it.
+        # The server may count a request after answering it.
         deadline = time.monotonic() + PATIENCE_S
         while (after := server.requests_served()) != before + result["protocol_requests"]:
             assert time.monotonic() < deadline, (before, after, result["protocol_requests"])
@@ -189,7 +189,7 @@ def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_a
         deadline = time.monotonic() + PATIENCE_S
         while (
             load.snapshot()["elapsed_s"] < 0.5
-        ):  # its verifier is the second of its start, which is gone by then
+        ):  # its verifier is the second of its start, which is over by then
             assert time.monotonic() < deadline
             time.sleep(0.05)
         server.kill()

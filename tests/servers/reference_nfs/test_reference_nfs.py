@@ -104,7 +104,7 @@ def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
     cache: str, threads: int, version: str
 ) -> None:
     with reference(threads=threads) as server:
-        # Each client comes to a flush after some 250 operations, also on a busy machine.
+        # Each client comes to a flush after about 250 operations, also on a busy machine.
         result = ended(begun(target(server, version), clients=4, length_s=1.0, files={"cache": cache}))
         counted = server.requests()
     assert whole(result)
@@ -180,7 +180,7 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte(version: str) -> Non
         assert len(files) > 100
         for name, size in list(zip(files, sizes, strict=True))[::20]:
             assert len(tool("nfs-cat", url(server.port, f"/{name.lstrip('/')}"))) == size
-        # What they contain is checked by a second mix, which reads what the first one left.
+        # A second level checks their contents, because it reads what the first one left.
         again = ended(begun(target(server), workspaces=workspaces, files={"cache": "none"}))
     assert whole(again)
 
@@ -191,10 +191,11 @@ def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_co
 ) -> None:
     length_s, outage_s = 4.0, 2.2
     with reference(udp=True) as server:
-        # By rules alone: who looks for recalls may notice between two requests, and has nothing to send again.
+        # With cache rules only: a client that looks for recalls may see one between two requests, and then sends
+        # nothing again.
         load = begun(target(server, version), clients=4, length_s=length_s, files={"cache": "oplocks"})
         deadline = time.monotonic() + PATIENCE_S
-        while server.requests()["READ"] < 50:  # the mix itself has begun
+        while server.requests()["READ"] < 50:  # the level itself has begun
             assert time.monotonic() < deadline
             time.sleep(0.01)
         server.restart(outage_s=outage_s)
@@ -236,7 +237,7 @@ def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_rig
     with reference() as server:
         load = begun(target(server, "4.1"), clients=4, length_s=2.0, files={"cache": "leases"})
         deadline = time.monotonic() + PATIENCE_S
-        while server.requests()["READ"] < 50:  # the mix itself has begun
+        while server.requests()["READ"] < 50:  # the level itself has begun
             assert time.monotonic() < deadline
             time.sleep(0.01)
         server.restart(outage_s=0.2)
@@ -244,7 +245,7 @@ def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_rig
         assert server.restarts == 1
     assert whole(result)
     counted = {each["request"]: each["count"] for each in result["requests"]}
-    # What was held then is neither given back nor reclaimed.
+    # State of that time is neither returned nor reclaimed.
     assert asked_and_broken(result)[0] > counted.get("DELEGRETURN", 0) > 0
 
 

@@ -122,7 +122,7 @@ def test_contents_that_are_wrong_are_found_wrong() -> None:
 
 
 def test_every_fault_ends_in_counted_errors_and_the_mix_ends() -> None:
-    # All but the first need a second client, or a connection that is lost.
+    # All but the first need a second client, or a lost connection.
     harmless = {"delay=5ms", "no-breaks", "no-directory-breaks", "forgotten-handles", "undone-writes"}
     for name, _ in _native.reference_faults("smb"):
         with reference(fault=name) as server:
@@ -196,7 +196,7 @@ def test_its_settings_are_what_it_does(settings: dict[str, Any], smb: dict[str, 
     assert whole(result)
     asked = {each["operation"]: each["count"] for each in result["by_operation"]}
     if settings.get("oplocks") is False:
-        # Nothing is kept at the client, so that every read passes.
+        # The client caches nothing, so that every read reaches the server.
         assert passed(result)["read"] >= asked["read"]
     else:
         assert passed(result)["read"] < 0.8 * asked["read"]

@@ -169,7 +169,7 @@ SETTINGS: list[tuple[dict[str, Any], str, str]] = [
     ({"aio_write_size": 70000}, "aio write size", "70000"),
     ({"socket_options": "TCP_NODELAY IPTOS_LOWDELAY"}, "socket options", "TCP_NODELAY IPTOS_LOWDELAY"),
     ({"min_dialect": "3.0"}, "server min protocol", "SMB3_00"),
-    ({"max_dialect": "2.1"}, "server max protocol", "SMB2"),  # its name for 2.1
+    ({"max_dialect": "2.1"}, "server max protocol", "SMB2"),  # Samba's name for 2.1
     ({"signing": "required"}, "server signing", "required"),
     ({"encryption": "off"}, "server smb encrypt", "no"),
     ({"encryption": "required"}, "server smb encrypt", "required"),
@@ -312,7 +312,7 @@ def test_what_a_flush_is_worth_is_disclosed_and_the_password_is_not() -> None:
     assert any("without fsync" in note for note in notes[False])
     assert not any("without fsync" in note for note in notes[True])
     [differs] = [note for note in notes[False] if note.startswith("Differs from Samba's own defaults")]
-    # What it always sets, and what was asked for; not what is as Samba has it, and no place.
+    # The settings that the driver always makes, and those of the plan; no defaults of Samba, and no paths.
     always = ("case sensitive = Yes (Auto)", "server multi channel support = No (Yes)")
     assert all(parameter in differs for parameter in (*always, "strict sync = No (Yes)"))
     assert "oplocks" not in differs and "/tmp" not in differs
@@ -488,7 +488,7 @@ def test_limits_that_tool_and_keeper_were_killed_with_are_put_back_by_the_next_s
         keeper = psutil.Process(int(pid))
         everyone = [keeper, *keeper.children(recursive=True)]
         assert machine().limits != before
-        keeper.kill()  # first: it would put them back
+        keeper.kill()  # first, because it would restore them
         tool.kill()
     assert alive(everyone) == []
     with samba():
@@ -505,7 +505,7 @@ with samba() as server:
     assert (server.data_directories()[0] / "x").read_bytes() == open("/etc/hostname", "rb").read()
     assert server.access().network_namespace is None
     served = server.operations_served()
-    assert served is None or served["write"] == 1  # smbstatus may insist on root
+    assert served is None or served["write"] == 1  # smbstatus may need root
 """
     )
 

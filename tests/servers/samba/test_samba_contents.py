@@ -19,8 +19,8 @@ from support.file_server import samba, smbclient
 SEED = 2004
 CLIENTS = 6
 VOLUMES = 2
-# The clock cuts each client off somewhere in its pass; in one place of eight a file of its workspace is open, with data
-# that a client with a cache has not sent.
+# The clock stops each client anywhere in its pass; in an eighth of the places, a file of its workspace is open, with
+# data that a caching client has not sent.
 LENGTHS_S = (0.5, 1.1)
 
 
@@ -87,7 +87,7 @@ def test_the_server_has_what_the_workload_wrote_and_nothing_else(
         workspaces, result = mixed(server, CLIENTS, length_s, {"cache": cache})
         assert whole(result)
         shares, directories = server.access().shares, server.data_directories()
-        # Clients are spread over the volumes in their order.
+        # Clients are assigned to the volumes in order.
         for volume, directory in enumerate(directories):
             there = {each.name for each in clients_directory(directory).iterdir()}
             assert there == {str(client) for client in range(volume, CLIENTS, VOLUMES)}
@@ -127,7 +127,7 @@ def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]
     # Compared before they are asserted: pytest would print all files.
     wrong, written = differences(on_disk, after(result["operations_total"])), differences(on_disk, after(0))
     assert wrong == []
-    # Something had been written by then: the workspace isn't as it was made.
+    # Something was written: the workspace is not as it was made.
     assert written != []
 
 
